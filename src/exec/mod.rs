@@ -19,7 +19,7 @@ mod tests;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -445,7 +445,7 @@ impl Exec {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         start_in_a_session(&mut command, folder, report.as_ref().map(Report::descriptor));
-        let child = inheriting(&[], || command.spawn()).map_err(|error| match error.kind() {
+        let child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
         })?;
@@ -453,27 +453,9 @@ impl Exec {
     }
 }
 
-/// Held while a program is started: what it takes along stands open for every other meanwhile.
-static STARTING: Mutex<()> = Mutex::new(());
-
 fn new_command(program: &Path) -> tokio::process::Command {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
     tokio::process::Command::new(program)
-}
-
-/// Starts a program that takes these descriptors along, under the numbers that they have. What would run in
-/// the child before it becomes its program would make a copy of this whole process necessary, which takes
-/// longer the more memory it has; so it is prepared here. Meanwhile nobody else starts one, who would take
-/// them along too.
-fn inheriting<T>(
-    descriptors: &[BorrowedFd<'_>],
-    start: impl FnOnce() -> io::Result<T>,
-) -> io::Result<T> {
-    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-    let set = |flags| descriptors.iter().try_for_each(|one| rustix::io::fcntl_setfd(one, flags));
-    let started = set(rustix::io::FdFlags::empty()).map_err(io::Error::from).and_then(|()| start());
-    set(rustix::io::FdFlags::CLOEXEC)?;
-    started
 }
 
 /// What the child does before it becomes its program: it goes to its directory, leaves our terminal and our group,

@@ -54,15 +54,15 @@ impl Tree {
         match (self, is_paused) {
             (Self::Marked(_, family), true) => family.pause(),
             (Self::Marked(_, family), false) => family.resume(),
-            (Self::Supervised(supervisor, _), true) => supervisor.pause(),
-            (Self::Supervised(supervisor, _), false) => supervisor.resume(),
+            (Self::Supervised(supervisor, _), true) => supervisor.process.pause(),
+            (Self::Supervised(supervisor, _), false) => supervisor.process.resume(),
         }
     }
 
     fn hold(&mut self) {
         match self {
             Self::Marked(_, family) => family.hold(),
-            Self::Supervised(supervisor, _) => supervisor.hold(),
+            Self::Supervised(supervisor, _) => supervisor.process.hold(),
         }
     }
 
@@ -99,7 +99,7 @@ impl Left {
     pub(super) fn is_over(&mut self) -> bool {
         match &mut self.tree {
             Tree::Marked(_, family) => family.living().is_empty(),
-            Tree::Supervised(supervisor, _) => supervisor.living().is_empty(),
+            Tree::Supervised(supervisor, _) => supervisor.process.watched().is_empty(),
         }
     }
 }
@@ -127,7 +127,7 @@ impl Running {
         stdout: OwnedFd,
         stderr: OwnedFd,
     ) -> io::Result<Self> {
-        let root = supervisor.pid();
+        let root = supervisor.process.pid();
         let stdout = ChildStdout::from_std(stdout.into())?;
         let stderr = ChildStderr::from_std(stderr.into())?;
         let pipes = Pipes { stdout: Pipe::new(Some(stdout)), stderr: Pipe::new(Some(stderr)) };
@@ -238,7 +238,7 @@ impl Running {
                 if timeout_at(grace, ended).await.is_ok() {
                     return Vec::new();
                 }
-                supervisor.living()
+                supervisor.process.watched()
             }
             None => Vec::new(),
         }

@@ -14,13 +14,15 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
+use seccompiler::SeccompCmpOp::{self, Eq, MaskedEq, Ne};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter, sock_filter,
 };
 
 use super::Network;
-use super::plan::{Bytes, FileId, Plan};
+use super::plan::Plan;
+use super::supervisor::named;
 use crate::disk::without_links;
 
 /// The newest Landlock version that is known here; rights that the kernel does not know are left out.
@@ -28,12 +30,11 @@ const NEWEST: ABI = ABI::V9;
 
 /// Restricts this process and all that it will start.
 pub(super) fn confine(plan: &Plan) -> Result<(), String> {
-    landlock(plan).map_err(|error| format!("Landlock: {error}"))?;
-    drop_capabilities().map_err(|error| format!("capabilities: {error}"))?;
-    set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
-    let filter =
-        filter(plan.network, plan.namespaces).map_err(|error| format!("seccomp: {error}"))?;
-    apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))
+    landlock(plan).map_err(named("Landlock"))?;
+    drop_capabilities().map_err(named("capabilities"))?;
+    set_no_new_privs(true).map_err(named("no_new_privs"))?;
+    let filters = filters(plan.network, plan.namespaces).map_err(named("seccomp"))?;
+    filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(named("seccomp"))
 }
 
 fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
@@ -43,9 +44,9 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let mut ruleset = ruleset.create()?;
-    let hidden = Hidden { paths: &plan.hidden, ids: &plan.hidden_ids, known: &plan.known };
     for path in &plan.writable {
-        let Around { free, above } = hidden.around(&path.0);
+        let (mut free, mut above) = (Vec::new(), Vec::new());
+        split(plan, path.0.clone(), &mut free, &mut above);
         for path in free {
             ruleset = allow(ruleset, &path, write)?;
         }
@@ -62,64 +63,44 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     // A second layer for reading. A layer that does not handle moves forbids them all.
     let read = AccessFs::ReadFile | AccessFs::Execute;
     let mut layer = Ruleset::default().handle_access(read | AccessFs::Refer)?.create()?;
-    let all = Path::new("/");
-    layer = allow(layer, all, AccessFs::Refer.into())?;
-    for path in hidden.around(all).free.iter().chain(plan.readable.iter().map(|path| &path.0)) {
-        layer = allow(layer, path, read)?;
+    layer = allow(layer, Path::new("/"), AccessFs::Refer.into())?;
+    let mut free = plan.readable.iter().map(|path| path.0.clone()).collect();
+    split(plan, PathBuf::from("/"), &mut free, &mut Vec::new());
+    for path in free {
+        layer = allow(layer, &path, read)?;
     }
     layer.restrict_self()?;
     Ok(())
 }
 
-/// Hidden paths, for Landlock, which can only permit: everything beside them is named instead.
-struct Hidden<'a> {
-    paths: &'a [Bytes],
-    ids: &'a [FileId],
-    known: &'a [Bytes],
+/// Landlock can only permit, so a directory is split at hidden paths: into all the rest, in as few paths as possible, and
+/// the directories that contain something hidden.
+fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<PathBuf>) {
+    if !plan.hidden.iter().any(|path| path.0.starts_with(&folder)) {
+        free.push(folder);
+        return;
+    }
+    for path in entries(plan, &folder) {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        // What a link leads to is named where it lies, or hidden.
+        let is_left_out = metadata.is_symlink()
+            || plan.hidden.iter().any(|hidden| hidden.0 == path)
+            || plan.hidden_ids.contains(&(metadata.dev(), metadata.ino()));
+        if !is_left_out {
+            split(plan, path, free, above);
+        }
+    }
+    above.push(folder);
 }
 
-/// A directory without what is hidden in it.
-#[derive(Default)]
-struct Around {
-    /// All the rest, in as few paths as possible.
-    free: Vec<PathBuf>,
-    /// The directories that contain something hidden.
-    above: Vec<PathBuf>,
-}
-
-impl Hidden<'_> {
-    fn around(&self, folder: &Path) -> Around {
-        let mut around = Around::default();
-        self.add(&mut around, folder.to_owned());
-        around
+/// Of a directory that cannot be listed, what the plan names in it.
+fn entries(plan: &Plan, folder: &Path) -> BTreeSet<PathBuf> {
+    if let Ok(entries) = fs::read_dir(folder) {
+        return entries.flatten().map(|entry| entry.path()).collect();
     }
-
-    fn add(&self, around: &mut Around, folder: PathBuf) {
-        if !self.paths.iter().any(|path| path.0.starts_with(&folder)) {
-            around.free.push(folder);
-            return;
-        }
-        for path in self.entries(&folder) {
-            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-            // What a link leads to is named where it lies, or hidden.
-            let is_left_out = metadata.is_symlink()
-                || self.paths.iter().any(|hidden| hidden.0 == path)
-                || self.ids.contains(&(metadata.dev(), metadata.ino()));
-            if !is_left_out {
-                self.add(around, path);
-            }
-        }
-        around.above.push(folder);
-    }
-
-    fn entries(&self, folder: &Path) -> BTreeSet<PathBuf> {
-        if let Ok(entries) = fs::read_dir(folder) {
-            return entries.flatten().map(|entry| entry.path()).collect();
-        }
-        let below = self.paths.iter().chain(self.known);
-        let below = below.filter_map(|path| path.0.strip_prefix(folder).ok());
-        below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
-    }
+    let below = plan.hidden.iter().chain(&plan.known);
+    let below = below.filter_map(|path| path.0.strip_prefix(folder).ok());
+    below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
 }
 
 /// Permits this on the path and all below it. A path that does not exist needs no rule.
@@ -150,10 +131,9 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     }
     for number in 0..64 {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
-            Ok(()) => {}
-            // The last one that the kernel knows.
+            // The kernel knows no more of them.
             Err(rustix::io::Errno::INVAL) => break,
-            Err(error) => return Err(error),
+            removed => removed?,
         }
     }
     clear_ambient_capability_set()?;
@@ -163,215 +143,113 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 
 /// Denied with any arguments: calls that change mounts, namespaces or the machine, and those that get around the other
 /// rules (`io_uring` makes sockets).
+#[rustfmt::skip]
 const DENIED: &[i64] = &[
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_mount_setattr,
-    libc::SYS_setns,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_fanotify_init,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_syslog,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_vhangup,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_kexec_file_load,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_modify_ldt,
+    libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
+    libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
+    libc::SYS_mount_setattr, libc::SYS_setns, libc::SYS_open_by_handle_at, libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_bpf, libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd, libc::SYS_fanotify_init, libc::SYS_add_key, libc::SYS_request_key,
+    libc::SYS_keyctl, libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_delete_module,
+    libc::SYS_kexec_load, libc::SYS_reboot, libc::SYS_swapon, libc::SYS_swapoff, libc::SYS_acct,
+    libc::SYS_quotactl, libc::SYS_syslog, libc::SYS_sethostname, libc::SYS_setdomainname,
+    libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")] libc::SYS_kexec_file_load,
+    #[cfg(target_arch = "x86_64")] libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")] libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")] libc::SYS_modify_ldt,
 ];
-
-/// `ioctl` requests that change files by a descriptor opened for reading, past mounts and Landlock: snapshots of btrfs and
-/// bcachefs, keys of fscrypt, fs-verity. Given by type and number (`_IOC_TYPE`, `_IOC_NR`).
-const REQUESTS: &[u64] = &[
-    0x9401, // BTRFS_IOC_SNAP_CREATE
-    0x940e, // BTRFS_IOC_SUBVOL_CREATE
-    0x940f, // BTRFS_IOC_SNAP_DESTROY
-    0x9413, // BTRFS_IOC_DEFAULT_SUBVOL
-    0x9417, // BTRFS_IOC_SNAP_CREATE_V2
-    0x9418, // BTRFS_IOC_SUBVOL_CREATE_V2
-    0x941a, // BTRFS_IOC_SUBVOL_SETFLAGS
-    0x9425, // BTRFS_IOC_SET_RECEIVED_SUBVOL
-    0x943f, // BTRFS_IOC_SNAP_DESTROY_V2
-    0xbc10, // BCH_IOCTL_SUBVOLUME_CREATE
-    0xbc11, // BCH_IOCTL_SUBVOLUME_DESTROY
-    0xbc1d, // BCH_IOCTL_SUBVOLUME_CREATE_v2
-    0xbc1e, // BCH_IOCTL_SUBVOLUME_DESTROY_v2
-    0x6613, // FS_IOC_SET_ENCRYPTION_POLICY
-    0x6617, // FS_IOC_ADD_ENCRYPTION_KEY
-    0x6618, // FS_IOC_REMOVE_ENCRYPTION_KEY
-    0x6619, // FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS
-    0x6685, // FS_IOC_ENABLE_VERITY
-];
-/// `OCFS2_IOC_REFLINK`, whose type and number other requests share.
-const REFLINK: u64 = 0x4018_6f04;
 
 /// Denied without an IPC namespace: memory and queues that other programs share.
+#[rustfmt::skip]
 const SHARED: &[i64] = &[
-    libc::SYS_shmget,
-    libc::SYS_shmat,
-    libc::SYS_shmctl,
-    libc::SYS_semget,
-    libc::SYS_semop,
-    libc::SYS_semtimedop,
-    libc::SYS_semctl,
-    libc::SYS_msgget,
-    libc::SYS_msgsnd,
-    libc::SYS_msgrcv,
-    libc::SYS_msgctl,
-    libc::SYS_mq_open,
-    libc::SYS_mq_unlink,
+    libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmctl, libc::SYS_semget, libc::SYS_semop,
+    libc::SYS_semtimedop, libc::SYS_semctl, libc::SYS_msgget, libc::SYS_msgsnd, libc::SYS_msgrcv,
+    libc::SYS_msgctl, libc::SYS_mq_open, libc::SYS_mq_unlink,
 ];
 
-/// Denied without a PID namespace: calls on another process, with the index of the argument that names it.
-const ON_OTHERS: &[(i64, u8)] = &[
-    (libc::SYS_prlimit64, 0),
-    (libc::SYS_sched_setaffinity, 0),
-    (libc::SYS_sched_setscheduler, 0),
-    (libc::SYS_sched_setparam, 0),
-    (libc::SYS_sched_setattr, 0),
-    (libc::SYS_setpriority, 1),
-    (libc::SYS_ioprio_set, 1),
-];
+/// The index of an argument, and what is compared with it.
+type Condition = (u8, SeccompCmpOp, u64);
 
-/// Denied without mounts: opening with access mode 3, which Landlock does not check and which can start a device (a
-/// watchdog). With the index of the argument; `openat2` has it in memory.
-const OPENS: &[(i64, u8)] = &[
+/// Denied where all conditions of a line are met.
+const CONDITIONAL: &[(i64, &[Condition])] = &[
+    // With a new user namespace come capabilities; the other namespaces need them.
+    (libc::SYS_clone, &[(0, MaskedEq(NEW_USER), NEW_USER)]),
+    (libc::SYS_unshare, &[(0, MaskedEq(NEW_USER), NEW_USER)]),
+    // Requests that change files by a descriptor opened for reading, which Landlock does not check: of btrfs all but
+    // FICLONE, FICLONERANGE and FIDEDUPERANGE, of bcachefs all, fscrypt and fs-verity, OCFS2_IOC_REFLINK.
+    (
+        libc::SYS_ioctl,
+        &[
+            (1, MaskedEq(0xff00), 0x9400),
+            (1, Ne, 0x4004_9409),
+            (1, Ne, 0x4020_940d),
+            (1, Ne, 0xc018_9436),
+        ],
+    ),
+    (libc::SYS_ioctl, &[(1, MaskedEq(0xff00), 0xbc00)]),
+    (libc::SYS_ioctl, &[(1, MaskedEq(0xff10), 0x6610)]),
+    (libc::SYS_ioctl, &[(1, MaskedEq(0xff80), 0x6680)]),
+    (libc::SYS_ioctl, &[(1, Eq, 0x4018_6f04)]),
+];
+const NEW_USER: u64 = 0x1000_0000;
+
+/// The same, without namespaces.
+const CONDITIONAL_WITHOUT_NAMESPACES: &[(i64, &[Condition])] = &[
+    // Limits and priorities of other processes, by id, or of all processes of the user.
+    (libc::SYS_prlimit64, &[(0, Ne, 0)]),
+    (libc::SYS_sched_setaffinity, &[(0, Ne, 0)]),
+    (libc::SYS_sched_setscheduler, &[(0, Ne, 0)]),
+    (libc::SYS_sched_setparam, &[(0, Ne, 0)]),
+    (libc::SYS_sched_setattr, &[(0, Ne, 0)]),
+    (libc::SYS_setpriority, &[(1, Ne, 0)]),
+    (libc::SYS_setpriority, &[(0, Eq, 2)]),
+    (libc::SYS_ioprio_set, &[(1, Ne, 0)]),
+    (libc::SYS_ioprio_set, &[(0, Eq, 3)]),
+    // Access mode 3, which Landlock does not check and which can start a device (a watchdog).
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_open, 1),
-    (libc::SYS_openat, 2),
+    (libc::SYS_open, &[(1, MaskedEq(3), 3)]),
+    (libc::SYS_openat, &[(2, MaskedEq(3), 3)]),
 ];
 
-/// New namespaces would give a command capabilities in them.
-const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER
-    | libc::CLONE_NEWNS
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWCGROUP;
-
-fn filter(network: Network, namespaces: bool) -> Result<BpfProgram, seccompiler::BackendError> {
-    let denied = || SeccompAction::Errno(libc::EPERM.cast_unsigned());
+/// Programs in the order in which they are installed; the last one is executed first.
+fn filters(network: Network, namespaces: bool) -> Result<[BpfProgram; 2], BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    let families: &[i32] = match network {
-        Network::Off => &[libc::AF_UNIX],
-        Network::Loopback | Network::On => {
-            &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
-        }
-    };
-    let others: Vec<_> = families
-        .iter()
-        .map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
-        .collect();
-    rules.insert(libc::SYS_socket, vec![rule(others.clone())?]);
-    rules.insert(libc::SYS_socketpair, vec![rule(others)?]);
-    let requests = REQUESTS.iter().map(|number| (1, SeccompCmpOp::MaskedEq(0xffff), *number));
-    let requests = requests.chain([(1, SeccompCmpOp::Eq, REFLINK)]);
-    let requests = requests.map(|request| rule([request])).collect::<Result<_, _>>()?;
-    rules.insert(libc::SYS_ioctl, requests);
+    let mut conditional = CONDITIONAL.to_vec();
+    // `clone3` has its flags in memory, `openat2` its access mode. "Not implemented" makes every libc use the older call.
+    let mut missing = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     if !namespaces {
         rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
-        for (call, argument) in ON_OTHERS {
-            rules.insert(*call, vec![rule([(*argument, SeccompCmpOp::Ne, 0)])?]);
-        }
-        for (call, argument) in OPENS {
-            let nothing = u64::from(libc::O_ACCMODE.cast_unsigned());
-            rules.insert(
-                *call,
-                vec![rule([(*argument, SeccompCmpOp::MaskedEq(nothing), nothing)])?],
-            );
-        }
-        // All processes of a user: 0 is the caller's own.
-        for (call, users) in [(libc::SYS_setpriority, libc::PRIO_USER), (libc::SYS_ioprio_set, 3)] {
-            let all = rule([(0, SeccompCmpOp::Eq, u64::from(users))])?;
-            rules.entry(call).or_default().push(all);
-        }
+        conditional.extend(CONDITIONAL_WITHOUT_NAMESPACES);
+        missing.insert(libc::SYS_openat2, Vec::new());
     }
-    let arch = std::env::consts::ARCH.try_into()?;
+    let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let permitted = if network == Network::Off { &families[..1] } else { &families };
+    let others: Vec<Condition> =
+        permitted.iter().map(|family| (0, Ne, u64::from(family.cast_unsigned()))).collect();
+    conditional.extend([(libc::SYS_socket, &*others), (libc::SYS_socketpair, &*others)]);
+    for (call, conditions) in conditional {
+        let conditions = conditions.iter().map(|(argument, op, value)| {
+            SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, op.clone(), *value)
+        });
+        let rule = SeccompRule::new(conditions.collect::<Result<_, _>>()?)?;
+        rules.entry(call).or_default().push(rule);
+    }
     // A call of another ABI (32-bit) ends the process: its numbers have other meanings.
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied(), arch)?;
-    let mut program = prelude(namespaces);
-    program.extend(BpfProgram::try_from(filter)?);
-    Ok(program)
-}
-
-fn rule(
-    conditions: impl IntoIterator<Item = (u8, SeccompCmpOp, u64)>,
-) -> Result<SeccompRule, seccompiler::BackendError> {
-    let conditions = conditions
-        .into_iter()
-        .map(|(argument, op, value)| {
-            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    SeccompRule::new(conditions)
-}
-
-/// Rules that the crate cannot express. `clone3` has its flags in memory: "not implemented" makes every libc use `clone`. Numbers from bit 30 on are the x32 ABI: the same calls under other
-/// numbers. `clone` and `unshare` are denied with any flag for a namespace. Where `openat2` is "not implemented", as before
-/// Linux 5.6, `openat` is used.
-fn prelude(namespaces: bool) -> BpfProgram {
-    const LOAD: u16 = 0x20;
-    const IF_EQUAL: u16 = 0x15;
-    const IF_AT_LEAST: u16 = 0x35;
-    const IF_ANY_BIT: u16 = 0x45;
-    const RETURN: u16 = 0x06;
-    const ERRNO: u32 = 0x0005_0000;
-    const X32: u32 = 0x4000_0000;
-    /// Where the number of the call stands, and the lower half of its first argument.
-    const NUMBER: u32 = 0;
-    const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "little") { 16 } else { 20 };
-    // Each goes on with the next step, or skips so many.
-    let step = |code, k, if_so, otherwise| sock_filter { code, jt: if_so, jf: otherwise, k };
-    let number = |call: i64| u32::try_from(call).unwrap_or(u32::MAX);
-    let denied = |errno: i32| step(RETURN, ERRNO | errno.cast_unsigned(), 0, 0);
-    let missing =
-        Some(libc::SYS_clone3).into_iter().chain((!namespaces).then_some(libc::SYS_openat2));
-    let mut program = vec![step(LOAD, NUMBER, 0, 0)];
-    program.extend(
-        missing.flat_map(|call| [step(IF_EQUAL, number(call), 0, 1), denied(libc::ENOSYS)]),
-    );
-    program.extend([
-        step(IF_AT_LEAST, X32, 0, 1),
-        denied(libc::EPERM),
-        step(IF_EQUAL, number(libc::SYS_clone), 1, 0),
-        step(IF_EQUAL, number(libc::SYS_unshare), 0, 3),
-        step(LOAD, FIRST_ARGUMENT, 0, 0),
-        step(IF_ANY_BIT, NEW_NAMESPACES.cast_unsigned(), 0, 1),
-        denied(libc::EPERM),
-    ]);
-    program
+    let program = |rules, errno: i32| -> Result<BpfProgram, BackendError> {
+        let action = SeccompAction::Errno(errno.cast_unsigned());
+        let arch = std::env::consts::ARCH.try_into()?;
+        SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?.try_into()
+    };
+    // Numbers from bit 30 on are the x32 ABI: the same calls under other numbers.
+    let step = |code, k, jt, jf| sock_filter { code, jt, jf, k };
+    let (load, if_at_least, answer) = (0x20, 0x35, 0x06);
+    let mut denied = vec![
+        step(load, 0, 0, 0),
+        step(if_at_least, 0x4000_0000, 0, 1),
+        step(answer, libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned(), 0, 0),
+    ];
+    denied.extend(program(rules, libc::EPERM)?);
+    Ok([program(missing, libc::ENOSYS)?, denied])
 }

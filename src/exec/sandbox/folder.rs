@@ -3,12 +3,11 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, fchmod, flock, mkdirat, openat};
-use rustix::io::Errno;
+use rustix::fs::{FlockOperation, flock};
 
 use super::tables;
 use crate::disk;
@@ -16,11 +15,6 @@ use crate::disk;
 const PREFIX: &str = "agent-sandbox-";
 /// A directory younger than this may belong to a session that has not locked it yet.
 const YOUNG: Duration = Duration::from_mins(1);
-
-const FOLDER: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const PLACE: OFlags =
-    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 const TEMPORARY: &str = "tmp";
 const RUNTIME: &str = "run";
@@ -49,8 +43,8 @@ pub fn temporary_directory(writable: &[PathBuf]) -> PathBuf {
 pub(super) struct Folder {
     path: PathBuf,
     temporary: PathBuf,
-    /// The directory itself, locked as long as the session lives: others remove what nobody holds.
-    lock: OwnedFd,
+    /// Locked as long as the session lives: other sessions remove what is not locked.
+    _lock: OwnedFd,
 }
 
 impl Folder {
@@ -61,26 +55,21 @@ impl Folder {
             io::Error::new(error.kind(), format!("{}: {error}: {message}", temporary.display()))
         };
         let path = temporary.parent().unwrap_or(temporary).to_owned();
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        let Some(parent) = path.parent() else {
             return Err(named(io::ErrorKind::NotFound.into()));
         };
         sweep(parent);
-        // Everything is created by descriptors: others may write the parent directory.
-        let parent = disk::open(parent, PLACE, Mode::empty()).map_err(named)?;
-        let lock = make_folder(&parent, Path::new(name), 0o700).map_err(named)?;
+        disk::new_folder(&path, 0o700).map_err(named)?;
+        let lock = disk::open_folder(&path)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        let own = &lock;
-        fchmod(make_folder(own, Path::new(TEMPORARY), 0o755)?, Mode::from_raw_mode(0o1777))?;
-        make_folder(own, Path::new(CACHE), 0o755)?;
-        let runtime = make_folder(own, Path::new(RUNTIME), 0o755)?;
-        for name in tables::RUNTIME_KEPT.iter().chain(tables::RUNTIME_KEPT_WITH_NETWORK) {
-            if Path::new(tables::RUNTIME).join(name).is_dir() {
-                make_below(&runtime, Path::new(name))?;
-            }
+        for (name, mode) in
+            [(TEMPORARY, 0o1777), (CACHE, 0o755), (RUNTIME, 0o755), (EMPTY_DIRECTORY, 0)]
+        {
+            fs::create_dir(path.join(name))?;
+            fs::set_permissions(path.join(name), Permissions::from_mode(mode))?;
         }
-        fchmod(make_folder(own, Path::new(EMPTY_DIRECTORY), 0o755)?, Mode::empty())?;
-        disk::create_in(own, EMPTY_FILE)?.set_permissions(Permissions::from_mode(0o0))?;
-        Ok(Self { temporary: temporary.to_owned(), path, lock })
+        disk::create(&path.join(EMPTY_FILE), 0)?;
+        Ok(Self { temporary: temporary.to_owned(), path, _lock: lock })
     }
 
     pub(super) fn temporary(&self) -> &Path {
@@ -109,21 +98,23 @@ impl Folder {
 
     /// A directory that contains nothing but a mount point at this relative path.
     pub(super) fn cover_with_place(&self, below: &Path) -> io::Result<PathBuf> {
-        make_below(&self.lock, &Path::new(COVER).join(below))?;
-        Ok(self.path.join(COVER))
+        let cover = self.path.join(COVER);
+        disk::make_folder(&cover.join(below), 0o755)?;
+        Ok(cover)
     }
 
     /// Creates a mount point in the private `/tmp`, or in the replacement of `/run`, for what lies there outside. Returns the
     /// directories above it that commands can write: where they lie, and their paths in the sandbox.
     pub(super) fn make_place(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
         if let Ok(below) = path.strip_prefix(tables::RUNTIME) {
-            _ = make_below(&self.lock, &Path::new(RUNTIME).join(below));
+            _ = disk::make_folder(&self.runtime().join(below), 0o755);
             return Vec::new();
         }
         let shared = tables::SHARED_TEMPORARY.iter().map(Path::new);
         let mut below = shared.filter_map(|shared| Some((shared, path.strip_prefix(shared).ok()?)));
         let Some((shared, below)) = below.next() else { return Vec::new() };
-        _ = make_below(&self.lock, &Path::new(TEMPORARY).join(below));
+        // Commands can write there: no link is followed.
+        _ = disk::make_folder(&self.temporary.join(below), 0o755);
         let above = below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
         above.map(|above| (self.temporary.join(above), shared.join(above))).collect()
     }
@@ -136,43 +127,17 @@ impl Drop for Folder {
     }
 }
 
-/// Creates a directory and opens it. A link in its place is not followed.
-fn make_folder(parent: &OwnedFd, name: &Path, mode: u32) -> io::Result<OwnedFd> {
-    mkdirat(parent, name, Mode::from_raw_mode(mode))?;
-    Ok(openat(parent, name, FOLDER, Mode::empty())?)
-}
-
-/// Creates nested directories where they do not exist. No link is followed: commands can write some of these.
-fn make_below(folder: &OwnedFd, below: &Path) -> io::Result<()> {
-    let mut inner = None;
-    for name in below.components() {
-        let folder = inner.as_ref().unwrap_or(folder);
-        match mkdirat(folder, name.as_os_str(), Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-        inner = Some(openat(folder, name.as_os_str(), PLACE, Mode::empty())?);
-    }
-    Ok(())
-}
-
 /// Removes the directories of sessions that were killed.
 fn sweep(parent: &Path) {
-    let own = rustix::process::getuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            continue;
-        }
-        let Ok(metadata) = entry.metadata() else { continue };
-        let age = metadata.modified().ok().and_then(|time| time.elapsed().ok());
-        let is_old = age.is_some_and(|age| age > YOUNG);
-        if metadata.uid() == own && is_old && is_unlocked(&entry.path()) {
+        let age = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = age.ok().and_then(|time| time.elapsed().ok());
+        if entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && age.is_some_and(|age| age > YOUNG)
+            && let Ok(folder) = disk::open_folder(&entry.path())
+            && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
             _ = disk::remove_folder(&entry.path());
         }
     }
-}
-
-fn is_unlocked(path: &Path) -> bool {
-    let folder = openat(CWD, path, FOLDER, Mode::empty());
-    folder.is_ok_and(|it| flock(&it, FlockOperation::NonBlockingLockExclusive).is_ok())
 }

@@ -51,30 +51,24 @@ impl State {
         if !self.has_commondir && exists(&commondir) {
             let removed =
                 std::fs::remove_file(&commondir).or_else(|_| disk::remove_folder(&commondir));
-            notices.push(match removed {
-                Ok(()) => format!(
-                    "{} was created, which leads git to another repository: it was removed",
-                    commondir.display()
-                ),
-                Err(error) => format!(
-                    "{} was created, which leads git to another repository, and cannot be removed ({error}): \
-                     remove it and tell the user",
-                    commondir.display()
-                ),
-            });
+            let outcome = match removed {
+                Ok(()) => "it was removed".to_owned(),
+                Err(error) => {
+                    format!("it cannot be removed ({error}); remove it and tell the user")
+                }
+            };
+            let what = "was created, which leads git to another repository";
+            notices.push(format!("{} {what}: {outcome}", commondir.display()));
         }
         if let Some(bytes) = &self.head
             && !exists(&head)
         {
-            notices.push(match disk::replace(&head, bytes) {
-                Ok(()) => format!(
-                    "{} was missing, without which this is no repository: it was restored",
-                    head.display()
-                ),
-                Err(error) => {
-                    format!("{} is missing and cannot be restored ({error})", head.display())
-                }
-            });
+            let outcome = match disk::replace(&head, bytes) {
+                Ok(()) => "it was restored".to_owned(),
+                Err(error) => format!("it cannot be restored ({error})"),
+            };
+            let what = "was missing, without which this is no repository";
+            notices.push(format!("{} {what}: {outcome}", head.display()));
         }
         notices
     }

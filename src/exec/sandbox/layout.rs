@@ -7,47 +7,35 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use super::plan::{Access, Bind, Bytes, Plan, Run, Shared};
+use super::plan::{Access, Bind, Bytes, Plan, Run};
 use super::{Network, Sandbox, Session, tables};
 use crate::disk;
 use crate::protocol::tool::Rights;
 
 /// The plan of a command with these rights.
-pub(super) fn plan(
-    sandbox: &Sandbox,
-    session: &Session,
-    run: Option<Run>,
-    rights: Rights,
-    shared: Option<Shared>,
-) -> Plan {
-    let (closed, read_only) = sandbox.closed();
+pub(super) fn plan(sandbox: &Sandbox, session: &Session, run: Option<Run>, rights: Rights) -> Plan {
+    let (closed, read_only) = super::lock(&sandbox.closed).clone();
     let hidden_ids = super::file_ids(&closed);
     let hidden = session.hidden.iter().cloned().chain(closed).collect();
     let layout = Layout { sandbox, session, rights, hidden, read_only };
     let mut writable = layout.writable();
     writable.extend(tables::DEVICES.iter().chain(tables::TERMINALS).map(PathBuf::from));
-    let mut plan = Plan {
-        namespaces: sandbox.namespaces,
-        network: sandbox.network(rights),
-        binds: Vec::new(),
-        covered: Vec::new(),
-        empty: [session.folder.empty_directory(), session.folder.empty_file()].map(Bytes),
-        on_top: Vec::new(),
-        writable: Vec::new(),
-        hidden: Vec::new(),
-        hidden_ids: Vec::new(),
-        known: Vec::new(),
-        readable: Vec::new(),
-        shared,
-        run,
-    };
+    let network = sandbox.network(rights);
+    let mut plan = Plan { namespaces: sandbox.namespaces, network, run, ..Plan::default() };
     if sandbox.namespaces {
-        writable.extend(tables::OWN_IN_NAMESPACES.iter().map(PathBuf::from));
-        plan.binds = layout.binds(plan.network);
+        writable.extend(tables::PRIVATE.iter().map(PathBuf::from));
+        plan.binds = layout.binds(network);
+        plan.empty =
+            vec![Bytes(session.folder.empty_directory()), Bytes(session.folder.empty_file())];
         plan.covered = layout.covered().iter().map(Bytes::from).collect();
         plan.on_top = layout.on_top(&mut plan.covered);
     } else {
-        let hidden = layout.hidden_from_landlock();
+        let mut hidden = layout.hidden;
+        // Device files as well: root could read disks.
+        let mut places = sandbox.profile.writable.iter();
+        if !places.any(|place| place.starts_with(tables::ALL_DEVICES)) {
+            hidden.push(tables::ALL_DEVICES.into());
+        }
         let readable = writable.iter().chain(&sandbox.readable);
         let readable = readable.filter(|path| hidden.iter().any(|it| path.starts_with(it)));
         plan.readable = readable.map(Bytes::from).collect();
@@ -138,10 +126,10 @@ impl Layout<'_> {
         let with_network = tables::RUNTIME_KEPT_WITH_NETWORK.iter();
         let with_network = with_network.filter(|_| network == Network::On);
         for name in tables::RUNTIME_KEPT.iter().chain(with_network) {
-            let path = runtime.join(name);
+            let (path, place) = (runtime.join(name), folder.runtime().join(name));
             // On some systems these are links to directories elsewhere.
-            if folder.runtime().join(name).is_dir()
-                && let Some(real) = path.canonicalize().ok().filter(|real| real.is_dir())
+            if let Some(real) = path.canonicalize().ok().filter(|real| real.is_dir())
+                && disk::make_folder(&place, 0o755).is_ok()
             {
                 binds.push(bind(&real, &path, Access::Read));
             }
@@ -182,16 +170,6 @@ impl Layout<'_> {
         }
         self.session.folder.make_place(readable);
         vec![itself(readable, Access::Read)]
-    }
-
-    /// For Landlock, device files are hidden as well: root could read disks.
-    fn hidden_from_landlock(&self) -> Vec<PathBuf> {
-        let mut hidden = self.hidden.clone();
-        let devices = PathBuf::from(tables::ALL_DEVICES);
-        if !self.sandbox.profile.writable.iter().any(|place| place.starts_with(&devices)) {
-            hidden.push(devices);
-        }
-        hidden
     }
 }
 

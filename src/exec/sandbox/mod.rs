@@ -25,7 +25,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,7 +33,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use super::process::Watcher;
 use crate::disk;
 use crate::protocol::event::Sandbox as Guarantees;
 use crate::protocol::tool::Rights;
@@ -42,7 +40,7 @@ use folder::Folder;
 use git_guard::GitGuard;
 use plan::{FileId, Plan};
 use sockets::SocketHelper;
-use standby::{Answer, Request, Standby};
+use standby::{Request, Standby};
 
 pub(super) use channel::{Message, Supervisor};
 pub use folder::temporary_directory;
@@ -155,59 +153,52 @@ struct Session {
     hidden: Vec<PathBuf>,
     /// Identities of the hidden files and directories: they keep these if a command renames them.
     hidden_ids: Vec<FileId>,
-    namespaces: Option<Namespaces>,
+    /// What its commands share: the user namespace, which root may not have, and the network namespace.
+    namespaces: Vec<OwnedFd>,
     /// Makes sockets inside the network namespace.
     sockets: Option<Mutex<SocketHelper>>,
-}
-
-/// The namespaces that the commands of a session share.
-#[derive(Debug)]
-struct Namespaces {
-    user: Option<OwnedFd>,
-    network: OwnedFd,
 }
 
 impl Sandbox {
     /// Checks which backend the system permits. Nothing is created.
     pub fn open(settings: Settings) -> Result<Self, SandboxError> {
         let Settings { backend, mut facts, is_network_explicit } = settings;
+        let unavailable = |why: String| Err(SandboxError::Unavailable(why));
         if !CAN_SUPERVISE.load(Ordering::Relaxed) {
-            let why = "this program cannot supervise commands";
-            return Err(SandboxError::Unavailable(why.to_owned()));
+            return unavailable("this program cannot supervise commands".to_owned());
         }
-        let places = std::iter::once(&facts.root).chain(&facts.added);
-        if let Some(whole) = places.into_iter().find(|place| place.parent().is_none()) {
-            let why = format!("all of {} would be writable", whole.display());
-            return Err(SandboxError::Unavailable(why));
+        let mut places = std::iter::once(&facts.root).chain(&facts.added);
+        if let Some(whole) = places.find(|place| place.parent().is_none()) {
+            return unavailable(format!("all of {} would be writable", whole.display()));
         }
         let abi = sys::landlock_abi();
         let probed = match backend {
             Backend::Auto | Backend::Namespaces => probe::namespaces(),
             Backend::Landlock => Err("sandbox.backend is \"landlock\"".to_owned()),
         };
+        let impossible = |why: String| Err(SandboxError::Impossible(why));
         if let Err(why) = &probed {
             if backend == Backend::Namespaces {
-                let message = format!("sandbox.backend is \"namespaces\": {why}");
-                return Err(SandboxError::Impossible(message));
+                return impossible(format!("sandbox.backend is \"namespaces\": {why}"));
             }
             if abi == 0 {
-                return Err(SandboxError::Unavailable(format!("{why}; and no Landlock")));
+                return unavailable(format!("{why}; and no Landlock"));
             }
             if facts.network == Network::Loopback {
                 if is_network_explicit {
-                    return Err(SandboxError::Impossible(format!(
+                    return impossible(format!(
                         "sandbox.network is \"loopback\", which needs a network namespace: {why}; set it to \"off\" \
                          or \"on\""
-                    )));
+                    ));
                 }
                 facts.network = Network::Off;
             }
         }
         if !facts.host_ports.is_empty() && facts.network == Network::Off {
-            let why = "sandbox.host_ports needs sandbox.network = \"loopback\"";
-            let because = probed.as_ref().err().map(|why| format!(": {why}"));
-            let message = format!("{why}{}", because.unwrap_or_default());
-            return Err(SandboxError::Impossible(message));
+            let because = probed.as_ref().err().map_or(String::new(), |why| format!(": {why}"));
+            return impossible(format!(
+                "sandbox.host_ports needs sandbox.network = \"loopback\"{because}"
+            ));
         }
         let profile = Profile::new(&facts);
         let namespaces = probed.is_ok();
@@ -266,19 +257,16 @@ impl Sandbox {
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
         let network = self.network(rights);
-        let shared = session.namespaces.as_ref().filter(|_| network == self.profile.network);
-        let namespaces = shared.into_iter().flat_map(|it| it.user.iter().chain([&it.network]));
+        let shared = session.namespaces.iter().filter(|_| network == self.profile.network);
         let descriptors: Vec<BorrowedFd<'_>> = [their_stdout.as_fd(), their_stderr.as_fd()]
             .into_iter()
             .chain(report)
-            .chain(namespaces.map(|namespace| namespace.as_fd()))
+            .chain(shared.map(|namespace| namespace.as_fd()))
             .collect();
         // The supervisor is forked while its plan is computed.
         let request = self.request(&descriptors)?;
-        let shared = shared.map(|it| plan::Shared { has_user: it.user.is_some() });
-        let plan = layout::plan(self, session, Some(run), rights, shared);
-        let (channel, process) = self.send_plan(request.answer().await?, &plan)?;
-        let supervisor = Supervisor::new(channel, process)?;
+        let plan = layout::plan(self, session, Some(run), rights);
+        let supervisor = self.send_plan(request, &plan).await?;
         Ok(Started { supervisor, stdout: stdout.into(), stderr: stderr.into() })
     }
 
@@ -305,23 +293,18 @@ impl Sandbox {
         }
         let hidden_ids = file_ids(&hidden);
         let mut session =
-            Session { folder, cache, hidden, hidden_ids, namespaces: None, sockets: None };
+            Session { folder, cache, hidden, hidden_ids, namespaces: Vec::new(), sockets: None };
         if self.namespaces && self.profile.network != Network::On {
-            let plan = layout::plan(self, &session, None, Rights::default(), None);
-            let answer = self.request(&[])?.answer().await?;
-            let (channel, process) = self.send_plan(answer, &plan)?;
-            let pid = process.pid();
-            let mut supervisor = Supervisor::new(channel, process)?;
+            let plan = layout::plan(self, &session, None, Rights::default());
+            let mut supervisor = self.send_plan(self.request(&[])?, &plan).await?;
             match supervisor.next().await {
                 Message::Ready => {}
                 Message::Failed(why) => return Err(io::Error::other(why)),
-                Message::Gone | Message::Shell(_) | Message::Exited { .. } => {
-                    return Err(io::Error::other("its supervisor ended early"));
-                }
+                _ => return Err(io::Error::other("its supervisor ended early")),
             }
-            session.namespaces = namespaces_of(pid);
+            session.namespaces = namespaces_of(supervisor.process.pid());
             if self.profile.network == Network::Loopback {
-                session.sockets = Some(Mutex::new(SocketHelper::new(supervisor)));
+                session.sockets = Some(Mutex::new(SocketHelper::new(supervisor)?));
             }
         }
         Ok(session)
@@ -329,51 +312,41 @@ impl Sandbox {
 
     /// A socket inside the session's network namespace. `None`: there is none, or no command has run yet.
     pub(super) fn socket(&self, socket: Socket) -> Option<io::Result<OwnedFd>> {
-        let sockets = self.session.get()?.sockets.as_ref()?;
-        Some(sockets.lock().unwrap_or_else(PoisonError::into_inner).socket(socket))
+        self.sockets().map(|mut sockets| sockets.socket(socket))
     }
 
     /// The TCP ports on which commands of the session listen now.
     pub(super) fn listening_ports(&self) -> Vec<u16> {
-        let sockets = self.session.get().and_then(|session| session.sockets.as_ref());
-        sockets.map_or_else(Vec::new, |sockets| {
-            sockets.lock().unwrap_or_else(PoisonError::into_inner).listening_ports()
-        })
+        self.sockets().map_or_else(Vec::new, |sockets| sockets.listening_ports())
     }
 
-    /// Asks the stand-by for a supervisor that inherits these descriptors. A stand-by that has ended is replaced once.
+    fn sockets(&self) -> Option<MutexGuard<'_, SocketHelper>> {
+        self.session.get()?.sockets.as_ref().map(lock)
+    }
+
+    /// Asks the stand-by for a supervisor that inherits these descriptors.
     fn request<'a>(&'a self, descriptors: &'a [BorrowedFd<'a>]) -> io::Result<Request<'a>> {
         // A concurrent request finds none and starts another; one of the two is kept.
-        let standby = self.standby().take();
+        let standby = lock(&self.standby).take();
         Request::new(standby, descriptors, &self.profile.writable)
     }
 
-    fn send_plan(
-        &self,
-        (standby, mut channel, process): Answer,
-        plan: &Plan,
-    ) -> io::Result<(UnixStream, Watcher)> {
-        *self.standby() = Some(standby);
-        channel.set_write_timeout(Some(PLAN_TIME))?;
-        plan.write(&mut channel).map_err(|error| {
-            io::Error::other(format!("the sandbox's supervisor did not take its plan: {error}"))
-        })?;
-        Ok((channel, process))
-    }
-
-    fn standby(&self) -> MutexGuard<'_, Option<Standby>> {
-        self.standby.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn send_plan(&self, request: Request<'_>, plan: &Plan) -> io::Result<Supervisor> {
+        let started = request.answer().await.and_then(|(standby, mut channel, process)| {
+            *lock(&self.standby) = Some(standby);
+            channel.set_write_timeout(Some(PLAN_TIME))?;
+            plan.write(&mut channel)?;
+            Supervisor::new(channel, process)
+        });
+        started.map_err(|error| {
+            io::Error::new(error.kind(), format!("its supervisor could not be started: {error}"))
+        })
     }
 
     /// From the next command on these paths are hidden or read-only as well, as far as they exist.
     pub(super) fn close(&self, hidden: &[PathBuf], read_only: &[PathBuf]) {
         let real = |paths: &[PathBuf]| paths.iter().filter_map(|path| disk::real(path)).collect();
-        let closed = (real(hidden), real(read_only));
-        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = closed;
-    }
-
-    fn closed(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        *lock(&self.closed) = (real(hidden), real(read_only));
     }
 
     fn network(&self, rights: Rights) -> Network {
@@ -410,6 +383,10 @@ impl Sandbox {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Device and inode of those that exist.
 fn file_ids(paths: &[PathBuf]) -> Vec<plan::FileId> {
     let id = |path: &PathBuf| {
@@ -420,31 +397,19 @@ fn file_ids(paths: &[PathBuf]) -> Vec<plan::FileId> {
 }
 
 /// The user and the network namespace of a process, where they are not this process's.
-fn namespaces_of(pid: i32) -> Option<Namespaces> {
-    let own = |kind: &str| fs::metadata(format!("/proc/self/ns/{kind}")).ok().map(|ns| ns.ino());
+fn namespaces_of(pid: i32) -> Vec<OwnedFd> {
     let open = |kind: &str| {
         let namespace = fs::File::open(format!("/proc/{pid}/ns/{kind}")).ok()?;
-        let is_own = Some(namespace.metadata().ok()?.ino()) == own(kind);
-        (!is_own).then(|| OwnedFd::from(namespace))
+        let own = fs::metadata(format!("/proc/self/ns/{kind}")).ok()?;
+        (namespace.metadata().ok()?.ino() != own.ino()).then(|| OwnedFd::from(namespace))
     };
-    Some(Namespaces { user: open("user"), network: open("net")? })
+    open("net").map_or_else(Vec::new, |network| open("user").into_iter().chain([network]).collect())
 }
 
 /// What is enforced with this Landlock version; `refused` says why there are no namespaces.
 fn guarantees(profile: &Profile, abi: i32, refused: Option<&str>) -> Guarantees {
-    let parts = [
-        refused.is_none().then_some("namespaces"),
-        (abi > 0).then_some("landlock"),
-        Some("seccomp"),
-    ];
     let mut gaps: Vec<String> = Vec::new();
     if let Some(why) = refused {
-        let older: &[(i32, &str)] = &[
-            (2, "files cannot be moved between directories (kernel before 5.19)"),
-            (3, "files outside can be truncated (kernel before 6.2)"),
-            (5, "ioctl requests to devices that can be opened pass (kernel before 6.10)"),
-            (6, "the user's other processes can be sent signals (kernel before 6.12)"),
-        ];
         gaps.push(format!("no namespaces: {why}"));
         let always = [
             ".git (with hooks and configuration) and .agent can be written",
@@ -453,6 +418,12 @@ fn guarantees(profile: &Profile, abi: i32, refused: Option<&str>) -> Guarantees 
             "names in directories of secrets can be listed, their content not read",
         ];
         gaps.extend(always.map(str::to_owned));
+        let older = [
+            (2, "files cannot be moved between directories (kernel before 5.19)"),
+            (3, "files outside can be truncated (kernel before 6.2)"),
+            (5, "ioctl requests to devices that can be opened pass (kernel before 6.10)"),
+            (6, "the user's other processes can be sent signals (kernel before 6.12)"),
+        ];
         let older = older.iter().filter(|(since, _)| abi < *since);
         gaps.extend(older.map(|(_, gap)| (*gap).to_owned()));
         let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
@@ -465,7 +436,12 @@ fn guarantees(profile: &Profile, abi: i32, refused: Option<&str>) -> Guarantees 
         }
     }
     Guarantees {
-        backend: parts.into_iter().flatten().collect::<Vec<_>>().join("+"),
+        backend: match (refused, abi) {
+            (None, 1..) => "namespaces+landlock+seccomp",
+            (None, _) => "namespaces+seccomp",
+            (Some(_), _) => "landlock+seccomp",
+        }
+        .to_owned(),
         filesystem: "enforced".to_owned(),
         network: profile.network.as_str().to_owned(),
         gaps,

@@ -11,20 +11,21 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::plan::{Access, Bind, Bytes, Plan};
-use super::sys::{self, restrict_mounts};
+use super::plan::{Access, Bind, Plan};
+use super::supervisor::named;
+use super::sys::restrict_mounts;
 use super::tables;
 use crate::disk::{self, without_links};
 
+const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+
 /// Mounts the plan. Must be called in a new mount and PID namespace. Returns `/proc` as it was before.
 pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
-    let failed = |what: &str, error: io::Error| format!("{what}: {error}");
-    let at = |path: &Bytes, error| failed(&path.0.display().to_string(), error);
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|error| failed("the mounts could not be made private", error.into()))?;
+        .map_err(named("the mounts could not be made private"))?;
     let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let proc = open_tree(CWD, "/proc", clone | OpenTreeFlags::AT_RECURSIVE)
-        .map_err(|error| failed("/proc", error.into()))?;
+    let proc =
+        open_tree(CWD, "/proc", clone | OpenTreeFlags::AT_RECURSIVE).map_err(named("/proc"))?;
     // Copied before anything is covered, so that the order of the plan does not matter for the sources.
     let copies = |binds: &[Bind]| -> Result<Vec<(Bind, OwnedFd)>, String> {
         let mut trees = Vec::new();
@@ -33,7 +34,7 @@ pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
                 Ok(tree) => trees.push((bind.clone(), tree)),
                 // A path of the profile that does not exist is skipped.
                 Err(error) if bind.from == bind.to && is_gone(&error) => {}
-                Err(error) => return Err(at(&bind.from, error)),
+                Err(error) => return Err(named(bind.from.0.display())(error)),
             }
         }
         Ok(trees)
@@ -41,29 +42,28 @@ pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
     let (trees, on_top) = (copies(&plan.binds)?, copies(&plan.on_top)?);
     let mut empty = Vec::new();
     for from in &plan.empty {
-        empty.push(open(&from.0).map_err(|error| at(from, error))?);
+        empty.push(open(&from.0).map_err(named(from.0.display()))?);
     }
-    let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC)
-        .map_err(|error| failed("/", error.into()))?;
-    restrict_mounts(&root, sys::MountFlags::READ).map_err(|error| failed("/", error))?;
-    own_file_systems().map_err(|error| failed("/proc, /dev/shm, /dev/pts", error))?;
+    let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC).map_err(named("/"))?;
+    restrict_mounts(&root, READ_ONLY).map_err(named("/"))?;
+    own_file_systems().map_err(named("/proc, /dev/shm, /dev/pts"))?;
     // The new shared memory is empty: read-only directories need a mount point in it.
     for (bind, tree) in trees.iter().filter(|(bind, _)| bind.access == Access::Read) {
         if bind.to.0.starts_with(tables::SHARED_MEMORY)
             && is_folder(tree).is_ok_and(|is_folder| is_folder)
         {
-            fs::create_dir_all(&bind.to.0).map_err(|error| at(&bind.to, error))?;
+            fs::create_dir_all(&bind.to.0).map_err(named(bind.to.0.display()))?;
         }
     }
     for (bind, tree) in trees {
         let makes_place = bind.access == Access::Write;
-        attach(&tree, &bind.to.0, makes_place).map_err(|error| at(&bind.to, error))?;
+        attach(&tree, &bind.to.0, makes_place).map_err(named(bind.to.0.display()))?;
     }
     for path in &plan.covered {
-        cover(&path.0, &empty).map_err(|error| at(path, error))?;
+        cover(&path.0, &empty).map_err(named(path.0.display()))?;
     }
     for (bind, tree) in on_top {
-        attach(&tree, &bind.to.0, false).map_err(|error| at(&bind.to, error))?;
+        attach(&tree, &bind.to.0, false).map_err(named(bind.to.0.display()))?;
     }
     Ok(proc)
 }
@@ -81,9 +81,10 @@ fn copy(from: &OwnedFd, access: Access) -> io::Result<OwnedFd> {
     restrict_mounts(
         &tree,
         match access {
-            Access::Read => sys::MountFlags::READ,
-            Access::Write => sys::MountFlags::WRITE,
-            Access::Device => sys::MountFlags::DEVICE,
+            Access::Read => READ_ONLY,
+            Access::Write => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+            // It can be opened to write too, but its mode and times cannot be changed.
+            Access::Device => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
         },
     )?;
     Ok(tree)

@@ -2,40 +2,28 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Network;
 
-/// A path, a word or a variable. It need not be UTF-8.
+/// A path, a word or a variable. It need not be UTF-8: in the plan each byte is the character of that number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "String", into = "String")]
 pub(super) struct Bytes(pub(super) PathBuf);
 
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Written {
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl From<Written> for Bytes {
-    fn from(written: Written) -> Self {
-        Self(match written {
-            Written::Text(text) => text.into(),
-            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
-        })
+impl From<String> for Bytes {
+    fn from(text: String) -> Self {
+        let bytes = text.chars().filter_map(|byte| u8::try_from(byte).ok()).collect();
+        Self(OsString::from_vec(bytes).into())
     }
 }
 
-impl From<Bytes> for Written {
+impl From<Bytes> for String {
     fn from(bytes: Bytes) -> Self {
-        match bytes.0.into_os_string().into_string() {
-            Ok(text) => Self::Text(text),
-            Err(other) => Self::Bytes(other.into_vec()),
-        }
+        bytes.0.as_os_str().as_bytes().iter().copied().map(char::from).collect()
     }
 }
 
@@ -49,7 +37,7 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Bytes {
 pub(super) type FileId = (u64, u64);
 
 /// The sandbox of one command.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Plan {
     /// The command gets namespaces; without them Landlock and seccomp alone enforce the profile.
     pub(super) namespaces: bool,
@@ -58,8 +46,8 @@ pub(super) struct Plan {
     pub(super) binds: Vec<Bind>,
     /// Hidden paths: covered by an empty directory or file.
     pub(super) covered: Vec<Bytes>,
-    /// What covers a directory, and a file.
-    pub(super) empty: [Bytes; 2],
+    /// What covers them: an empty directory and an empty file.
+    pub(super) empty: Vec<Bytes>,
     /// Mounts that lie over the covered paths.
     pub(super) on_top: Vec<Bind>,
     /// Where Landlock permits writing.
@@ -72,17 +60,8 @@ pub(super) struct Plan {
     pub(super) known: Vec<Bytes>,
     /// What may be read although it lies in a hidden directory.
     pub(super) readable: Vec<Bytes>,
-    /// The session's namespaces are entered instead of new ones.
-    pub(super) shared: Option<Shared>,
     /// The command. Without one the supervisor only makes sockets in the namespaces.
     pub(super) run: Option<Run>,
-}
-
-/// Which of the session's namespaces a supervisor receives.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Shared {
-    /// The user namespace; root may have none.
-    pub(super) has_user: bool,
 }
 
 /// A program, and how it is started.
@@ -109,11 +88,9 @@ pub(super) struct Bind {
 /// What is permitted on a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Access {
-    /// Reading.
     Read,
-    /// Reading and writing.
     Write,
-    /// A device file that can be opened.
+    /// Opening a device file.
     Device,
 }
 

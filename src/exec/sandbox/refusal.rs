@@ -5,22 +5,15 @@ use std::path::{Path, PathBuf};
 use super::Network;
 use crate::disk::canonical_prefix;
 
-/// How programs report the errors that the sandbox causes.
+/// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV, which most languages print.
 const REFUSED: &[&str] = &[
     "ead-only file system",
-    "EROFS",
-    "[Errno 30]",
     "ermission denied",
-    "EACCES",
-    "[Errno 13]",
     "peration not permitted",
-    "EPERM",
-    "[Errno 1]",
-    "resource busy",
-    "EBUSY",
-    "[Errno 16]",
-    "nvalid cross-device link",
+    BUSY,
+    "ross-device link",
 ];
+const BUSY: &str = "resource busy";
 /// How programs report that there is no network.
 const NO_NETWORK: &[&str] = &[
     "Could not resolve",
@@ -32,9 +25,7 @@ const NO_NETWORK: &[&str] = &[
     "ENETUNREACH",
     "dial tcp: lookup",
 ];
-/// A socket that seccomp refused.
-const NO_SOCKET: &str = "ocket: Operation not permitted";
-/// The last lines of stderr say why.
+/// How many of the last lines of stderr are read.
 const LINES: usize = 200;
 
 /// What a command may do.
@@ -43,7 +34,6 @@ pub(super) struct View<'a> {
     /// Nothing but the temporary directory is writable.
     pub(super) is_read_only: bool,
     pub(super) read_only: &'a [PathBuf],
-    /// Hooks and configuration of git.
     pub(super) git: &'a [PathBuf],
     pub(super) hidden: &'a [PathBuf],
     pub(super) network: Network,
@@ -59,14 +49,15 @@ pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option
         .filter(|line| has(line, REFUSED))
         .find_map(|line| paths(line, directory).iter().find_map(|path| why(path, line, view)));
     let is_missing = |line: &&str| {
-        has(line, NO_NETWORK) || view.network == Network::Off && line.contains(NO_SOCKET)
+        has(line, NO_NETWORK)
+            || view.network == Network::Off && line.contains("ocket: Operation not permitted")
     };
-    let network = view.network != Network::On && lines.iter().any(is_missing);
-    let network = network.then(|| {
-        let state = match view.network {
-            Network::Loopback => "the network beyond localhost",
-            Network::Off | Network::On => "network",
-        };
+    let state = match view.network {
+        Network::Loopback => Some("the network beyond localhost"),
+        Network::Off => Some("network"),
+        Network::On => None,
+    };
+    let network = state.filter(|_| lines.iter().any(is_missing)).map(|state| {
         format!("{state} is off in the sandbox; allow it with --allow 'Bash(…)' or sandbox.network")
     });
     let all: Vec<String> = path.into_iter().chain(network).collect();
@@ -89,36 +80,36 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
 fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     let shown = path.display();
     // What contains a protected path cannot be moved either.
-    let is_busy = line.contains("busy") || line.contains("EBUSY") || line.contains("[Errno 16]");
+    let is_busy = line.contains(BUSY);
     let in_any = |all: &[PathBuf]| {
         all.iter().any(|it| path.starts_with(it) || is_busy && it.starts_with(path) && it.exists())
     };
     let exists = path.symlink_metadata().is_ok();
     let folder = path.parent()?;
+    let is = |what: &str| Some(format!("{shown} is {what}"));
     if in_any(view.hidden) {
-        return Some(format!(
-            "{shown} is hidden in the sandbox: credentials, or the agent's own state"
-        ));
+        return is("hidden in the sandbox: credentials, or the agent's own state");
     }
     if in_any(view.git) {
-        return Some(format!(
-            "{shown} is read-only in the sandbox: hooks and configuration of git; a user can allow the command with \
-             --allow 'Bash(…)'"
-        ));
+        return is(
+            "read-only in the sandbox: hooks and configuration of git; a user can allow the command with \
+             --allow 'Bash(…)'",
+        );
     }
     let holds_mount = is_busy && view.writable.iter().any(|it| it.starts_with(path));
     if in_any(view.read_only) || holds_mount {
-        return Some(format!("{shown} is read-only in the sandbox and cannot be moved or removed"));
+        return is("read-only in the sandbox and cannot be moved or removed");
     }
     if view.writable.iter().any(|place| path.starts_with(place)) || !exists && !folder.is_dir() {
         return None;
     }
+    // Without the sandbox it would be refused as well.
     let could = if exists { path } else { folder };
     if rustix::fs::access(could, rustix::fs::Access::WRITE_OK).is_err() {
         return None;
     }
     if view.is_read_only {
-        return Some(format!("{shown} is not writable: this command runs read-only"));
+        return is("not writable: this command runs read-only");
     }
     let folder = if path.is_dir() { path } else { folder }.display();
     Some(format!(

@@ -1,20 +1,14 @@
 //! Sockets inside the session's network namespace, created by a helper process and passed to the agent.
 
 use std::fs;
-use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
-use std::mem::MaybeUninit;
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-
 use super::channel::Supervisor;
+use super::sys;
 
 /// How long the helper may take for one socket.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
@@ -37,9 +31,11 @@ pub(in crate::exec) enum Socket {
 pub(super) struct SocketHelper(Supervisor);
 
 impl SocketHelper {
-    pub(super) fn new(mut supervisor: Supervisor) -> Self {
+    pub(super) fn new(mut supervisor: Supervisor) -> io::Result<Self> {
         supervisor.leave();
-        Self(supervisor)
+        supervisor.channel.set_nonblocking(false)?;
+        supervisor.channel.set_read_timeout(Some(ANSWER_TIME))?;
+        Ok(Self(supervisor))
     }
 
     /// Asks for a socket.
@@ -49,27 +45,17 @@ impl SocketHelper {
             Socket::Listening(port) => (b'l', port),
         };
         let [low, high] = port.to_le_bytes();
-        let mut channel = self.0.channel();
-        channel.write_all(&[kind, low, high])?;
-        let mut one = [PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN)];
-        if poll(&mut one, Timespec::try_from(ANSWER_TIME).ok().as_ref())? == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut rights = RecvAncillaryBuffer::new(&mut space);
+        self.0.channel.write_all(&[kind, low, high])?;
         let mut errno = [0; 4];
-        recvmsg(channel, &mut [IoSliceMut::new(&mut errno)], &mut rights, RecvFlags::CMSG_CLOEXEC)?;
-        let mut descriptors = rights.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
-        descriptors.next().ok_or_else(|| io::Error::from_raw_os_error(i32::from_le_bytes(errno)))
+        let (_, mut descriptors) = sys::receive(&self.0.channel, &mut errno)?;
+        descriptors.pop().ok_or_else(|| io::Error::from_raw_os_error(i32::from_le_bytes(errno)))
     }
 
-    /// The TCP ports on which somebody listens in the namespace.
+    /// The TCP ports on which processes in the namespace listen.
     pub(super) fn listening_ports(&self) -> Vec<u16> {
         let tables = ["tcp", "tcp6"].map(|table| {
-            fs::read_to_string(format!("/proc/{}/net/{table}", self.0.pid())).unwrap_or_default()
+            fs::read_to_string(format!("/proc/{}/net/{table}", self.0.process.pid()))
+                .unwrap_or_default()
         });
         let mut ports: Vec<u16> =
             tables.iter().flat_map(|table| table.lines().filter_map(listening_port)).collect();
@@ -95,13 +81,8 @@ pub(super) fn serve(channel: &mut UnixStream) {
         let made = make(kind, u16::from_le_bytes([low, high]));
         let errno = made.as_ref().err().and_then(|error| error.raw_os_error());
         let answer = errno.unwrap_or(libc::ECONNREFUSED).to_le_bytes();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut rights = SendAncillaryBuffer::new(&mut space);
         let descriptors: Vec<_> = made.iter().map(|socket| socket.as_fd()).collect();
-        if !descriptors.is_empty() {
-            rights.push(SendAncillaryMessage::ScmRights(&descriptors));
-        }
-        if sendmsg(&*channel, &[IoSlice::new(&answer)], &mut rights, SendFlags::NOSIGNAL).is_err() {
+        if sys::send(channel, &answer, &descriptors).is_err() {
             return;
         }
     }

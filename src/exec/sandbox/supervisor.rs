@@ -4,11 +4,11 @@
 //! everything when the channel closes, however the agent ended. The *inner* one is the parent of all that the command
 //! starts: the first process of its PID namespace, or a subreaper where there is none.
 //!
-//! Both have one thread. Their messages to the agent are lines: `shell PID`, `exited STATUS LEFT`, `ready`, `failed WHY`.
+//! Both have one thread.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::fmt::Display;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,87 +17,81 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::retry_on_intr;
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, fchdir, getgid, getuid,
-    kill_process, pidfd_open, set_child_subreaper, set_dumpable_behavior,
-    set_parent_process_death_signal, setrlimit, setsid,
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus, fchdir,
+    getgid, getuid, kill_process, pidfd_open, set_child_subreaper, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit, setsid, wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use super::super::FOLDER;
 use super::super::process::end_descendants;
-use super::plan::{Plan, Run, Shared};
+use super::channel::Message;
+use super::plan::{Plan, Run};
 use super::{Network, confine, mounts, sockets, standby, sys};
 use crate::disk::without_links;
 
-/// The argument that makes this binary a stand-by; the next one is the number of its control descriptor.
+/// The argument that makes this binary a stand-by.
 pub(super) const WORD: &str = "__supervise";
+
+/// How long children are killed one by one; after that, all are stopped first.
+const MOST_TIME: Duration = Duration::from_millis(200);
 
 /// Runs the stand-by or a supervisor if this process was started as one; then its exit code.
 pub(super) fn main() -> Option<u8> {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != WORD {
+    if std::env::args_os().nth(1)? != WORD {
         return None;
     }
-    let control = arguments.next().and_then(|number| sys::inherited(number.to_str()?).ok());
-    let forked = control.map(|control| standby::stand_by(control.into()));
-    let Some(Ok(descriptors)) = forked else { return Some(2) };
-    Some(descriptors.map_or(0, |descriptors| supervise(Descriptors(descriptors.into_iter()))))
-}
-
-/// The descriptors of the request: the channel, the command's output, its report, the session's namespaces.
-struct Descriptors(std::vec::IntoIter<OwnedFd>);
-
-impl Descriptors {
-    fn take(&mut self) -> Result<OwnedFd, String> {
-        self.0.next().ok_or_else(|| "a descriptor is missing".to_owned())
-    }
-}
-
-fn supervise(mut descriptors: Descriptors) -> u8 {
-    let Ok(channel) = descriptors.take() else { return 2 };
+    let Ok(forked) = standby::stand_by() else { return Some(2) };
+    let Some(descriptors) = forked else { return Some(0) };
+    let mut descriptors = descriptors.into_iter();
+    let Some(channel) = descriptors.next() else { return Some(2) };
     let mut channel = UnixStream::from(channel);
-    match outer(&mut channel, descriptors) {
-        Ok(()) => 0,
-        Err(why) => {
-            send(&mut channel, &format!("failed {why}"));
-            1
-        }
+    if let Err(why) = outer(&mut channel, descriptors) {
+        send(&mut channel, &Message::Failed(why));
     }
+    Some(0)
 }
 
 /// Sends a message in one piece. If the agent has gone, the end is near anyway.
-fn send(channel: &mut UnixStream, line: &str) {
-    _ = channel.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes());
+fn send(channel: &mut UnixStream, message: &Message) {
+    let line = serde_json::to_string(message).unwrap_or_default();
+    _ = channel.write_all(format!("{line}\n").as_bytes());
 }
 
 /// Puts a name before the error.
-fn named<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> String {
+pub(super) fn named<E: Display>(what: impl Display) -> impl Fn(E) -> String {
     move |error| format!("{what}: {error}")
 }
 
-fn outer(channel: &mut UnixStream, mut descriptors: Descriptors) -> Result<(), String> {
+/// The descriptors are the command's output and its report, and the session's namespaces.
+fn outer(
+    channel: &mut UnixStream,
+    mut descriptors: impl Iterator<Item = OwnedFd>,
+) -> Result<(), String> {
     // A session of its own, so that its processes can be found by it.
     setsid().map_err(named("setsid"))?;
     // Otherwise it could not map its user.
     set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(named("dumpable"))?;
     let Some(plan) = Plan::read(channel).map_err(named("the plan"))? else { return Ok(()) };
     if let Some(run) = &plan.run {
-        let (stdout, stderr) = (descriptors.take()?, descriptors.take()?);
-        dup2_stdout(&stdout).map_err(named("output"))?;
-        dup2_stderr(&stderr).map_err(named("output"))?;
+        let mut take = || descriptors.next().ok_or("a descriptor is missing");
+        dup2_stdout(take()?).map_err(named("output"))?;
+        dup2_stderr(take()?).map_err(named("output"))?;
         if let Some(number) = run.report {
-            sys::place(descriptors.take()?, number).map_err(named("the report"))?;
+            sys::place(take()?, number).map_err(named("the report"))?;
         }
     }
+    let shared: Vec<OwnedFd> = descriptors.collect();
     let has_user = plan.namespaces
-        && match plan.shared {
-            Some(shared) => enter_namespaces(shared, &mut descriptors)?,
-            None => make_namespaces(plan.network)?,
+        && match &*shared {
+            [] => make_namespaces(plan.network)?,
+            [user @ .., network] => enter_namespaces(user.first(), network)?,
         };
     let Some(run) = &plan.run else {
-        send(channel, "ready");
+        send(channel, &Message::Ready);
         sockets::serve(channel);
         return Ok(());
     };
@@ -108,56 +102,44 @@ fn outer(channel: &mut UnixStream, mut descriptors: Descriptors) -> Result<(), S
     let outer = pidfd_open(own, PidfdFlags::empty()).map_err(named("pidfd"))?;
     let Some(inner) = sys::fork().map_err(named("fork"))? else {
         if let Err(why) = inner(&plan, run, has_user, channel, &outer) {
-            send(channel, &format!("failed {why}"));
+            send(channel, &Message::Failed(why));
         }
         exit(0);
     };
     sys::close_standard();
     let watched = pidfd_open(inner, PidfdFlags::empty()).map_err(named("pidfd"))?;
-    wait_for_either(channel, &watched);
+    // After the plan the agent sends nothing: what can be read is the end of the channel.
+    is_readable([channel.as_fd(), watched.as_fd()], None);
     if plan.namespaces {
         // With the first process of its namespace all others end.
         _ = kill_process(inner, Signal::KILL);
     } else {
-        while has_children() && !end_children() {
-            end_descendants();
+        let deadline = Instant::now() + MOST_TIME;
+        while has_children() {
+            if Instant::now() < deadline { kill_children() } else { end_descendants() }
         }
     }
-    while sys::wait_any(true).is_ok() {}
+    while wait_any(WaitOptions::empty()).is_ok() {}
     Ok(())
 }
 
-/// Returns when the inner process has ended or the channel has closed.
-fn wait_for_either(channel: &UnixStream, inner: &OwnedFd) {
-    loop {
-        let mut both = [
-            // After the plan nothing is sent to this end: what can be read is the end of the channel.
-            PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(inner.as_fd(), PollFlags::IN),
-        ];
-        match poll(&mut both, None) {
-            Err(rustix::io::Errno::INTR) => {}
-            Ok(_) | Err(_) => return,
-        }
-    }
+/// Whether one of these can be read within this time, or is at its end.
+fn is_readable<const N: usize>(descriptors: [BorrowedFd<'_>; N], time: Option<&Timespec>) -> bool {
+    let mut polled = descriptors.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+    !matches!(retry_on_intr(|| poll(&mut polled, time)), Ok(0))
 }
 
-fn has_ended(process: &OwnedFd) -> bool {
-    let mut one = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
-    poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0)
-}
-
-/// Enters the session's namespaces and makes the other ones. Whether there is a user namespace.
-fn enter_namespaces(shared: Shared, descriptors: &mut Descriptors) -> Result<bool, String> {
-    if shared.has_user {
-        move_into_link_name_space(descriptors.take()?.as_fd(), Some(LinkNameSpaceType::User))
+/// Enters the session's namespaces and makes the other ones. Whether there is a user namespace; root may have none.
+fn enter_namespaces(user: Option<&OwnedFd>, network: &OwnedFd) -> Result<bool, String> {
+    if let Some(user) = user {
+        move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))
             .map_err(named("the session's user namespace"))?;
     }
     sys::unshare(UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC)
         .map_err(named("namespaces"))?;
-    move_into_link_name_space(descriptors.take()?.as_fd(), Some(LinkNameSpaceType::Network))
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
         .map_err(named("the session's network namespace"))?;
-    Ok(shared.has_user)
+    Ok(user.is_some())
 }
 
 /// Whether there is a user namespace.
@@ -181,17 +163,15 @@ fn make_namespaces(network: Network) -> Result<bool, String> {
 
 /// In its user namespace it keeps its user and group, and there are no others.
 fn map_user(proc: &OwnedFd, uid: u32, gid: u32) -> Result<(), String> {
-    for (file, text) in [
+    for (name, text) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{uid} {uid} 1")),
         ("gid_map", format!("{gid} {gid} 1")),
     ] {
-        let path = format!("self/{file}");
-        let opened = openat(proc, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
-        let written = opened
-            .map_err(io::Error::from)
-            .and_then(|file| File::from(file).write_all(text.as_bytes()));
-        written.map_err(|error| format!("/proc/{path}: {error}"))?;
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = openat(proc, format!("self/{name}"), flags, Mode::empty());
+        let written = file.and_then(|file| rustix::io::write(file, text.as_bytes()));
+        written.map_err(named(name))?;
     }
     Ok(())
 }
@@ -232,28 +212,35 @@ fn inner(
     set_child_subreaper(Some(rustix::process::getpid())).map_err(named("subreaper"))?;
     // It may have ended before the signal was set. In a PID namespace the parent's number is not visible, so a handle is
     // used.
-    if has_ended(outer) {
+    if is_readable([outer.as_fd()], Some(&Timespec::default())) {
         return Ok(());
     }
     let Some(shell) = sys::fork().map_err(named("fork"))? else {
         let why = become_command(plan, run);
-        send(channel, &format!("failed {why}"));
+        send(channel, &Message::Failed(why));
         exit(1);
     };
     sys::close_standard();
-    send(channel, &format!("shell {}", shell.as_raw_pid()));
-    while let Ok(Some((ended, status))) = sys::wait_any(true) {
-        if Pid::from_raw(ended) == Some(shell) {
-            send(channel, &format!("exited {status} {}", u8::from(has_children())));
+    send(channel, &Message::Shell(shell.as_raw_pid()));
+    while let Ok(Some((ended, status))) = wait_any(WaitOptions::empty()) {
+        if ended == shell {
+            let (status, has_left) = (status.as_raw(), has_children());
+            send(channel, &Message::Exited { status, has_left });
         }
     }
     Ok(())
 }
 
+/// A child that has ended, of any kind: also one that sends its parent no signal.
+fn wait_any(options: WaitOptions) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
+    let all = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+    retry_on_intr(|| wait(options | all))
+}
+
 /// Whether any child lives. Children that have ended are reaped.
 fn has_children() -> bool {
     loop {
-        match sys::wait_any(false) {
+        match wait_any(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
             Ok(None) => return true,
             Err(_) => return false,
@@ -261,30 +248,16 @@ fn has_children() -> bool {
     }
 }
 
-/// Kills the children, which as a subreaper's include what they leave behind, until there are none: a process that starts
-/// another and ends is gone before all processes have been listed. `false`: there are too many, or the kernel has no list of
-/// children.
-fn end_children() -> bool {
-    const MOST_TIME: Duration = Duration::from_millis(200);
-    let begun = Instant::now();
-    let own = rustix::process::getpid().as_raw_nonzero();
-    let children = format!("/proc/self/task/{own}/children");
-    let mut before = String::new();
-    while begun.elapsed() < MOST_TIME {
-        let Ok(found) = std::fs::read_to_string(&children) else { return false };
-        let pids = found.split_whitespace().filter_map(|pid| pid.parse().ok());
-        for child in pids.filter_map(rustix::process::Pid::from_raw) {
-            _ = kill_process(child, Signal::KILL);
-        }
-        if !has_children() {
-            return true;
-        }
-        if found == before {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        before = found;
+/// Kills the children, which as a subreaper's include what they leave behind: a process that only starts the next one and
+/// ends may be gone before all processes have been listed.
+fn kill_children() {
+    let own = rustix::process::getpid();
+    let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children"));
+    let children = children.unwrap_or_default();
+    let pids = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    for child in pids.filter_map(Pid::from_raw) {
+        _ = kill_process(child, Signal::KILL);
     }
-    false
 }
 
 /// Returns only if it failed, with the reason.
@@ -295,7 +268,7 @@ fn become_command(plan: &Plan, run: &Run) -> String {
         setsid().map_err(named("setsid"))?;
         without_links::open(directory, FOLDER)
             .and_then(fchdir)
-            .map_err(|error| format!("{}: {error}", directory.display()))?;
+            .map_err(named(directory.display()))?;
         // The inherited one is the machine's, whose mode and times could be changed.
         let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         null.and_then(dup2_stdin).map_err(named("/dev/null"))?;

@@ -1,32 +1,62 @@
-//! The system calls of the sandbox that no crate of ours offers as safe functions.
+//! System calls that no crate here offers as safe functions, and messages with descriptors.
 
 #![expect(unsafe_code, reason = "each wraps one system call")]
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socket_with,
+};
+use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
-/// What a mount may be used for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MountFlags(u64);
+/// In one message: a channel, two for output, the report, two namespaces.
+const MOST_DESCRIPTORS: usize = 6;
 
-impl MountFlags {
-    /// Nothing on it can be changed, no device on it opened, no program on it gets rights by its owner.
-    pub(super) const READ: Self =
-        Self(libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
-    /// The same, but it can be changed.
-    pub(super) const WRITE: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
-    /// A device that can be opened, to write too. Its mode and times are as they are.
-    pub(super) const DEVICE: Self = Self(libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID);
+/// The error of the last call unless it succeeded.
+fn check(is_done: bool) -> io::Result<()> {
+    if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Adds flags to a mount and all mounts below it.
-pub(super) fn restrict_mounts(tree: &OwnedFd, flags: MountFlags) -> io::Result<()> {
+/// Sends bytes with descriptors in one message.
+pub(super) fn send(
+    channel: &UnixStream,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut rights = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !rights.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    sendmsg(channel, &[IoSlice::new(bytes)], &mut rights, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives such a message: the number of bytes, 0 at the end of the channel, and the descriptors.
+pub(super) fn receive(channel: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut rights = RecvAncillaryBuffer::new(&mut space);
+    let mut into = [IoSliceMut::new(bytes)];
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(channel, &mut into, &mut rights, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let descriptors = rights.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    Ok((received.bytes, descriptors.flatten().collect()))
+}
+
+/// Adds `MOUNT_ATTR_*` flags to a mount and all mounts below it.
+pub(super) fn restrict_mounts(tree: &OwnedFd, flags: u64) -> io::Result<()> {
     let attributes =
-        libc::mount_attr { attr_set: flags.0, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    // SAFETY: the path is empty and ends with NUL, the structure lives through the call and its true
-    // size is given.
+        libc::mount_attr { attr_set: flags, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: the path is empty and ends with NUL, the structure lives through the call and its size is given.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -37,118 +67,66 @@ pub(super) fn restrict_mounts(tree: &OwnedFd, flags: MountFlags) -> io::Result<(
             size_of::<libc::mount_attr>(),
         )
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    check(result == 0)
 }
 
-/// Two processes go on from here: `None` in the new one.
-///
-/// Only where this process has one thread: another could hold a lock that nobody will ever release.
-pub(super) fn fork() -> io::Result<Option<rustix::process::Pid>> {
-    // SAFETY: neither the stand-by nor a supervisor ever starts a thread, so the copy finds no lock held by another.
-    match unsafe { libc::fork() } {
-        0 => Ok(None),
-        pid if pid > 0 => Ok(rustix::process::Pid::from_raw(pid)),
-        _ => Err(io::Error::last_os_error()),
-    }
+/// Returns twice: `None` in the new process. Only where this process has one thread: another could hold a lock.
+pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: neither the stand-by nor a supervisor starts a thread.
+    let pid = unsafe { libc::fork() };
+    check(pid >= 0)?;
+    Ok(Pid::from_raw(pid))
 }
 
-/// Children that end leave nothing behind, and are not waited for; or they do, and are.
+/// Whether children that end are reaped by the kernel.
 pub(super) fn forget_children(forgets: bool) -> io::Result<()> {
     let action = if forgets { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: neither of the two runs any code of this process.
+    // SAFETY: neither action runs code of this process.
     let before = unsafe { libc::signal(libc::SIGCHLD, action) };
-    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+    check(before != libc::SIG_ERR)
 }
 
-/// Gives a descriptor this number, which nobody else has. Children inherit it, programs do not.
+/// Gives a descriptor this number. Forks inherit it, programs do not.
 pub(super) fn place(descriptor: OwnedFd, number: i32) -> io::Result<()> {
     if descriptor.as_raw_fd() == number {
-        // It stays open, under the number that it has.
         _ = descriptor.into_raw_fd();
         return Ok(());
     }
-    // SAFETY: the agent chose a number far above those that this process got by itself.
+    // SAFETY: the agent chose a number far above those that this process uses.
     let placed = unsafe { libc::dup3(descriptor.as_raw_fd(), number, libc::O_CLOEXEC) };
-    if placed == number { Ok(()) } else { Err(io::Error::last_os_error()) }
+    check(placed == number)
 }
 
 /// Leaves the namespaces that this process is in.
 pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: the table of descriptors stays shared with nobody: there is one thread.
+    // SAFETY: there is one thread, which shares its descriptors with no other.
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
-}
-
-/// How a child ended: its id and status. `None` where none has ended yet; an error where there is none.
-pub(super) fn wait_any(hang: bool) -> io::Result<Option<(i32, i32)>> {
-    let mut status = 0;
-    // All kinds of children, those too that tell their parent nothing when they end.
-    let options = if hang { libc::__WALL } else { libc::__WALL | libc::WNOHANG };
-    loop {
-        // SAFETY: the status is a valid place to write to.
-        match unsafe { libc::waitpid(-1, &raw mut status, options) } {
-            0 => return Ok(None),
-            pid if pid > 0 => return Ok(Some((pid, status))),
-            _ => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
-    }
 }
 
 /// No descriptor but the first three and `kept` outlives the start of a program.
 pub(super) fn close_at_exec(kept: Option<i32>) -> io::Result<()> {
-    // SAFETY: descriptors are only marked; nothing is closed under somebody's feet.
+    // SAFETY: descriptors are only marked.
     let result = unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
     };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if let Some(kept) = kept {
-        // SAFETY: sets a flag of a descriptor; a number that is none is an error.
-        if unsafe { libc::fcntl(kept, libc::F_SETFD, 0) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
+    check(result == 0)?;
+    // SAFETY: sets a flag; a number that is no descriptor is an error.
+    check(kept.is_none_or(|kept| unsafe { libc::fcntl(kept, libc::F_SETFD, 0) } == 0))
 }
 
-/// Lets go of input and output: they are the command's, and whoever reads them waits for its end alone.
+/// Closes input and output in a supervisor: who reads the command's output waits for the command alone.
 pub(super) fn close_standard() {
     for number in 0..3 {
-        // SAFETY: nothing in the supervisor reads or writes these.
+        // SAFETY: nothing in the supervisor uses these.
         unsafe { libc::close(number) };
     }
-}
-
-/// Takes a descriptor that this process was started with.
-pub(super) fn inherited(number: &str) -> io::Result<OwnedFd> {
-    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
-    let number: i32 = number.parse().map_err(|_| invalid())?;
-    // SAFETY: asks for a flag of a descriptor; a number that is none is an error.
-    if number < 3 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
-        return Err(invalid());
-    }
-    // SAFETY: it is open, and nothing else in this process knows of it.
-    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
-    rustix::io::fcntl_setfd(descriptor.as_fd(), rustix::io::FdFlags::CLOEXEC)?;
-    Ok(descriptor)
 }
 
 /// Brings the loopback interface of this network namespace up.
 pub(super) fn loopback_up() -> io::Result<()> {
     // `IFF_UP | IFF_RUNNING`, in the width of the field.
     const UP: libc::c_short = 0x41;
-    // SAFETY: makes a descriptor, or fails.
-    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it was just made and belongs to nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: the structure is plain numbers, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
@@ -158,7 +136,7 @@ pub(super) fn loopback_up() -> io::Result<()> {
     // SAFETY: the request is the structure that this call reads.
     let result =
         unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    check(result == 0)
 }
 
 /// The version of Landlock that the kernel has; 0 for none.
