@@ -98,16 +98,10 @@ fn tree(root: &Path, n_files: usize, n_bytes: usize) -> PathBuf {
 
 fn workspace(root: &Path, state: &Path) -> Workspace {
     fs::create_dir_all(state.join("session")).unwrap();
-    let limits = Limits {
-        max_files: 100_000,
-        max_file_bytes: 10 * 1024 * 1024,
-        max_bytes: 512 * 1024 * 1024,
-        expire_after: Duration::from_hours(1),
-    };
     Workspace::open(root, &[]).unwrap().with_checkpoints(Settings {
         store: state.join("store"),
         session: state.join("session"),
-        limits,
+        limits: Limits::default(),
         read_blobs: Arc::new(git::blobs),
     })
 }

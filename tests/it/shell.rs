@@ -175,7 +175,7 @@ fn everyday_destruction_needs_no_question() {
         "cat b.txt",
         "ls",
     ] {
-        let envelope = call(&test, command, &[]);
+        let envelope = call(&test, command, &["--record"]);
         assert_eq!(envelope["status"], "success", "{command}: {envelope}");
     }
     assert_eq!(test.read("b.txt"), "two\n");

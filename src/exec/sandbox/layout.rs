@@ -210,7 +210,11 @@ pub(super) fn is_directory(path: &Path) -> bool {
 }
 
 fn is_no_link(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink())
+    match path.symlink_metadata() {
+        Ok(metadata) => !metadata.is_symlink(),
+        // A command has closed a directory above it; it can be opened again.
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+    }
 }
 
 fn is_device(path: &Path) -> bool {

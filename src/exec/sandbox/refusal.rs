@@ -67,7 +67,9 @@ pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option
 /// Quoted words, and words with a slash, as paths.
 fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
     let quoted = line.split(['\'', '"', '`', '‘', '’', '“', '”']).skip(1).step_by(2);
-    let between_colons = line.split(": ").skip(1);
+    // `bash: line 1: FILE: Read-only file system`: the nearest to the error comes first.
+    let parts: Vec<&str> = line.split(": ").skip(1).collect();
+    let between_colons = parts.iter().rev().skip(1).copied();
     let words = line.split_whitespace().map(|word| word.trim_matches([',', ':', '(', ')']));
     quoted
         .chain(between_colons)

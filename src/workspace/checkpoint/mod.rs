@@ -52,6 +52,17 @@ pub struct Limits {
     pub expire_after: Duration,
 }
 
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_files: 100_000,
+            max_file_bytes: 10 * 1024 * 1024,
+            max_bytes: 512 * 1024 * 1024,
+            expire_after: Duration::from_hours(720),
+        }
+    }
+}
+
 /// Reads blobs of git's object database: their ids in hexadecimal, and the contents of those that exist.
 pub type ReadBlobs =
     Arc<dyn Fn(&Path, &[String]) -> std::io::Result<HashMap<String, Vec<u8>>> + Send + Sync>;
@@ -381,7 +392,13 @@ impl Workspace {
     /// Whether a checkpoint does not cover all that lies at a path: something in it is ignored, too large, or of a
     /// repository of its own. What `is_spare` says of a path does not count.
     pub fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
-        self.checkpoints().is_some_and(|it| it.scanner.is_uncovered(path, is_spare))
+        match self.checkpoints() {
+            Some(checkpoints) => checkpoints.scanner.is_uncovered(path, is_spare),
+            None => {
+                let closed = self.closed_places();
+                Scanner::new(self.root(), closed, Limits::default()).is_uncovered(path, is_spare)
+            }
+        }
     }
 
     /// How many paths a checkpoint of the project would cover; `None`: more than the limit.

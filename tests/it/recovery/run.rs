@@ -69,8 +69,7 @@ pub(super) struct Measured {
 pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
     let test = project(scenario);
     // The project is the test's own: what its configuration says is trusted.
-    let mut args =
-        vec!["run", &scenario.task, "--model", "script:../script", "--trust", "--allow", "Bash"];
+    let mut args = vec!["run", &scenario.task, "--model", "script:../script", "--trust"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
     for key in setting.keys() {
         args.extend(["--set", key]);
