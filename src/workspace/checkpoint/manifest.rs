@@ -230,8 +230,10 @@ impl Scanner {
         builder.build_parallel().run(|| {
             Box::new(|entry| {
                 let Ok(entry) = entry else { return WalkState::Continue };
-                let is_small =
-                    stat(entry.path()).is_ok_and(|stat| stat.size <= self.limits.max_file_bytes);
+                let is_small = stat(entry.path()).is_ok_and(|stat| {
+                    FileType::from_raw_mode(stat.mode) != FileType::RegularFile
+                        || stat.size <= self.limits.max_file_bytes
+                });
                 if is_small {
                     lock(&covered).insert(entry.into_path());
                 }
