@@ -463,6 +463,14 @@ pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     usable.map_or_else(|| settled(&all[0], places), |way| way.end)
 }
 
+/// The same for what exists; of many paths that do not exist one look each is enough.
+pub(crate) fn canonical_if_there(path: &Path) -> PathBuf {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        Ok(_) | Err(_) => canonical_prefix(path),
+    }
+}
+
 /// The path with all of its links resolved, also where what they lead to is not there.
 pub(crate) fn canonical_prefix(path: &Path) -> PathBuf {
     settled(path, &[])

@@ -149,7 +149,7 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
         temporary,
         homes: own.homes.clone(),
         git: git_paths(places),
-        secrets: secrets.map(|path| canonical_prefix(&path)).collect(),
+        secrets: secrets.map(|path| disk::canonical_if_there(&path)).collect(),
         own: own.folders().map(|path| canonical_prefix(path)).collect(),
         denied_reads: denied(loaded, root, &["Read"]),
         denied_writes: denied(loaded, root, &["Edit", "Write", "MultiEdit"]),

@@ -116,15 +116,16 @@ impl Found {
         let known = self.directories.get(path.absolute());
         if modified.is_none() || known.is_none_or(|known| known.modified != modified) {
             let mut directory = Directory { modified, files: Vec::new(), directories: Vec::new() };
-            for entry in workspace.entries(path).unwrap_or_default().into_iter().take(MAX_ENTRIES) {
-                let shown = entry.path.relative();
-                let name = shown.rsplit('/').next().unwrap_or(shown);
+            let is_wanted = |name: &str, kind: Kind| match kind {
+                Kind::File => is_secret(name),
+                Kind::Directory => !NOT_SEARCHED.contains(&name),
+                Kind::Link | Kind::Other => false,
+            };
+            let entries = workspace.entries_like(path, MAX_ENTRIES, &is_wanted);
+            for entry in entries.unwrap_or_default() {
                 match entry.kind {
-                    Kind::File if is_secret(shown) => directory.files.push(entry.path),
-                    Kind::Directory if !NOT_SEARCHED.contains(&name) => {
-                        directory.directories.push(entry.path);
-                    }
-                    Kind::File | Kind::Directory | Kind::Link | Kind::Other => {}
+                    Kind::Directory => directory.directories.push(entry.path),
+                    Kind::File | Kind::Link | Kind::Other => directory.files.push(entry.path),
                 }
             }
             directory.directories.sort_by(|a, b| a.relative().cmp(b.relative()));

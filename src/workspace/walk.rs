@@ -153,12 +153,24 @@ impl Workspace {
 
     /// Everything in a directory, whatever the rules say, in no order.
     pub fn entries(&self, folder: &ProjectPath) -> Result<Vec<Entry>, Failure> {
+        self.entries_like(folder, usize::MAX, &|_, _| true)
+    }
+
+    /// Those among the first entries of a directory whose name and kind are wanted.
+    pub fn entries_like(
+        &self,
+        folder: &ProjectPath,
+        n_first: usize,
+        is_wanted: &dyn Fn(&str, Kind) -> bool,
+    ) -> Result<Vec<Entry>, Failure> {
         let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
         let mut entries = Vec::new();
-        for entry in fs::read_dir(folder.absolute()).map_err(failed)? {
+        for entry in fs::read_dir(folder.absolute()).map_err(failed)?.take(n_first) {
             let entry = entry.map_err(failed)?;
-            let kind = entry.file_type().ok();
-            entries.push(Entry { path: self.inside(&entry.path()), kind: Kind::of(kind) });
+            let kind = Kind::of(entry.file_type().ok());
+            if is_wanted(&entry.file_name().to_string_lossy(), kind) {
+                entries.push(Entry { path: self.inside(&entry.path()), kind });
+            }
         }
         Ok(entries)
     }
