@@ -12,7 +12,7 @@ use crate::protocol::secrets::Redactor;
 use crate::workspace::{Kind, ProjectPath, Workspace};
 
 /// Limits of the search for files: directories, their depth, and the entries of one.
-const MAX_DIRECTORIES: usize = 200;
+const MAX_DIRECTORIES: usize = 100;
 const MAX_DEPTH: usize = 4;
 const MAX_ENTRIES: usize = 2_000;
 /// A larger file is not read.
