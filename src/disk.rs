@@ -8,6 +8,7 @@
 pub(crate) mod repository;
 pub(crate) mod without_links;
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -463,11 +464,26 @@ pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     usable.map_or_else(|| settled(&all[0], places), |way| way.end)
 }
 
-/// The same for what exists; of many paths that do not exist one look each is enough.
-pub(crate) fn canonical_if_there(path: &Path) -> PathBuf {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
-        Ok(_) | Err(_) => canonical_prefix(path),
+/// Resolves the links of many paths that lie in the same directories, like [`canonical_prefix`]: each directory is looked at
+/// once.
+#[derive(Debug, Default)]
+pub(crate) struct Resolver(HashMap<PathBuf, PathBuf>);
+
+impl Resolver {
+    pub(crate) fn resolve(&mut self, path: &Path) -> PathBuf {
+        if let Some(known) = self.0.get(path) {
+            return known.clone();
+        }
+        let real = match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => {
+                let plain = self.resolve(parent).join(name);
+                if plain.is_symlink() { canonical_prefix(&plain) } else { plain }
+            }
+            // The root, or a path with `..` at its end.
+            _ => canonical_prefix(path),
+        };
+        self.0.insert(path.to_owned(), real.clone());
+        real
     }
 }
 

@@ -142,6 +142,7 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
         })
     });
     let secrets = own.stores().chain(memory);
+    let mut resolver = disk::Resolver::default();
     Facts {
         root: root.to_owned(),
         added: places[1..].to_vec(),
@@ -149,7 +150,7 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
         temporary,
         homes: own.homes.clone(),
         git: git_paths(places),
-        secrets: secrets.map(|path| disk::canonical_if_there(&path)).collect(),
+        secrets: secrets.map(|path| resolver.resolve(&path)).collect(),
         own: own.folders().map(|path| canonical_prefix(path)).collect(),
         denied_reads: denied(loaded, root, &["Read"]),
         denied_writes: denied(loaded, root, &["Edit", "Write", "MultiEdit"]),

@@ -1,6 +1,5 @@
 //! Confinement: a path as it was given becomes a [`ProjectPath`], or a failure that says why not.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
@@ -11,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use super::Workspace;
 use super::failure::io_failure;
 use super::repository;
-use crate::disk::{canonical_if_there, canonical_prefix, look_at};
+use crate::disk::{Resolver, canonical_prefix, look_at};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::unescape;
 
@@ -53,18 +52,14 @@ impl Guarded {
     /// What is `closed` is neither read nor changed, the rest is not changed. What that leads to in another folder is what
     /// people work on (dotfiles).
     pub fn new(closed: &[PathBuf], unchanged: &[PathBuf]) -> Self {
-        // Many lie in the same few directories.
-        let mut parents: HashMap<PathBuf, PathBuf> = HashMap::new();
+        let mut resolver = Resolver::default();
         let mut place = |path: &PathBuf, by_name| {
             // Where it lies, not what it is.
             let path = match (path.parent(), path.file_name()) {
-                (Some(parent), Some(name)) => {
-                    let real = parents.entry(parent.to_owned());
-                    real.or_insert_with(|| canonical_prefix(parent)).join(name)
-                }
+                (Some(parent), Some(name)) => resolver.resolve(parent).join(name),
                 _ => path.clone(),
             };
-            GuardedPlace { real: canonical_if_there(&path), path, by_name }
+            GuardedPlace { real: resolver.resolve(&path), path, by_name }
         };
         Self {
             closed: closed.iter().map(|path| place(path, false)).collect(),
