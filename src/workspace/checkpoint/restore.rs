@@ -158,6 +158,9 @@ impl Workspace {
             Vec::new()
         };
         let is_shared = overlap.end();
+        if undoes.is_empty() && of_files.is_empty() && of_git.is_empty() {
+            return Ok(report);
+        }
         let word = if what == Undo::Redo { "redo" } else { UNDO };
         checkpoints
             .record(word.to_owned(), turns.1, is_shared, of_files, of_git, &undoes)
