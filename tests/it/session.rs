@@ -274,7 +274,7 @@ fn a_copy_can_undo_what_it_inherited() {
     test.agent(&["session", "fork"]).expect_code(0);
     test.agent(&["session", "undo"]).expect_code(0);
     assert_eq!(test.read("a.txt"), "two\n");
-    // To the other session this is a change by somebody else; nothing is left to restore.
+    // The file is already as it was before that turn.
     let done = test.agent(&["session", "undo", &old]).expect_code(0);
     assert!(done.stdout.contains("already as before"), "{}", done.stdout);
     test.agent(&["session", "rewind", "--turn", "1"]).expect_code(0);

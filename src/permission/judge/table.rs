@@ -115,7 +115,7 @@ impl Table {
         places.map(|n| &self.rule[*n]).filter(|rule| rule.fits(command, context)).collect()
     }
 
-    /// What this program is told by its options that take a value.
+    /// Options of this program that take a value.
     pub(super) fn values(&self, program: &str) -> &[String] {
         let base = program.trim_end_matches(|char: char| char.is_ascii_digit());
         self.values.get(program).or_else(|| self.values.get(base)).map_or(&[], Vec::as_slice)
