@@ -9,6 +9,7 @@ mod learning;
 mod memory;
 mod models;
 mod outside;
+mod place;
 mod project;
 mod sandbox_facts;
 mod storage;
@@ -31,6 +32,7 @@ pub use memory::{identity, memory, memory_file};
 pub use models::{Facts, endpoint, facts, script};
 use models::{Models, open_models};
 pub use outside::Outside;
+pub use place::branch;
 use project::ProjectFiles;
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::Storage;
@@ -43,7 +45,8 @@ use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{
-    Body, Clock, Event, Events, Pin, Place, Sandbox, SessionStarted, Sink, TurnFinished,
+    Body, Clock, Event, Events, Pin, Place, Sandbox, SessionRule, SessionStarted, Sink,
+    TurnFinished,
 };
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, LogError, SummarySink};
@@ -236,9 +239,10 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let environment = environment(workspace.root(), &guarantees);
         let model = main.model.id();
         let started = started(workspace.root(), model, mode, guarantees, learning.is_some());
+        let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
+        let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
         let exec = exec(config, &writable);
         let gate = open_gate(exec, settings, sandbox, workspace.clone(), spill, events, &control);
@@ -251,7 +255,7 @@ impl Session {
         let layers = Layers::new(
             &prompts,
             registry.specs(),
-            &environment,
+            &place,
             additions.as_deref(),
             &rules,
             max_rules_bytes,
@@ -352,6 +356,16 @@ impl Session {
         self.kernel.pins()
     }
 
+    /// The permission rules that the user has added in this session.
+    pub fn session_rules(&self) -> Vec<SessionRule> {
+        self.kernel.session_rules()
+    }
+
+    /// Removes such a rule; false if there is none of this number.
+    pub fn remove_rule(&self, id: u32) -> bool {
+        self.kernel.remove_rule(id)
+    }
+
     /// The user pins this by hand; `None` where it is a pin already, or says nothing.
     pub fn pin(&mut self, text: &str) -> Option<Pin> {
         self.kernel.pin(text)
@@ -415,7 +429,7 @@ fn storage_of(options: &Options, root: &Path) -> Storage {
 /// The mode in which a session continues unless a mode is set. `full` is set by the user, on the command line or in the
 /// configuration; it is never taken from the log.
 fn recorded_mode(options: &Options, loaded: Option<&record::Loaded>) -> Option<PermissionMode> {
-    let recorded = loaded.and_then(|loaded| record::mode(&loaded.events))?;
+    let recorded = loaded.and_then(|loaded| record::mode(record::live(&loaded.events)))?;
     let is_set = options.config.config.permissions.mode.is_some();
     (!is_set && recorded < PermissionMode::Full).then_some(recorded)
 }
@@ -511,6 +525,7 @@ fn resume(
         .filter(|unanswered| unanswered.uncertain)
         .map(|unanswered| format!("{} ({})", unanswered.call.id, unanswered.call.name))
         .collect();
+    let moved = place::changed(&live, &now.place);
     events.emit(Body::SessionResumed {
         now,
         events: loaded.events.len() as u64,
@@ -519,6 +534,9 @@ fn resume(
     });
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
+    }
+    if let Some(told) = moved {
+        kernel.apply(&events.emit(told));
     }
     if let Some(told) = changed(&live) {
         kernel.apply(&events.emit(told));
@@ -548,25 +566,11 @@ fn started(
         model: model.to_owned(),
         permission_mode,
         tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
+        place: place::section(root, &sandbox, permission_mode),
         sandbox,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         learns,
     }
-}
-
-/// The section *Place* of the prompt.
-fn environment(root: &Path, sandbox: &Sandbox) -> String {
-    let localhost = match sandbox.network.as_str() {
-        "loopback" => " (localhost is private to this session)",
-        _ => "",
-    };
-    format!(
-        "# Place\nProject root: {}\nPlatform: {}\nSandbox of commands: {}, network {}{localhost}",
-        root.display(),
-        std::env::consts::OS,
-        sandbox.backend,
-        sandbox.network
-    )
 }
 
 /// What is added to the prompt: the user's own words, and the schema for the answer.

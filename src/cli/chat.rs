@@ -306,6 +306,10 @@ async fn converse(
                             handle.tell(News::Note(false, text.to_owned()));
                         }
                     }
+                    Request::Command(CommandDeed::Permissions, arguments) => {
+                        let news = permissions(session, options, &arguments);
+                        handle.tell(news);
+                    }
                     Request::Command(CommandDeed::Model, model) => work = Some(Work::Model(model)),
                     request => jobs.begin(request),
                 },
@@ -411,18 +415,51 @@ fn rewind(options: &Options, id: &str, turn: u32, what: Rewind) -> Result<News, 
     })
 }
 
-/// What holds for the whole session, a line each.
+/// The pins, one per line.
 fn pins(session: &Session) -> String {
-    let pins = session.pins().iter().map(|pin| {
-        let rules = if pin.rules.is_empty() {
-            String::new()
-        } else {
-            format!("  · {}", pin.rules.join(", "))
-        };
-        format!("{:>3}  {}{rules}\n", pin.id, pin.text)
-    });
+    let pins = session.pins().iter().map(|pin| format!("{:>3}  {}\n", pin.id, pin.text));
     let pins: String = pins.collect();
-    if pins.is_empty() { "nothing is pinned; /pin WORDS does it\n".to_owned() } else { pins }
+    if pins.is_empty() { "there are no pins; /pin WORDS adds one\n".to_owned() } else { pins }
+}
+
+/// Lists the mode and the permission rules, or removes a rule of this session.
+fn permissions(session: &Session, options: &Options, arguments: &str) -> News {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    match words.as_slice() {
+        [] => {
+            let title = "Permissions".to_owned();
+            News::Page { title, text: permissions_in_words(session, options) }
+        }
+        ["remove", number] if number.parse().is_ok_and(|id| session.remove_rule(id)) => {
+            News::Note(true, "the rule is removed".to_owned())
+        }
+        ["remove", _] => {
+            let text = "there is no session rule of this number: /permissions lists them";
+            News::Note(false, text.to_owned())
+        }
+        _ => News::Note(false, "/permissions [remove NUMBER]".to_owned()),
+    }
+}
+
+fn permissions_in_words(session: &Session, options: &Options) -> String {
+    let mut text = format!("mode {} (/mode changes it)\n\n", session.mode().as_str());
+    let rules = session.session_rules();
+    text.push_str("Rules of this session (/permissions remove NUMBER):\n");
+    if rules.is_empty() {
+        text.push_str("  none\n");
+    }
+    for rule in rules {
+        let words = if rule.words.is_empty() { "your answer “always”" } else { &rule.words };
+        text.push_str(&format!("{:>3}  {}  · {words}\n", rule.id, rule.rule));
+    }
+    text.push_str("\nConfigured rules:\n");
+    if options.config.rules.is_empty() {
+        text.push_str("  none\n");
+    }
+    for (list, rule, origin) in &options.config.rules {
+        text.push_str(&format!("     {list} {rule}  · {origin}\n"));
+    }
+    text
 }
 
 fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {

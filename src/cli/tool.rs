@@ -295,6 +295,7 @@ fn open(
             tools: gate.registry.specs().iter().map(|spec| spec.name.to_owned()).collect(),
             sandbox: guarantees,
             program: env!("CARGO_PKG_VERSION").to_owned(),
+            place: String::new(),
             learns: false,
         }));
         events.at(Place { turn: 1, ..Place::default() });

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::budget::{Budget, share};
-use super::history::{History, Kind, Note, running_tasks};
+use super::history::{History, Kind, Note, running_tasks, text_of};
 use super::outcome::{Outcome, What};
 use crate::protocol::both_ends;
 use crate::protocol::event::Place;
@@ -17,10 +17,18 @@ use crate::protocol::prompt::{Prompt, Prompts, prompt};
 const STALE: Prompt = prompt!("summary/stale.md");
 const CUT: Prompt = prompt!("summary/cut.md");
 
-/// After a compaction a request is at most this share of the window.
+/// After a compaction a request is at most this share of the window, and this share of the size at which the next
+/// compaction begins.
 const TARGET: f64 = 0.5;
+const TARGET_OF_THRESHOLD: f64 = 0.7;
 /// All summaries together are at most this share of the window.
-const SUMMARIES: f64 = 0.25;
+const SUMMARIES: f64 = 0.125;
+/// All user messages together are at most this share of the window.
+const USER_MESSAGES: f64 = 0.25;
+/// If they are more, the oldest that are longer than this are cut in the middle, in bytes: first the long ones.
+const LONG_MESSAGE: [usize; 2] = [2000, 600];
+/// Fewer bytes of a conversation are not worth a summary, which has about as many.
+const WORTH_ARCHIVING: usize = 1024;
 /// A result of fewer bytes is not worth cutting.
 const WORTH_CUTTING: usize = 1024;
 
@@ -59,25 +67,103 @@ pub fn stretch(history: &History, budget: &Budget, fixed: usize, keep_rounds: us
     let (_, notes) = history.body();
     let starts: Vec<usize> =
         (0..notes.len()).filter(|at| notes[*at].kind == Kind::Answer).collect();
-    let target = budget.bytes(share(budget.window(), TARGET));
+    let target = target(budget);
     let summaries: usize = history.summaries().iter().map(String::len).sum();
     let beside = fixed
         + summaries.min(budget.bytes(share(budget.window(), SUMMARIES)))
         + budget.bytes(summary_tokens(budget.window()));
     let kept = |from: usize| -> usize { notes[from..].iter().map(|note| note.bytes).sum() };
+    // The user's messages stay.
+    let said = |from: usize| -> usize {
+        let archived = history.user_messages().iter().map(|message| message.text.len());
+        let tasks = notes[..from].iter().filter(|note| note.kind == Kind::Task);
+        let all: usize = archived.sum::<usize>() + tasks.map(|note| note.bytes).sum::<usize>();
+        all.min(budget.bytes(share(budget.window(), USER_MESSAGES)))
+    };
     let keeps = |rounds: usize| starts.len().checked_sub(rounds).map(|at| starts[at]);
+    // The user's messages stay, so archiving them gains nothing.
+    let gives_way = |from: usize| {
+        let archived = notes[..from].iter().filter(|note| note.kind != Kind::Task);
+        archived.map(|note| note.bytes).sum::<usize>() >= WORTH_ARCHIVING
+    };
     let archived = (1..=keep_rounds.max(1))
         .rev()
         .filter_map(keeps)
-        .find(|from| beside + kept(*from) <= target)
-        .or_else(|| keeps(1))
+        .filter(|from| gives_way(*from))
+        .find(|from| beside + said(*from) + kept(*from) <= target)
+        .or_else(|| keeps(1).filter(|from| gives_way(*from)))
         .unwrap_or_default();
-    // What stays as it is gains nothing by giving way.
-    let gives_way = running_tasks(notes, archived).count() < archived;
-    let archived = if gives_way { archived } else { 0 };
     let place = |at: Option<&Note>| at.map_or_else(Place::default, |note| note.place);
     let from = place(notes[..archived].iter().find(|note| note.kind != Kind::Task));
     Stretch { archived, from, to: place(notes[..archived].last()) }
+}
+
+/// The size of a request after a compaction, in bytes.
+fn target(budget: &Budget) -> usize {
+    let tokens = share(budget.window(), TARGET).min(share(budget.threshold(), TARGET_OF_THRESHOLD));
+    budget.bytes(tokens)
+}
+
+/// The most bytes that archived user messages and summaries take in front of the conversation after a compaction.
+pub fn front_bytes(
+    history: &History,
+    stretch: &Stretch,
+    budget: &Budget,
+    new_summary: usize,
+) -> usize {
+    let at_most = |share_of_window: f64| budget.bytes(share(budget.window(), share_of_window));
+    let summaries: usize = history.summaries().iter().map(String::len).sum();
+    let (_, notes) = history.body();
+    let tasks = notes[..stretch.archived].iter().filter(|note| note.kind == Kind::Task);
+    let messages = history.user_messages().iter().map(|message| message.text.len());
+    let messages = messages.sum::<usize>() + tasks.map(|note| note.bytes).sum::<usize>();
+    (summaries + new_summary).min(at_most(SUMMARIES)) + messages.min(at_most(USER_MESSAGES))
+}
+
+/// What becomes of the user's archived messages if all of the user's messages together are too long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LongMessages {
+    /// To be cut in the middle: the number among the archived messages, the text, and how many bytes may stay.
+    pub cut: Vec<(usize, String, usize)>,
+    /// To be left out: so many of the oldest, if cutting is not enough.
+    pub left_out: Vec<(usize, String)>,
+}
+
+/// Which of the user's messages have to be shorter once this stretch is archived: the oldest long ones.
+pub fn long_user_messages(history: &History, stretch: &Stretch, budget: &Budget) -> LongMessages {
+    let (messages, notes) = history.body();
+    let running: Vec<usize> = running_tasks(notes, notes.len()).collect();
+    let is_archived = |at: &usize| *at < stretch.archived && !running.contains(at);
+    let tasks = (0..notes.len()).filter(|at| notes[*at].kind == Kind::Task);
+    let (newly, staying): (Vec<usize>, Vec<usize>) = tasks.partition(is_archived);
+    let mut texts: Vec<&str> =
+        history.user_messages().iter().map(|message| message.text.as_str()).collect();
+    texts.extend(newly.iter().map(|at| text_of(&messages[*at])));
+
+    let room = budget.bytes(share(budget.window(), USER_MESSAGES));
+    let mut sizes: Vec<usize> = texts.iter().map(|text| text.len()).collect();
+    let staying: usize = staying.iter().map(|at| notes[*at].bytes).sum();
+    let mut excess = (sizes.iter().sum::<usize>() + staying).saturating_sub(room);
+    for floor in LONG_MESSAGE {
+        for size in sizes.iter_mut().filter(|size| **size > floor) {
+            let gives = (*size - floor).min(excess);
+            *size -= gives;
+            excess -= gives;
+        }
+    }
+    let mut long = LongMessages::default();
+    for (at, (text, size)) in texts.iter().zip(sizes).enumerate() {
+        if text.is_empty() {
+            continue;
+        }
+        if excess > 0 {
+            excess = excess.saturating_sub(size);
+            long.left_out.push((at, (*text).to_owned()));
+        } else if size < text.len() {
+            long.cut.push((at, (*text).to_owned(), size));
+        }
+    }
+    long
 }
 
 /// Results of the part that stays which a later reading of the same lines there made stale, and what stands
@@ -112,7 +198,7 @@ pub fn large<'a>(
     beside: usize,
     stale: &BTreeMap<String, String>,
 ) -> Vec<Large<'a>> {
-    let target = budget.bytes(share(budget.window(), TARGET));
+    let target = target(budget);
     let (_, notes) = history.body();
     let kept: usize = notes[stretch.archived..].iter().map(|note| note.bytes).sum();
     let saved: usize = results(history, stretch.archived)

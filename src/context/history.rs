@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::outcome::Outcome;
+use super::pins;
 use super::rules;
-use super::summary;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
@@ -18,6 +18,7 @@ const UNDONE: Prompt = prompt!("feedback/undone.md");
 const USER_COMMAND: Prompt = prompt!("feedback/user_command.md");
 const KERNEL_CALL: Prompt = prompt!("recovery/kernel_call.md");
 const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
+const USER_MESSAGES: Prompt = prompt!("summary/user_messages.md");
 
 /// The conversation.
 #[derive(Clone, Debug, Default)]
@@ -31,10 +32,10 @@ pub struct History {
     place: Place,
     /// Messages at the front that stand for what gave way.
     front: usize,
-    /// The turn of the first task.
-    first_turn: Option<u32>,
     /// Every summary of the session, also those that gave way to one line.
     summaries: Vec<String>,
+    /// The user's messages of turns that were archived, oldest first; they stand in front, before the summaries.
+    user_messages: Vec<UserMessage>,
     /// While events are folded: an answer whose calls are not all answered yet.
     waiting: Option<Waiting>,
     /// What stands below results that are not there yet: of which call, and the text.
@@ -64,6 +65,14 @@ pub(super) enum Kind {
     Answer,
     /// What its calls came to, in order.
     Results(Vec<Outcome>),
+}
+
+/// A message of the user whose turn was archived.
+#[derive(Clone, Debug)]
+pub(super) struct UserMessage {
+    pub(super) turn: u32,
+    /// Word for word, unless it was too long; empty if it is left out.
+    pub(super) text: String,
 }
 
 type Digest = [u8; 32];
@@ -125,7 +134,6 @@ impl History {
 
     /// The user gave a task, or said more about it.
     pub fn task(&mut self, text: &str) {
-        self.first_turn.get_or_insert(self.place.turn);
         self.push(Message::text(Role::User, text), Kind::Task);
     }
 
@@ -223,7 +231,9 @@ impl History {
                 let values = [("how", how.as_str()), ("command", command), ("output", output)];
                 self.user(fill(self.prompts.text(USER_COMMAND), &values).trim_end());
             }
-            Body::Feedback { text, .. } => self.user(text),
+            Body::Feedback { text, .. } | Body::Reminder { text, .. } => self.user(text),
+            Body::PinAdded { pin } => self.user(&pins::added(&self.prompts, pin)),
+            Body::PinRemoved { pin } => self.user(&pins::removed(&self.prompts, pin)),
             Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
             Body::MemoryRecalled(recalled) => match &recalled.call {
                 Some(call) => self.add_below(call, &recalled.text, None),
@@ -265,8 +275,8 @@ impl History {
             | Body::ModelDelta { .. }
             | Body::ToolOutput { .. }
             | Body::ToolStarted { .. }
-            | Body::Frozen { .. }
-            | Body::Thawed { .. }
+            | Body::RuleAdded { .. }
+            | Body::RuleRemoved { .. }
             | Body::ModeChanged { .. }
             | Body::PermissionRequested { .. }
             | Body::PermissionDecided { .. }
@@ -276,8 +286,6 @@ impl History {
             | Body::PlanUpdated { .. }
             | Body::CheckFinished { .. }
             | Body::Verified(_)
-            | Body::PinAdded { .. }
-            | Body::PinRemoved { .. }
             | Body::MemoryWritten(_)
             | Body::Error { .. }
             | Body::TurnFinished(_)
@@ -293,10 +301,23 @@ impl History {
             }
         }
         let kept_from = (self.front + compacted.archived).min(self.messages.len());
-        let tasks = running_tasks(&self.notes[self.front..], kept_from - self.front)
-            .map(|at| at + self.front)
-            .map(|at| (self.messages[at].clone(), self.notes[at].place));
-        let tasks: Vec<(Message, Place)> = tasks.collect();
+        let running: Vec<usize> =
+            running_tasks(&self.notes[self.front..], kept_from - self.front).collect();
+        let mut tasks: Vec<(Message, Place)> = Vec::new();
+        for at in self.front..kept_from {
+            let (message, note) = (&self.messages[at], &self.notes[at]);
+            if running.contains(&(at - self.front)) {
+                tasks.push((message.clone(), note.place));
+            } else if note.kind == Kind::Task {
+                let text = text_of(message).to_owned();
+                self.user_messages.push(UserMessage { turn: note.place.turn, text });
+            }
+        }
+        for (at, text) in &compacted.user_messages {
+            if let Some(message) = self.user_messages.get_mut(*at) {
+                message.text.clone_from(text);
+            }
+        }
         let messages = std::mem::take(&mut self.messages).split_off(kept_from);
         let notes = std::mem::take(&mut self.notes).split_off(kept_from);
         self.bytes = 0;
@@ -305,6 +326,17 @@ impl History {
             self.summaries.push(compacted.summary.clone());
         }
         let now = self.place;
+        let messages_in_front: Vec<String> = self
+            .user_messages
+            .iter()
+            .filter(|message| !message.text.is_empty())
+            .map(|message| format!("[turn {}]\n{}", message.turn, message.text))
+            .collect();
+        if !messages_in_front.is_empty() {
+            let text = self.prompts.text(USER_MESSAGES).trim_end();
+            let text = text.replace("{{messages}}", &messages_in_front.join("\n\n"));
+            self.push(Message::text(Role::System, text), Kind::Front);
+        }
         if compacted.forgotten > 0 {
             let line =
                 self.prompts.text(FORGOTTEN).replace("{{n}}", &compacted.forgotten.to_string());
@@ -326,6 +358,11 @@ impl History {
         self.place = now;
     }
 
+    /// The user's messages that stand in front, oldest first.
+    pub(super) fn user_messages(&self) -> &[UserMessage] {
+        &self.user_messages
+    }
+
     /// The summaries that stand in front, oldest first, of all that were ever made.
     pub(super) fn summaries(&self) -> &[String] {
         &self.summaries
@@ -340,21 +377,6 @@ impl History {
     /// So many answers of the model stand behind the summaries.
     pub fn rounds(&self) -> usize {
         self.notes.iter().filter(|note| note.kind == Kind::Answer).count()
-    }
-
-    /// The turn that the conversation began with.
-    pub(super) fn first_turn(&self) -> Option<u32> {
-        self.first_turn
-    }
-
-    /// A summary that stands in front names this as a pin, in a line of its own.
-    pub fn names(&self, pin: &str) -> bool {
-        let line = summary::pin_line(pin);
-        let texts = self.messages[..self.front].iter().flat_map(|message| &message.parts);
-        texts.into_iter().any(|part| match part {
-            Part::Text { text } => text.contains(&line),
-            Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => false,
-        })
     }
 
     /// The messages behind the summaries, and what is known of them.
@@ -387,6 +409,15 @@ impl History {
         self.messages.push(message);
         self.notes.push(Note { place: self.place, kind, bytes, digest });
     }
+}
+
+/// The first text of a message.
+pub(super) fn text_of(message: &Message) -> &str {
+    let text = message.parts.iter().find_map(|part| match part {
+        Part::Text { text } => Some(text.as_str()),
+        Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
+    });
+    text.unwrap_or_default()
 }
 
 /// Where the user's words of the turn that is being worked on stand, as far as that is before

@@ -19,7 +19,7 @@ pub struct Found {
     pub is_folder: bool,
 }
 
-/// The mentions of one turn that nobody has followed yet.
+/// The mentions of one turn that the model was not told of yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentions(Vec<Mention>);
 
@@ -62,18 +62,14 @@ impl Mentions {
         }
     }
 
-    /// A tool has answered about this path: what was asked for is done.
-    pub fn followed(&mut self, path: &str, is_read: bool) {
-        self.0.retain(|mention| mention.found.path != path || !is_read && !mention.found.is_folder);
-    }
-
-    /// What the model is told, until it has followed all of them.
-    pub fn reminder(&self, prompts: &Prompts) -> Option<String> {
+    /// What the model is told of them, once.
+    pub fn take_reminder(&mut self, prompts: &Prompts) -> Option<String> {
         const FILES: Prompt = prompt!("feedback/mentioned_files.md");
         const FOLDERS: Prompt = prompt!("feedback/mentioned_folders.md");
-        let named = self.0.iter().take(MOST_NAMED);
+        let mentions = std::mem::take(&mut self.0);
+        let named = mentions.iter().take(MOST_NAMED);
         let (folders, files): (Vec<_>, Vec<_>) = named.partition(|mention| mention.found.is_folder);
-        let more = match self.0.len().saturating_sub(MOST_NAMED) {
+        let more = match mentions.len().saturating_sub(MOST_NAMED) {
             0 => String::new(),
             n => format!(" and {n} more"),
         };
@@ -174,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn five_are_named_and_the_others_counted_until_they_are_read() {
+    fn five_are_named_and_the_others_counted_once() {
         let found =
             |path: &str| Some(Found { path: path.to_owned(), is_folder: path.ends_with('/') });
         let mut mentions = Mentions::default();
@@ -182,15 +178,7 @@ mod tests {
         let expected = "The user mentioned @a, @b, @c, @e and 2 more. You MUST read these files with the \
              Read tool before answering.\nThe user mentioned the folders @d/. You MUST look into them with \
              LS or Glob before answering.";
-        assert_eq!(mentions.reminder(&Prompts::default()).as_deref(), Some(expected));
-        for path in ["a", "b", "c", "d/", "e"] {
-            mentions.followed(path, true);
-        }
-        mentions.followed("f", false);
-        let expected = "The user mentioned @f, @g. You MUST read these files with the Read tool before answering.";
-        assert_eq!(mentions.reminder(&Prompts::default()).as_deref(), Some(expected));
-        mentions.followed("f", true);
-        mentions.followed("g", true);
-        assert_eq!(mentions.reminder(&Prompts::default()), None);
+        assert_eq!(mentions.take_reminder(&Prompts::default()).as_deref(), Some(expected));
+        assert_eq!(mentions.take_reminder(&Prompts::default()), None);
     }
 }

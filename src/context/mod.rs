@@ -1,4 +1,4 @@
-//! What the model is shown: L1 (prompt), L2 (rules), L3 (the conversation), then one trailing message.
+//! What the model receives: L1 (prompt), L2 (rules), L3 (the conversation).
 //!
 //! Pure: texts and events in, a request out. L1 and L2 never change between compactions and L3 only
 //! grows at its end, so that each request begins with the whole request before it: what providers cache.
@@ -18,20 +18,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use budget::{Budget, DEFAULT_WINDOW};
 pub use compaction::{
-    Large, Stretch, cut, forgotten, large, long_texts, stale, stretch, summary_tokens,
+    Large, LongMessages, Stretch, cut, forgotten, front_bytes, large, long_texts,
+    long_user_messages, stale, stretch, summary_tokens,
 };
 pub use history::{History, Mark};
 pub use memory::{Memories, reminder as memory_reminder};
 pub use mentions::{Found, Mentions};
-pub use pins::{Pins, binds};
+pub use pins::Pins;
 pub use rules::{MAX_RULES_BYTES, Rules, RulesMet};
 pub use summary::{Parts as SummaryParts, Sections, compose, request as summary_request};
 pub use summary::{sections, transcript};
 
-use crate::protocol::control::PermissionMode;
 use crate::protocol::event::{Body, Event, Layer, ModelRequested};
 use crate::protocol::model::{Purpose, Request};
-use crate::protocol::plan::Plan;
 use crate::protocol::prompt::{BOUNDARY, Prompt, Prompts, prompt};
 use crate::protocol::tool::ToolSpec;
 
@@ -151,17 +150,8 @@ impl Layers {
     }
 
     /// The request for the next answer.
-    pub fn request<'a>(
-        &'a self,
-        tools: &'a [ToolSpec],
-        history: &'a History,
-        trailing: &'a str,
-    ) -> Request<'a> {
-        Request {
-            tools,
-            trailing: Some(trailing),
-            ..Request::new(Purpose::Main, &self.system, history.messages())
-        }
+    pub fn request<'a>(&'a self, tools: &'a [ToolSpec], history: &'a History) -> Request<'a> {
+        Request { tools, ..Request::new(Purpose::Main, &self.system, history.messages()) }
     }
 
     /// What the log keeps of a request of the conversation. Each text that it refers to by hash is given
@@ -186,11 +176,8 @@ impl Layers {
             let layer = Layer { hash: hash.clone(), bytes: text.len(), tokens };
             layers.insert(name.to_owned(), layer);
         }
-        let trailing = request.trailing.unwrap_or_default();
-        for (name, bytes) in [("l3", history.bytes()), ("trailing", trailing.len())] {
-            let tokens = budget.tokens(bytes);
-            layers.insert(name.to_owned(), Layer { hash: String::new(), bytes, tokens });
-        }
+        let (bytes, tokens) = (history.bytes(), budget.tokens(history.bytes()));
+        layers.insert("l3".to_owned(), Layer { hash: String::new(), bytes, tokens });
         let prefix = Prefix {
             fixed: self.hashes.clone(),
             sizes: fixed.map(|(_, text)| text.len()),
@@ -199,7 +186,7 @@ impl Layers {
         };
         let shared_bytes =
             sent.prefix.as_ref().map_or(0, |last| last.shared_with(&prefix, history));
-        let bytes = prefix.bytes + trailing.len();
+        let bytes = prefix.bytes;
         sent.prefix = Some(prefix);
         sent.begins_anew = false;
         ModelRequested {
@@ -212,7 +199,7 @@ impl Layers {
             shared_bytes,
             layers,
             texts,
-            trailing: request.trailing.map(str::to_owned),
+            question: None,
         }
     }
 }
@@ -224,7 +211,7 @@ struct Prefix {
     fixed: [String; 3],
     sizes: [usize; 3],
     conversation: Mark,
-    /// Of all that stands before the trailing message.
+    /// Of the whole request.
     bytes: usize,
 }
 
@@ -238,20 +225,4 @@ impl Prefix {
             self.sizes[..same].iter().sum()
         }
     }
-}
-
-/// The one message behind the conversation: the mode, what the kernel has to say about the next
-/// decision, and the recap of the plan, which is always the last line.
-pub fn trailing(mode: PermissionMode, reminders: &[String], plan: &Plan) -> String {
-    let mut text = format!("<system-reminder>\nPermission mode: {}.", mode.as_str());
-    for reminder in reminders {
-        text.push('\n');
-        text.push_str(reminder.trim_end());
-    }
-    if let Some(recap) = plan.recap() {
-        text.push('\n');
-        text.push_str(&recap);
-    }
-    text.push_str("\n</system-reminder>");
-    text
 }

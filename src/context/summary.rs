@@ -1,16 +1,16 @@
 //! What stands for the part of a conversation that gave way: what a model said of it under four headings, and
 //! what the program knows of it for certain.
 //!
-//! Nothing that must survive is left to the model: the pins, the user's words and the state of the files are
-//! written by the program, and so is what the model left out.
+//! The user's messages are never summarised: they stay word for word. The state of the files is written by the program, and
+//! so is what the model left out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compaction::{Stretch, middle_out};
-use super::history::{History, Kind, running_tasks};
+use super::history::{History, Kind};
 use super::outcome::What;
-use crate::protocol::event::{Pin, Place};
+use crate::protocol::event::Place;
 use crate::protocol::message::{Part, Role};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, fill, prompt};
@@ -89,8 +89,6 @@ pub struct Parts<'a> {
     pub stretch: Stretch,
     /// What a model said of it.
     pub sections: Option<Sections>,
-    /// The pins that hold now.
-    pub pins: &'a [Pin],
     /// The plan as it is now.
     pub plan: &'a Plan,
     /// Where the whole of the stretch lies; `None` where it could not be kept.
@@ -108,25 +106,11 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
         place(parts.stretch.from),
         place(parts.stretch.to)
     );
-    // A pin stands in the summary of the words it was taken from; all of them stand in L2.
-    let pins =
-        parts.pins.iter().filter(|pin| facts.said.iter().any(|said| said.contains(&pin.text)));
-    let pins: Vec<&Pin> = pins.collect();
-    if !pins.is_empty() {
-        out.push_str("Pinned constraints, in the user's words:\n");
-        for pin in pins {
-            out.push_str(&pin_line(&pin.text));
-        }
-    }
-    let said = facts.said_in_short(parts.room / 4);
     let files = facts.files_in_short(parts.room / 4);
-    let section_room = parts.room / 8;
+    let section_room = parts.room / 6;
     let written = parts.sections.as_ref();
     for (at, (heading, _)) in HEADINGS.iter().enumerate() {
         _ = writeln!(out, "{heading}");
-        if at == 0 {
-            out.push_str(&said);
-        }
         let text = written.and_then(|sections| sections[at].clone());
         let text = text.unwrap_or_else(|| match at {
             0 => facts.status(parts.plan),
@@ -134,18 +118,13 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
             2 => facts.milestones(parts.plan),
             _ => facts.insights(),
         });
-        // Two of eight parts are the user's words, two the files; four are left for four headings.
+        // A quarter is for the files; the rest for four headings.
         _ = writeln!(out, "{}", middle_out(text.trim(), section_room, "…"));
     }
     _ = writeln!(out, "{FILES}\n{files}");
     let record = parts.record.unwrap_or("nothing: no record of this session is kept");
     out.push_str(history.prompts().text(ARCHIVED).replace("{{record}}", record).trim_end());
     out
-}
-
-/// How a summary names a pin.
-pub(super) fn pin_line(text: &str) -> String {
-    format!("- {text}\n")
 }
 
 /// The stretch as text: who said what, each text at most `cap` bytes.
@@ -176,10 +155,6 @@ pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
 /// What the program knows of a stretch.
 #[derive(Default)]
 struct Facts {
-    /// What the user said, in order.
-    said: Vec<String>,
-    /// The first of it is what the session began with.
-    has_goal: bool,
     files: BTreeMap<String, File>,
     /// Each command and how it ended last.
     commands: Vec<(String, Option<i64>)>,
@@ -202,20 +177,12 @@ impl Facts {
     fn of(history: &History, stretch: &Stretch) -> Self {
         let (messages, notes) = history.body();
         let mut facts = Self::default();
-        // The words of the running task stand in the conversation.
-        let running: Vec<usize> = running_tasks(notes, stretch.archived).collect();
-        for (at, (message, note)) in messages.iter().zip(notes).enumerate().take(stretch.archived) {
+        for (message, note) in messages.iter().zip(notes).take(stretch.archived) {
             let words = message.parts.iter().find_map(|part| match part {
                 Part::Text { text } => Some(text),
                 Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
             });
             match (&note.kind, words) {
-                (Kind::Task, Some(_)) if running.contains(&at) => {}
-                (Kind::Task, Some(text)) => {
-                    facts.has_goal |=
-                        facts.said.is_empty() && Some(note.place.turn) == history.first_turn();
-                    facts.said.push(text.clone());
-                }
                 (Kind::Answer, Some(text)) => facts.last_words = Some(text.clone()),
                 // The calls that the kernel made itself among them.
                 (Kind::Results(outcomes), _) => {
@@ -261,22 +228,6 @@ impl Facts {
             }
             What::Other { .. } => {}
         }
-    }
-
-    /// What the user said, oldest first, each message in the first words of it.
-    fn said_in_short(&self, room: usize) -> String {
-        let mut out = String::new();
-        for (at, said) in self.said.iter().enumerate() {
-            let is_goal = at == 0 && self.has_goal;
-            let label = if is_goal { "Original goal" } else { "The user then said" };
-            let line = format!("{label}: {}\n", shorten(&said.trim().replace('\n', " "), 400));
-            if out.len() + line.len() > room {
-                _ = writeln!(out, "({} more messages of the user)", self.said.len() - at);
-                break;
-            }
-            out.push_str(&line);
-        }
-        out
     }
 
     /// Files in the order of what matters: changed ones first.

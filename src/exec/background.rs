@@ -9,16 +9,15 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Kept};
-use super::running::{Left, Running};
+use super::running::Running;
 use super::sandbox::Guard;
 use super::{Captured, Ended, LeftRunning, exit_of};
-use crate::protocol::tool::Rights;
 
 /// So many may run at the same time.
 pub(super) const MAX_JOBS: usize = 16;
@@ -26,8 +25,6 @@ pub(super) const MAX_JOBS: usize = 16;
 const MAX_ENDED: usize = 32;
 /// What is written in one go is read in one go.
 const PAUSE: Duration = Duration::from_millis(50);
-/// So often it is looked whether what was stopped stands still.
-const HOLD: Duration = Duration::from_millis(100);
 /// Far away.
 const LONG: Duration = Duration::from_hours(24 * 365);
 
@@ -44,8 +41,6 @@ pub struct Piece {
     pub full_output_error: Option<String>,
     /// How it ended; `None` while it runs.
     pub end: Option<End>,
-    /// It stands still, as nothing is to be changed.
-    pub paused: bool,
     /// Since it was started; once it ended, as long as it ran.
     pub time: Duration,
 }
@@ -74,11 +69,8 @@ pub(super) struct Background(Mutex<Jobs>);
 #[derive(Debug, Default)]
 struct Jobs {
     last: u32,
-    paused: watch::Sender<bool>,
     by_id: BTreeMap<String, Job>,
     tasks: JoinSet<()>,
-    /// The one of them that looks after what commands of others left running.
-    holds: Option<AbortHandle>,
 }
 
 #[derive(Clone, Debug)]
@@ -117,7 +109,6 @@ pub(super) struct Started {
     pub(super) capture: Capture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) guard: Option<Guard>,
-    pub(super) rights: Rights,
 }
 
 impl Background {
@@ -135,12 +126,7 @@ impl Background {
         let (questions, asked) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let state = Arc::new(AtomicU8::new(RUNS));
-        let mut paused = jobs.paused.subscribe();
-        // (It may have begun to start before.)
-        if *paused.borrow() {
-            paused.mark_changed();
-        }
-        jobs.tasks.spawn(attend(started, asked, paused, cancel.clone(), Arc::clone(&state)));
+        jobs.tasks.spawn(attend(started, asked, cancel.clone(), Arc::clone(&state)));
         jobs.by_id.insert(id.clone(), Job { questions, cancel, state });
         // What ended long ago is forgotten.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
@@ -174,42 +160,12 @@ impl Background {
         job.ask(LONG, true).await
     }
 
-    /// Those that may change something stand still from here on, or go on.
-    pub(super) fn set_paused(&self, is_paused: bool) {
-        let jobs = self.jobs();
-        jobs.paused.send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused);
-    }
-
-    /// They stand still.
-    pub(super) fn is_paused(&self) -> bool {
-        *self.jobs().paused.borrow()
-    }
-
-    /// Looks after what commands of others left running and may change something, as long as it is to stand still.
-    pub(super) fn hold(&self, left: &Arc<Mutex<Vec<Left>>>) {
-        let mut jobs = self.jobs();
-        if jobs.holds.as_ref().is_some_and(|task| !task.is_finished()) {
-            return;
-        }
-        let (left, mut paused) = (Arc::clone(left), jobs.paused.subscribe());
-        let task = jobs.tasks.spawn(async move {
-            while *paused.borrow_and_update() {
-                if timeout(HOLD, paused.changed()).await.is_err() {
-                    let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-                    left.iter_mut().filter(|left| !left.rights.read_only).for_each(Left::hold);
-                }
-            }
-        });
-        jobs.holds = Some(task);
-    }
-
     /// Ends them all, and gives what is over when they have ended.
     pub(super) fn shutdown(&self) -> JoinSet<()> {
         let mut jobs = self.jobs();
         jobs.by_id.clear();
         // Each takes its processes along.
         jobs.tasks.abort_all();
-        jobs.holds = None;
         std::mem::take(&mut jobs.tasks)
     }
 
@@ -235,15 +191,12 @@ impl Job {
 async fn attend(
     started: Started,
     mut asked: mpsc::Receiver<Question>,
-    mut paused: watch::Receiver<bool>,
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
 ) {
-    let Started { mut running, mut capture, timeout, guard, rights } = started;
-    let may_write = !rights.read_only;
+    let Started { mut running, mut capture, timeout, guard } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(LONG);
-    let mut look = begun;
     let mut question: Option<Question> = None;
     let mut error = None;
     let (ended, status) = loop {
@@ -252,14 +205,6 @@ async fn attend(
         tokio::select! {
             biased;
             () = cancel.cancelled() => break (Ended::Cancelled, None),
-            Ok(()) = paused.changed(), if may_write => {
-                running.set_paused(*paused.borrow_and_update());
-                look = Instant::now() + HOLD;
-            }
-            () = sleep_until(look), if may_write && *paused.borrow() => {
-                running.hold();
-                look = Instant::now() + HOLD;
-            }
             () = sleep_until(deadline) => break (Ended::TimedOut, None),
             next = asked.recv(), if !is_asked => match next {
                 Some(mut next) => {
@@ -274,8 +219,7 @@ async fn attend(
             () = gone(question.as_mut()), if is_asked => question = None,
             () = sleep_until(until), if is_asked => {
                 if let Some(question) = question.take() {
-                    let stands = may_write && *paused.borrow();
-                    _ = question.answer.send(piece(&mut capture, begun.elapsed(), None, stands));
+                    _ = question.answer.send(piece(&mut capture, begun.elapsed(), None));
                 }
             }
             step = running.step(&mut capture) => match step {
@@ -296,7 +240,7 @@ async fn attend(
         running.end().await;
     }
     let left_running = running.settle(&mut capture).await;
-    let mut left = if left_running.is_empty() { None } else { running.leave(rights) };
+    let mut left = if left_running.is_empty() { None } else { running.leave() };
     capture.close();
     let mut end = end(ended, status, guard);
     (end.error, end.left_running) = (error, left_running);
@@ -309,27 +253,11 @@ async fn attend(
                 end.left_running.clear();
                 state.store(ENDED, Ordering::Relaxed);
             }
-            let stands = left.is_some() && may_write && *paused.borrow();
-            _ = question.answer.send(piece(&mut capture, time, Some(end.clone()), stands));
+            _ = question.answer.send(piece(&mut capture, time, Some(end.clone())));
         }
-        tokio::select! {
-            biased;
-            Ok(()) = paused.changed(), if may_write => {
-                if let Some(left) = &mut left {
-                    left.set_paused(*paused.borrow_and_update());
-                }
-                look = Instant::now() + HOLD;
-            }
-            () = sleep_until(look), if left.is_some() && may_write && *paused.borrow() => {
-                if let Some(left) = &mut left {
-                    left.hold();
-                }
-                look = Instant::now() + HOLD;
-            }
-            asked = asked.recv() => match asked {
-                Some(asked) => next = Some(asked),
-                None => return,
-            }
+        match asked.recv().await {
+            Some(asked) => next = Some(asked),
+            None => return,
         }
     }
 }
@@ -340,10 +268,10 @@ async fn gone(question: Option<&mut Question>) {
     }
 }
 
-fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>, paused: bool) -> Piece {
+fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>) -> Piece {
     let taken = capture.take();
     let Kept { stdout, stderr, full_output, full_output_error } = taken;
-    Piece { stdout, stderr, full_output, full_output_error, end, paused, time }
+    Piece { stdout, stderr, full_output, full_output_error, end, time }
 }
 
 fn end(ended: Ended, status: Option<ExitStatus>, guard: Option<Guard>) -> End {

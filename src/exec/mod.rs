@@ -289,12 +289,8 @@ impl Exec {
         if !left.is_empty() {
             let mut others = self.left();
             others.retain_mut(|other| !other.is_over());
-            others.extend(running.leave(rights));
+            others.extend(running.leave());
             drop(others);
-            // The user may have forbidden changes while it ran.
-            if !rights.read_only && self.background.is_paused() {
-                self.set_paused(true);
-            }
         }
         outcome.left_running = left;
         outcome.timeout = timeout;
@@ -320,29 +316,13 @@ impl Exec {
             return Err(Error::TooMany(background::MAX_JOBS));
         }
         let capture = Capture::keeping_all(command.whole_output.take());
-        let rights = command.rights;
         let started = cancel.run_until_cancelled(self.start(command)).await;
         let Started { running, guard, .. } = started.ok_or(Error::Cancelled)??;
         if let Some(sandbox) = &self.sandbox {
             self.forwards.watch(sandbox);
         }
-        let started = background::Started { running, capture, timeout, guard, rights };
+        let started = background::Started { running, capture, timeout, guard };
         Ok(self.background.add(started))
-    }
-
-    /// Everything that runs in the background and may change something stands still until it is to go
-    /// on.
-    pub fn set_paused(&self, is_paused: bool) {
-        self.background.set_paused(is_paused);
-        let mut left = self.left();
-        let mut has_left = false;
-        for left in left.iter_mut().filter(|left| !left.rights.read_only) {
-            left.set_paused(is_paused);
-            has_left = true;
-        }
-        if is_paused && has_left {
-            self.background.hold(&self.left);
-        }
     }
 
     /// What a background command wrote since this was last asked; waits that long for output or the

@@ -22,8 +22,6 @@ use crate::protocol::shorten;
 /// So long a family is stopped, member by member, before the first of it is killed: who is stopped starts
 /// no other, and who has a living parent is found by it.
 const STOP_TIME: Duration = Duration::from_millis(50);
-/// So long a family that is paused may take to stand still; else it is ended.
-const PAUSE_TIME: Duration = Duration::from_secs(1);
 /// So long nothing has died although it was killed: it hangs in the kernel.
 const HANG_TIME: Duration = Duration::from_secs(2);
 /// How much of a command line is a name.
@@ -72,21 +70,6 @@ impl Family {
         self.root = None;
         self.known = members.iter().map(|process| (process.pid, process.since)).collect();
         members.iter().map(Process::left_running).collect()
-    }
-
-    /// Stops them all until they are to go on.
-    pub(super) fn pause(&mut self) {
-        pause(|| self.living());
-    }
-
-    /// They stand still: whoever runs again ends them all.
-    pub(super) fn hold(&mut self) {
-        hold(|| self.living());
-    }
-
-    /// Lets them go on.
-    pub(super) fn resume(&mut self) {
-        resume(&self.living());
     }
 
     /// Ends them all.
@@ -154,21 +137,6 @@ impl Watcher {
         self.grandchildren().iter().map(Process::left_running).collect()
     }
 
-    /// Stops what its children watch over.
-    pub(super) fn pause(&self) {
-        pause(|| self.grandchildren());
-    }
-
-    /// That stands still: whoever of it runs again ends all of it.
-    pub(super) fn hold(&self) {
-        hold(|| self.grandchildren());
-    }
-
-    /// Lets that go on.
-    pub(super) fn resume(&self) {
-        resume(&self.grandchildren());
-    }
-
     /// Ends the process itself.
     pub(super) fn kill(&self) {
         // It may have ended by itself.
@@ -193,45 +161,6 @@ fn grandchildren(pid: i32) -> Vec<Process> {
     let children: Vec<Process> = others.extract_if(.., |process| process.parent == pid).collect();
     let n_children = children.len();
     with_descendants(children, others).split_off(n_children)
-}
-
-/// Who is stopped starts no other: when nobody new is found and all stand still, nothing is changed any
-/// more. Those that can not be brought to that are ended.
-fn pause(mut members: impl FnMut() -> Vec<Process>) {
-    let begun = Instant::now();
-    let mut stopped = HashSet::new();
-    loop {
-        let members_now = members();
-        let mut has_new = false;
-        for process in &members_now {
-            if stopped.insert((process.pid, process.since)) {
-                has_new = true;
-                process.signal(Signal::STOP);
-            }
-        }
-        if !has_new && members_now.iter().all(Process::stands) {
-            return;
-        }
-        if begun.elapsed() > PAUSE_TIME {
-            return end(members);
-        }
-        if !has_new {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-/// Ends them, if one of those that stood still runs again: it let itself go on, by a timer, say.
-fn hold(mut members: impl FnMut() -> Vec<Process>) {
-    if !members().iter().all(Process::stands) {
-        end(members);
-    }
-}
-
-fn resume(members: &[Process]) {
-    for process in members {
-        process.signal(Signal::CONT);
-    }
 }
 
 /// First all are stopped, so that none can start another meanwhile; then all are killed.
@@ -291,25 +220,9 @@ pub(super) struct Process {
     since: u64,
     /// Neither a zombie nor dead.
     lives: bool,
-    n_threads: u32,
-    /// Its first thread was stopped.
-    is_still: bool,
 }
 
 impl Process {
-    /// It was stopped: of its threads none runs. (To ask for each takes longer than all the rest.)
-    fn stands(&self) -> bool {
-        if self.n_threads <= 1 {
-            return self.is_still;
-        }
-        let mut states =
-            threads(self.pid).filter_map(|thread| stat(format!("{}/task/{thread}", self.pid)));
-        states.all(|stat| {
-            let state = stat.split_ascii_whitespace().next().unwrap_or_default();
-            is_still(state) || has_ended(state)
-        })
-    }
-
     fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid) {
             // It may have ended by itself.
@@ -391,16 +304,11 @@ fn read(pid: i32) -> Option<Process> {
     let since = fields.nth(1)?.parse().ok()?;
     // The first of its threads may have ended while others run.
     let lives = !has_ended(state) || n_threads > 1;
-    let is_still = is_still(state);
-    Some(Process { pid, parent, group, session, since, lives, n_threads, is_still })
+    Some(Process { pid, parent, group, session, since, lives })
 }
 
 fn has_ended(state: &str) -> bool {
     matches!(state, "Z" | "X" | "x")
-}
-
-fn is_still(state: &str) -> bool {
-    matches!(state, "T" | "t")
 }
 
 fn threads(pid: i32) -> impl Iterator<Item = String> {
@@ -440,9 +348,6 @@ mod tests {
         let mut watcher = Watcher::new(pid).unwrap();
         let seen: Vec<i32> = watcher.watched().iter().map(|left| left.pid).collect();
         assert_eq!(seen, [grandchild]);
-        watcher.pause();
-        assert!(read(grandchild).unwrap().stands());
-        watcher.resume();
 
         // The same number, of one that has ended.
         let mut ended = Command::new("true").spawn().unwrap();
@@ -450,10 +355,9 @@ mod tests {
         ended.wait().unwrap();
         watcher.handle = handle;
         assert_eq!(watcher.watched(), []);
-        watcher.pause();
         watcher.kill();
         let grandchild = read(grandchild).unwrap();
-        assert!(grandchild.lives && !grandchild.stands());
+        assert!(grandchild.lives);
         assert!(other.try_wait().unwrap().is_none());
 
         grandchild.signal(Signal::KILL);

@@ -18,7 +18,6 @@ use super::capture::{Capture, Source};
 use super::process::Family;
 use super::sandbox::{Message, Supervisor};
 use super::{Ended, LeftRunning};
-use crate::protocol::tool::Rights;
 
 /// How long output is still read once the shell has exited: what a child it left behind holds open
 /// does not keep the answer back.
@@ -50,22 +49,6 @@ pub(super) enum Tree {
 }
 
 impl Tree {
-    fn set_paused(&mut self, is_paused: bool) {
-        match (self, is_paused) {
-            (Self::Marked(_, family), true) => family.pause(),
-            (Self::Marked(_, family), false) => family.resume(),
-            (Self::Supervised(supervisor, _), true) => supervisor.process.pause(),
-            (Self::Supervised(supervisor, _), false) => supervisor.process.resume(),
-        }
-    }
-
-    fn hold(&mut self) {
-        match self {
-            Self::Marked(_, family) => family.hold(),
-            Self::Supervised(supervisor, _) => supervisor.process.hold(),
-        }
-    }
-
     fn kill(&mut self) {
         match self {
             Self::Marked(_, family) => family.kill(),
@@ -78,23 +61,11 @@ impl Tree {
 #[derive(Debug)]
 pub(super) struct Left {
     tree: Tree,
-    /// A read-only command runs on while nothing may be changed.
-    pub(super) rights: Rights,
     /// Held open: a program that writes to a closed pipe dies of it.
     _unread: Vec<Arc<File>>,
 }
 
 impl Left {
-    /// Stops it until it is to go on, or lets it go on.
-    pub(super) fn set_paused(&mut self, is_paused: bool) {
-        self.tree.set_paused(is_paused);
-    }
-
-    /// While it stands still: what let itself go on ends with all of it.
-    pub(super) fn hold(&mut self) {
-        self.tree.hold();
-    }
-
     /// Nothing of it lives any more.
     pub(super) fn is_over(&mut self) -> bool {
         match &mut self.tree {
@@ -169,20 +140,6 @@ impl Running {
         Ok((ended, None))
     }
 
-    /// Stops it with all that it started until it is to go on, or lets it go on.
-    pub(super) fn set_paused(&mut self, is_paused: bool) {
-        if let Some(tree) = &mut self.tree {
-            tree.set_paused(is_paused);
-        }
-    }
-
-    /// While it stands still: what let itself go on ends with all of it.
-    pub(super) fn hold(&mut self) {
-        if let Some(tree) = &mut self.tree {
-            tree.hold();
-        }
-    }
-
     /// Waits for the next thing to happen: some output, or the shell's end. Nothing is lost if it is
     /// dropped.
     pub(super) async fn step(
@@ -246,7 +203,7 @@ impl Running {
 
     /// Hands over what outlived the shell; from here on it ends with its new owner. Its output is
     /// read to nowhere: a server that nobody reads from would stand still or die of SIGPIPE.
-    pub(super) fn leave(mut self, rights: Rights) -> Option<Left> {
+    pub(super) fn leave(mut self) -> Option<Left> {
         let mut unread = Vec::new();
         for pipe in [self.pipes.stdout.take_descriptor(), self.pipes.stderr.take_descriptor()] {
             let Some(descriptor) = pipe else { continue };
@@ -266,7 +223,7 @@ impl Running {
         if let Tree::Supervised(supervisor, _) = &mut tree {
             supervisor.leave();
         }
-        Some(Left { tree, rights, _unread: unread })
+        Some(Left { tree, _unread: unread })
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Kernel;
 use super::spend::Spent;
-use crate::context::{self, Stretch, SummaryParts, summary_tokens};
+use crate::context::{self, LongMessages, Stretch, SummaryParts, summary_tokens};
 use crate::protocol::control::Ending;
 use crate::protocol::event::{Body, Compacted, CompactionCause, Shortened, SummaryAuthor};
 use crate::protocol::message::{Message, Role};
@@ -29,8 +29,8 @@ impl Kernel {
     }
 
     /// The next request would use more of the window than it should, and a compaction could help.
-    pub(super) fn is_crowded(&self, trailing: usize) -> bool {
-        let tokens = self.budget.request_tokens(self.request_bytes(trailing));
+    pub(super) fn is_crowded(&self, pending: usize) -> bool {
+        let tokens = self.budget.request_tokens(self.request_bytes(pending));
         let is_hopeless = self.is_cramped() && tokens < self.budget.window() / 100 * NEARLY_FULL;
         tokens > self.budget.threshold() && !is_hopeless
     }
@@ -48,9 +48,9 @@ impl Kernel {
         self.cramped = is_little.then(|| self.history.rounds());
     }
 
-    /// Size of the next request, in bytes, if so many of them trail.
-    pub(super) fn request_bytes(&self, trailing: usize) -> usize {
-        self.parts.layers.bytes() + self.history.bytes() + trailing
+    /// Size of the next request, in bytes, if so many are added to it.
+    pub(super) fn request_bytes(&self, pending: usize) -> usize {
+        self.parts.layers.bytes() + self.history.bytes() + pending
     }
 
     /// Compacts; what it costs is spent here. `false`: nothing could give way.
@@ -59,11 +59,11 @@ impl Kernel {
         spent: &mut Spent,
         cause: CompactionCause,
         focus: Option<&str>,
-        trailing: usize,
+        pending: usize,
     ) -> Result<bool, Ending> {
-        let tokens_before = self.budget.request_tokens(self.request_bytes(trailing));
+        let tokens_before = self.budget.request_tokens(self.request_bytes(pending));
         // What moves into L2 now takes room as well.
-        let fixed = self.parts.layers.bytes_with(&self.joining_l2()) + trailing;
+        let fixed = self.parts.layers.bytes_with(&self.joining_l2()) + pending;
         let stretch = context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), SummaryAuthor::Program)
@@ -72,7 +72,9 @@ impl Kernel {
             self.summary(spent, &stretch, focus, may_ask).await?
         };
         let forgotten = context::forgotten(&self.history, &self.budget, summary.len());
-        let cut = self.cuts(&stretch, fixed + summary.len());
+        let front = context::front_bytes(&self.history, &stretch, &self.budget, summary.len());
+        let cut = self.cuts(&stretch, fixed + front);
+        let user_messages = self.user_message_cuts(&stretch);
         let shortened = match cause {
             CompactionCause::Overflow => self.shortened(&stretch),
             CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
@@ -91,6 +93,7 @@ impl Kernel {
             forgotten,
             cut,
             shortened,
+            user_messages,
             tokens_before,
             tokens_after: 0,
             window: self.budget.window(),
@@ -98,8 +101,9 @@ impl Kernel {
         self.history.compact(&compacted);
         self.join_l2();
         self.sent.compacted();
+        self.told.compacted();
         self.budget.restart();
-        compacted.tokens_after = self.budget.request_tokens(self.request_bytes(trailing));
+        compacted.tokens_after = self.budget.request_tokens(self.request_bytes(pending));
         self.look_at_room(&compacted);
         self.parts.events.emit(Body::ContextCompacted(compacted));
         Ok(true)
@@ -132,7 +136,6 @@ impl Kernel {
         let parts = SummaryParts {
             stretch: *stretch,
             sections,
-            pins: self.pins.current(),
             plan: &self.plan,
             record: record.as_deref().ok(),
             room: self.budget.bytes(summary_tokens(self.budget.window())),
@@ -189,6 +192,29 @@ impl Kernel {
             Some(Shortened { message, text: context::cut(&self.parts.prompts, &large, &path) })
         });
         shortened.collect()
+    }
+
+    /// What stands for archived messages of the user that are too long together, by their number.
+    fn user_message_cuts(&self, stretch: &Stretch) -> BTreeMap<usize, String> {
+        let LongMessages { cut, left_out } =
+            context::long_user_messages(&self.history, stretch, &self.budget);
+        let (spill, prompts) = (&self.parts.registry.cx().spill, &self.parts.prompts);
+        let mut all = BTreeMap::new();
+        for (at, text, room) in cut {
+            // What cannot be kept elsewhere is not cut.
+            let Ok(path) = spill.write("user-message", &text) else { continue };
+            let large = context::Large { call: "", tool: "task", text: &text, room };
+            all.insert(at, context::cut(prompts, &large, &path));
+        }
+        let texts: Vec<&str> = left_out.iter().map(|(_, text)| text.as_str()).collect();
+        if let Some((last, _)) = left_out.last()
+            && let Ok(path) = spill.write("user-messages", &texts.join("\n\n"))
+        {
+            let n = texts.len();
+            all.extend(left_out.iter().map(|(at, _)| (*at, String::new())));
+            all.insert(*last, format!("({n} older messages of the user are in {path}.)"));
+        }
+        all
     }
 
     /// What stands for results that are kept and are stale or too large.

@@ -1,4 +1,4 @@
-//! Completion: is a final text the end? What the model claims is no evidence.
+//! Completion: is a final text the end of the turn? Checks, the JSON schema and the verifier decide; words do not.
 
 use std::collections::BTreeMap;
 
@@ -6,107 +6,64 @@ use serde_json::Value;
 
 use super::Limits;
 use super::answer::AnswerSchema;
-use super::asked::{Proof, asked, can_fail, is_prose, proves};
 use super::checks::{FailedCheck, PassedCheck};
 use super::state::State;
 use crate::protocol::control::{Category, Ending, Signal};
-use crate::protocol::envelope::{Envelope, ErrorCode, Verdict};
+use crate::protocol::envelope::Verdict;
 use crate::protocol::event::{FailureReport, Tried};
-use crate::protocol::plan::Plan;
 use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::shorten;
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
-const OPEN_TODOS: Prompt = prompt!("feedback/open_todos.md");
-const ASKED_TO_RUN: Prompt = prompt!("feedback/asked_to_run.md");
 const CHECK_FAILED: Prompt = prompt!("feedback/check_failed.md");
 const ANSWER_MISFIT: Prompt = prompt!("feedback/answer_misfit.md");
 
-/// What happened in the turn that decides whether it is done, and how certainly.
+/// What happened in the turn that decides whether it is done.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
     pub(super) files_changed: Vec<String>,
     /// The last final text that was not accepted.
     pub(super) candidate: String,
-    /// The value of the final answer, where it has to fit a schema.
+    /// The value of the final answer, if it has to match a schema.
     pub(super) structured: Option<Value>,
     /// The checks that passed with the last final text.
     pub(super) passed: Vec<PassedCheck>,
-    /// What was run after the last change; `None`: nothing that could have failed.
-    ran: Option<Ran>,
-    checks: Option<Ran>,
-    /// So often a final text is sent back because todos are open, and because something was not run; then the
-    /// checks decide.
-    max_reminders: u32,
-    plan_reminders: u32,
-    /// What the user asked to be run.
-    asked: Vec<Proof>,
-    /// What the checks run anyway.
-    checked: Vec<Proof>,
-    /// What of it has ended well since the last change.
-    proven: Vec<Proof>,
-    proof_reminders: u32,
-    /// The final text was taken although that is missing.
-    unproven: bool,
-    /// The final text was taken although todos are open.
-    plan_broken: bool,
-    /// A write or a command was denied, and nothing was done since.
+    checks: Option<CheckOutcome>,
+    /// The verifier confirmed the accepted answer.
+    pub(super) is_confirmed: bool,
+    /// A write or a command was denied, and nothing has succeeded since.
     denied: bool,
 }
 
-/// How what was run ended.
+/// How the checks ended with the last final text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ran {
-    Well,
-    Badly,
+enum CheckOutcome {
+    Passed,
+    Failed,
+    CouldNotRun,
 }
 
 /// Is it the end?
 pub(super) enum Gate {
     Accepted(Ending),
-    /// `about` tells one reason from another.
+    /// `about` identifies the reason: each has retries of its own.
     SentBack {
         signal: Signal,
         about: String,
         why: String,
-        /// What a check printed last.
+        /// The end of a failed check's output.
         output: String,
         feedback: String,
     },
-    /// A check can not be started, whatever the model does; why.
+    /// A check cannot be started, whatever the model does; why.
     CheckUnfit(String),
 }
 
 impl Completion {
-    /// Nothing has happened yet; the user may have asked for something to be run. What the checks run
-    /// anyway needs no asking.
-    pub(super) fn for_task(input: &str, checks: &[String], max_reminders: u32) -> Self {
-        let checked = checks.iter().flat_map(|command| proves(command, false)).collect();
-        let mut completion = Self { max_reminders, checked, ..Self::default() };
-        completion.hear(input);
-        completion
-    }
-
-    /// The user said something: it may ask for something to be run.
-    pub(super) fn hear(&mut self, message: &str) {
-        for proof in asked(message) {
-            if !self.checked.contains(&proof) && !self.asked.contains(&proof) {
-                self.asked.push(proof);
-            }
-        }
-    }
-
-    /// What a todo says is to be run and has not ended well since the last change; what the checks run needs
-    /// no saying.
-    pub(super) fn missing_for(&self, todo: &str) -> Vec<&'static str> {
-        let missing = |proof: &Proof| !self.proven.contains(proof) && !self.checked.contains(proof);
-        asked(todo).into_iter().filter(missing).map(Proof::as_str).collect()
-    }
-
     /// Takes one more answer of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied, violates_pin: _, changed } = answer;
+        let Answer { envelope, effect, denied, violates_instruction: _, changed } = answer;
         self.denied |= denied;
         for path in changed {
             if !self.files_changed.contains(path) {
@@ -118,32 +75,11 @@ impl Completion {
                 if !self.files_changed.contains(path) {
                     self.files_changed.push(path.clone());
                 }
-                self.ran = None;
-                // "Run the tests, then note it in CHANGES": no test hangs on a note.
-                if !is_prose(path) {
-                    self.proven.clear();
-                }
                 self.denied = false;
             }
-            Some(Effect::Command { command, .. }) if !denied => match &envelope.verdict {
-                // It has only begun.
-                Verdict::Success if envelope.data.contains_key("background_id") => {
-                    self.denied = false;
-                }
-                Verdict::Success if can_fail(command, stages_known(envelope)) => {
-                    self.proven.extend(proves(command, stages_known(envelope)));
-                    self.ran = Some(Ran::Well);
-                    self.denied = false;
-                }
-                Verdict::Success => self.denied = false,
-                // It was not run: another way was named, or the user wants none of it.
-                Verdict::Error { error }
-                    if matches!(
-                        error.code,
-                        ErrorCode::CommandBlocked | ErrorCode::AccessDenied
-                    ) => {}
-                Verdict::Partial | Verdict::Error { .. } => self.ran = Some(Ran::Badly),
-            },
+            Some(Effect::Command { .. }) if envelope.verdict == Verdict::Success => {
+                self.denied = false;
+            }
             Some(
                 Effect::Write { .. }
                 | Effect::Command { .. }
@@ -155,45 +91,14 @@ impl Completion {
         }
     }
 
-    /// Accepts a final text, or says what is missing. The checks are run last: they cost most.
+    /// Accepts a final text, or says what is missing. The checks run last: they take longest.
     pub(super) async fn gate(
         &mut self,
         prompts: &Prompts,
-        plan: &Plan,
         answer: &str,
         schema: Option<&AnswerSchema>,
         checks: impl Future<Output = Result<Vec<PassedCheck>, FailedCheck>>,
     ) -> Gate {
-        let open: Vec<&str> = plan.open().map(|todo| todo.content.as_str()).collect();
-        self.plan_broken = !open.is_empty();
-        if self.plan_broken && self.plan_reminders < self.max_reminders {
-            self.plan_reminders += 1;
-            return Gate::SentBack {
-                signal: Signal::BadAnswer,
-                about: "open todos".to_owned(),
-                why: match open.len() {
-                    1 => "a final answer with 1 open todo".to_owned(),
-                    n => format!("a final answer with {n} open todos"),
-                },
-                output: String::new(),
-                feedback: prompts.text(OPEN_TODOS).replace("{{todos}}", &open.join("; ")),
-            };
-        }
-        let missing: Vec<Proof> =
-            self.asked.iter().copied().filter(|proof| !self.proven.contains(proof)).collect();
-        if !missing.is_empty() && self.proof_reminders < self.max_reminders {
-            self.proof_reminders += 1;
-            let what: Vec<&str> = missing.iter().map(|proof| proof.as_str()).collect();
-            let what = what.join(" and ");
-            return Gate::SentBack {
-                signal: Signal::BadAnswer,
-                about: "asked to run".to_owned(),
-                why: format!("a final answer without {what}, which the user asked for"),
-                output: String::new(),
-                feedback: prompts.text(ASKED_TO_RUN).replace("{{what}}", &what),
-            };
-        }
-        self.unproven = !missing.is_empty();
         match schema.map(|schema| schema.read(answer)) {
             Some(Ok(value)) => self.structured = Some(value),
             Some(Err(why)) => {
@@ -201,7 +106,7 @@ impl Completion {
                 return Gate::SentBack {
                     signal: Signal::BadAnswer,
                     about: "schema".to_owned(),
-                    why: format!("the final answer does not fit its schema: {why}"),
+                    why: format!("the final answer does not match its schema: {why}"),
                     output: String::new(),
                     feedback,
                 };
@@ -211,56 +116,51 @@ impl Completion {
         match checks.await {
             Ok(passed) => {
                 if !passed.is_empty() {
-                    self.checks = Some(Ran::Well);
+                    self.checks = Some(CheckOutcome::Passed);
                     self.denied = false;
                 }
                 self.passed = passed;
-                Gate::Accepted(match self.verified() {
-                    Some(false) => Ending::CompletedUnverified,
-                    Some(true) | None => Ending::Completed,
-                })
+                Gate::Accepted(Ending::Completed)
             }
             Err(FailedCheck { read_only: true, .. }) => {
-                self.checks = Some(Ran::Badly);
+                self.checks = Some(CheckOutcome::CouldNotRun);
                 Gate::Accepted(Ending::CompletedUnverified)
             }
             Err(FailedCheck { command, unfit: Some(why), .. }) => {
-                self.checks = Some(Ran::Badly);
+                self.checks = Some(CheckOutcome::CouldNotRun);
                 Gate::CheckUnfit(format!(
-                    "the check `{command}` can not be started: {why}; put it right (--check, or [checks] in \
-                     the configuration), then go on with -c"
+                    "the check `{command}` cannot be started: {why}; correct it (--check, or [checks] in the \
+                     configuration), then continue with -c"
                 ))
             }
             Err(FailedCheck { command, how, tail, .. }) => {
-                self.checks = Some(Ran::Badly);
+                self.checks = Some(CheckOutcome::Failed);
                 let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];
                 let feedback = fill(prompts.text(CHECK_FAILED), &values);
                 Gate::SentBack {
                     signal: Signal::CheckFailed,
                     why: format!("the check `{command}` {how}"),
                     output: tail,
-                    about: command,
+                    about: format!("check `{command}`"),
                     feedback,
                 }
             }
         }
     }
 
-    /// Something that could have failed was run after the last change and did not fail; `None` where
-    /// there was nothing to verify.
+    /// True if checks ran and passed or the verifier confirmed the answer, false if a check failed or could not run,
+    /// `None` if there were none.
     pub(super) fn verified(&self) -> Option<bool> {
-        match (self.checks, self.ran) {
-            _ if self.plan_broken || self.unproven => Some(false),
-            (Some(checks), _) => Some(checks == Ran::Well),
-            (None, Some(ran)) => Some(ran == Ran::Well),
-            (None, None) => (!self.files_changed.is_empty()).then_some(false),
+        match self.checks {
+            Some(outcome) => Some(outcome == CheckOutcome::Passed),
+            None => self.is_confirmed.then_some(true),
         }
     }
 
     /// How the turn ends when no decision is left.
     pub(super) fn ending_of(&self, state: &State) -> Ending {
         let signal = state.last_failure.as_ref().map(|failure| failure.signal);
-        if signal == Some(Signal::CheckFailed) || self.checks == Some(Ran::Badly) {
+        if signal == Some(Signal::CheckFailed) || self.checks == Some(CheckOutcome::Failed) {
             Ending::CheckFailed
         } else {
             Ending::Failed
@@ -279,17 +179,6 @@ impl Completion {
                 Ending::PermissionDenied
             }
             other => other,
-        }
-    }
-
-    /// The list of changed files, where the answer names none of them.
-    pub(super) fn name_changed_files(&self, result: &mut String) {
-        let named = |file: &String| {
-            let name = file.rsplit('/').next().unwrap_or(file);
-            result.contains(name)
-        };
-        if !self.files_changed.is_empty() && !self.files_changed.iter().any(named) {
-            result.push_str(&format!("\n\nChanged files: {}.", self.files_changed.join(", ")));
         }
     }
 
@@ -379,11 +268,6 @@ pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
     out
 }
 
-/// The command says how every stage of its pipeline ended.
-fn stages_known(envelope: &Envelope) -> bool {
-    envelope.data.get("stages").and_then(Value::as_array).is_some_and(|stages| !stages.is_empty())
-}
-
 /// An ending in words, for those that have no other.
 pub(super) fn words(ending: Ending, limits: &Limits) -> String {
     match ending {
@@ -405,8 +289,10 @@ pub(super) fn words(ending: Ending, limits: &Limits) -> String {
         }
         Ending::Interrupted => "interrupted; go on with -c".to_owned(),
         Ending::Terminated => "the program was asked to end; go on with -c".to_owned(),
+        Ending::CompletedUnverified => {
+            "the checks could not prove anything: nothing may be changed at present".to_owned()
+        }
         Ending::Completed
-        | Ending::CompletedUnverified
         | Ending::Failed
         | Ending::CheckFailed
         | Ending::ModelRefused

@@ -157,7 +157,7 @@ pub(super) fn described(
             ("l3".to_owned(), layer(asked)),
         ]),
         texts: BTreeMap::new(),
-        trailing: match request.purpose {
+        question: match request.purpose {
             Purpose::Reflect | Purpose::Plan | Purpose::Task | Purpose::Learn => {
                 Some(asked_in_words(request))
             }

@@ -4,7 +4,7 @@ use super::completion::{self, Gate};
 use super::evaluate::Round;
 use super::turn::{PastCall, Turn};
 use super::verify::Objection;
-use super::{Kernel, as_evidence, heard, millis};
+use super::{Kernel, as_evidence, millis};
 use crate::protocol::control::{Ending, Signal};
 use crate::protocol::event::{Body, TurnFinished};
 use crate::protocol::model::{Reply, StopReason};
@@ -52,7 +52,7 @@ impl Kernel {
         let cancel = self.parts.control.cancel();
         let checks = self.parts.checks.run(&self.parts.events, &self.parts.registry, &cancel);
         let schema = self.parts.answer_schema.as_ref();
-        match turn.completion.gate(&prompts, &self.plan, &turn.draft.text, schema, checks).await {
+        match turn.completion.gate(&prompts, &turn.draft.text, schema, checks).await {
             Gate::Accepted(ending) => match Box::pin(self.second_look(turn)).await {
                 Ok(None) => Some(ending),
                 Ok(Some(objection)) => {
@@ -70,7 +70,7 @@ impl Kernel {
             Gate::CheckUnfit(why) => {
                 turn.errors.push(why);
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
-                Some(Ending::CheckFailed)
+                Some(Ending::CompletedUnverified)
             }
             Gate::SentBack { signal, about, why, output, feedback } => {
                 // Should it not get better, the candidate is still what there is.
@@ -107,20 +107,19 @@ impl Kernel {
     /// The turn is over; says what it came to.
     pub(super) fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
         let ending = turn.completion.final_ending(ending);
-        if ending == Ending::Interrupted {
-            self.parts.registry.interrupted();
-        }
         self.parts.registry.settle_background(false);
         let mut result = std::mem::take(&mut turn.draft.text);
         if result.trim().is_empty() {
             result = std::mem::take(&mut turn.completion.candidate);
         }
         let mut report = None;
-        if ending.is_success() {
-            turn.errors.clear();
-            if turn.completion.structured.is_none() {
-                turn.completion.name_changed_files(&mut result);
+        if ending == Ending::CompletedUnverified {
+            // The answer stands; what could not be checked is an error of the configuration or the mode.
+            if turn.errors.is_empty() {
+                turn.errors.push(completion::words(ending, &self.parts.limits));
             }
+        } else if ending == Ending::Completed {
+            turn.errors.clear();
         } else {
             if turn.errors.is_empty() {
                 turn.errors.push(completion::words(ending, &self.parts.limits));
@@ -150,6 +149,7 @@ impl Kernel {
             verified: turn.completion.verified(),
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
+            open_todos: self.plan.open().map(|todo| todo.content.clone()).collect(),
             report,
             rounds: turn.answers,
             usage: turn.spent.usage,
@@ -157,7 +157,6 @@ impl Kernel {
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),
         };
-        self.claim = heard::claim_of(&finished);
         self.parts.events.emit(Body::TurnFinished(finished.clone()));
         finished
     }

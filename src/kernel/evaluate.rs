@@ -20,16 +20,12 @@ pub(crate) enum Round<'a> {
     /// The model's answer can not be used, or was not accepted as final. `about` tells one reason from
     /// another: each has retries of its own. `output`: of a check, for its signature.
     Answer { signal: Signal, about: &'a str, why: &'a str, output: &'a str },
-    /// The user says that the last result is wrong; in the user's words.
-    Rejected { words: &'a str },
     /// The kernel made a call itself, on behalf of the one that failed.
     Kernel { call: &'a ToolCall, answer: &'a Answer },
 }
 
 /// The chain of work that goes round in circles.
 const CIRCLE: &str = "circle";
-/// The chain of what the last turn claimed.
-const LAST_RESULT: &str = "the last result";
 /// The chain of answers that can not be used.
 const BAD_ANSWERS: &str = "answer: unusable";
 
@@ -38,18 +34,12 @@ pub(crate) fn evaluate(state: &mut State, round: &Round<'_>) {
     match round {
         Round::Calls { calls, answers } => calls_ended(state, calls, answers),
         Round::Kernel { call, answer } => kernel_call_ended(state, call, answer),
-        Round::Rejected { words } => {
-            let message = format!("the user rejects the last result: {}", shorten(words, 300));
-            let failure = LastFailure {
-                signature: "the user rejects the last result".to_owned(),
-                ..without_call(Signal::UserRejected, LAST_RESULT, message)
-            };
-            // No round was made: it counts as evidence and as nothing else.
-            failed(state, vec![failure], String::new());
-        }
         Round::Answer { signal, about, why, output } => {
-            let chain =
-                if about.is_empty() { BAD_ANSWERS.to_owned() } else { format!("answer: {about}") };
+            let chain = match (signal, *about) {
+                (_, "") => BAD_ANSWERS.to_owned(),
+                (Signal::CheckFailed, check) => check.to_owned(),
+                (_, reason) => format!("answer: {reason}"),
+            };
             let failure = LastFailure {
                 signature: brief(&signature(&format!("{why} {output}")), 300),
                 ..without_call(*signal, &chain, (*why).to_owned())
@@ -82,7 +72,7 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
             // Slips without a target (arguments that do not parse) are made good by any success.
             state.chains.remove(&call.name);
         } else if let Some(mut failure) = failure_of(state, chain, call, &answer.envelope) {
-            if answer.violates_pin {
+            if answer.violates_instruction {
                 failure.signal = Signal::ConstraintViolated;
             }
             join(state, &mut failure);
@@ -181,7 +171,7 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     failure.chain.clone_from(&before.chain);
     let parent = state.failed_call.as_ref().map_or(call, |failed| &failed.parent);
     state.failed_call = Some(failed_call(call, parent, answer));
-    if answer.violates_pin {
+    if answer.violates_instruction {
         failure.signal = Signal::ConstraintViolated;
     }
     failed(state, vec![failure], String::new());

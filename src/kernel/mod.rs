@@ -7,7 +7,6 @@
 
 mod answer;
 mod aside;
-mod asked;
 mod between;
 mod checks;
 mod circles;
@@ -15,14 +14,14 @@ mod classify;
 mod compact;
 mod completion;
 mod consult;
+mod directives;
 mod ending;
 mod evaluate;
-mod heard;
 mod recall;
 mod recover;
 mod reflect;
-mod rejected;
 mod request;
+mod rules_met;
 mod spend;
 mod state;
 mod think;
@@ -36,12 +35,12 @@ use std::time::Duration;
 pub use answer::AnswerSchema;
 pub use aside::{Aside, Purse, Unanswered};
 pub use checks::Checks;
-use completion::Completion;
 use evaluate::{Round, evaluate};
 pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::State;
-use turn::{PastCall, Trailing, Turn};
+use think::Told;
+use turn::{PastCall, Turn};
 pub use verify::Verifier;
 
 use crate::context::{
@@ -53,7 +52,7 @@ use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::message::ToolCall;
 use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
+use crate::protocol::prompt::Prompts;
 use crate::protocol::recall::STEERED;
 use crate::protocol::tool::Effect;
 use crate::protocol::view::{call_line, view};
@@ -124,9 +123,8 @@ pub struct Kernel {
     turn: u32,
     call_ids: HashSet<String>,
     sent: Sent,
+    told: Told,
     budget: Budget,
-    /// What the last turn said when it was done: the user's next message may reject it.
-    claim: Option<String>,
     /// The last compaction made little room: so many rounds stood there after it.
     cramped: Option<usize>,
 }
@@ -135,6 +133,7 @@ impl Kernel {
     /// A kernel at the start of a session.
     pub fn new(parts: Parts) -> Self {
         let (budget, history) = (parts.budget.clone(), History::new(parts.prompts.clone()));
+        let told = Told::new(parts.registry.mode());
         Self {
             parts,
             budget,
@@ -146,7 +145,7 @@ impl Kernel {
             turn: 0,
             call_ids: HashSet::new(),
             sent: Sent::default(),
-            claim: None,
+            told,
             cramped: None,
         }
     }
@@ -156,16 +155,14 @@ impl Kernel {
         self.history.apply(event);
         self.budget.apply(event);
         self.sent.apply(event);
+        self.told.apply(event);
         self.note(event);
         match &event.body {
             // After a rewind the turns are counted on: each number is given once.
-            // What was claimed before is no longer the last result: a turn may have been cut off.
             Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
-                self.claim = None;
             }
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
-            Body::TurnFinished(finished) => self.claim = heard::claim_of(finished),
             Body::ContextCompacted(compacted) => {
                 self.join_l2();
                 self.look_at_room(compacted);
@@ -230,19 +227,13 @@ impl Kernel {
         self.history.task(shown.as_deref().unwrap_or(input));
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.rules_met.apply(&started);
-        self.hear(input);
+        self.apply_directives(input);
         self.recall_for_task(input);
         let mut mentions = Mentions::default();
         mentions.hear(input, |path| self.parts.project.find(path));
         let limits = self.parts.recovery;
-        // While nothing may be changed none is run.
-        let runs_checks = !self.parts.registry.changes_nothing();
-        let checks = if runs_checks { &self.parts.checks.commands[..] } else { &[] };
-        let completion = Completion::for_task(input, checks, limits.max_answer_retries);
         let started = self.parts.events.clock().now();
-        let mut turn = Turn::new(started, State::new(limits), completion, input, mentions);
-        self.hear_rejection(&mut turn, input);
-        turn
+        Turn::new(started, State::new(limits), input, mentions)
     }
 
     /// What is shown of a task that would fill the window: its beginning and its end, and where the whole
@@ -286,6 +277,7 @@ impl Kernel {
         let room = self.room_of_results();
         let calls = reply.calls.as_slice();
         let answers = self.parts.registry.carry_out(calls, room).await;
+        self.told.called(calls.len());
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
         self.history.exchange(&reply.text, calls, &envelopes);
         turn.draft.text.clear();
@@ -325,11 +317,7 @@ impl Kernel {
                 self.take_plan(turn, envelope);
             }
         }
-        let step = self.step();
-        if turn.trailing.patch.as_ref().is_some_and(|patch| patch.is_over(&turn.state, step)) {
-            turn.trailing.patch = None;
-        }
-        turn.look_around(calls, answers);
+        turn.note_paths(answers);
     }
 
     /// Passes on what the user said while the turn ran.
@@ -338,9 +326,8 @@ impl Kernel {
             let shown = self.too_long_to_show(&input);
             self.history.task(shown.as_deref().unwrap_or(&input));
             self.parts.events.emit(Body::TurnSteered { input: input.clone(), shown });
-            self.hear(&input);
-            turn.trailing.mentions.hear(&input, |path| self.parts.project.find(path));
-            turn.completion.hear(&input);
+            self.apply_directives(&input);
+            turn.pending.mentions.hear(&input, |path| self.parts.project.find(path));
             turn.case.goal.push_str(&format!("{STEERED}{input}"));
         }
     }
@@ -365,9 +352,6 @@ impl Kernel {
     }
 
     fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
-        const NOTHING_DONE: Prompt = prompt!("feedback/nothing_done.md");
-        const STEP_UNPROVEN: Prompt = prompt!("feedback/step_unproven.md");
-
         let Some(plan) = Plan::written(envelope) else { return };
         // A way of working is chosen for a plan, not for the next one.
         let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
@@ -378,26 +362,11 @@ impl Kernel {
                 .iter()
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
-            let missing = turn.completion.missing_for(&old.content);
-            let Trailing { reminders, told_of_nothing_done, told_of_unproven, .. } =
-                &mut turn.trailing;
-            let short_of = match (turn.state.step_had_success, missing.is_empty()) {
-                (false, _) => Some((NOTHING_DONE, told_of_nothing_done)),
-                (true, false) => Some((STEP_UNPROVEN, told_of_unproven)),
-                (true, true) => None,
-            };
-            // A step that fell short of what its words expect earns nothing.
-            turn.state.step_had_success &= missing.is_empty();
-            // Each is said once.
-            if let Some((prompt, was_told)) = short_of.filter(|(_, was_told)| !**was_told) {
-                *was_told = true;
-                let values = [("todo", old.content.as_str()), ("what", &missing.join(" and "))];
-                reminders.push(fill(self.parts.prompts.text(prompt).trim_end(), &values));
-            }
             turn.state.step_completed();
         }
         self.plan = plan;
         let (plan, reason) = (self.plan.clone(), "the model wrote it".to_owned());
+        self.told.saw_plan(&plan);
         self.parts.events.emit(Body::PlanUpdated { plan, reason });
     }
 

@@ -183,7 +183,7 @@ impl Kernel {
         let Some(error) = answer.envelope.error() else { return false };
         let is_barred = error.code.class(&call.name) == ErrorClass::Policy
             || error.code == ErrorCode::RepeatedCall
-            || answer.violates_pin
+            || answer.violates_instruction
             || turn.memory.failed.contains(&remedy.item.id);
         if is_barred {
             return false;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::consult::Question;
 use super::evaluate::Round;
 use super::reflect::reflect;
-use super::turn::{PastCall, Patch, Turn};
+use super::turn::{PastCall, Turn};
 use super::{Kernel, as_evidence};
 use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
 use crate::protocol::event::Body;
@@ -117,7 +117,7 @@ impl Kernel {
         let Some(failure) = &turn.state.last_failure else { return };
         if failure.signal == Signal::Loop && failure.code.is_none() {
             let text = self.parts.prompts.text(CIRCLE);
-            turn.trailing.reminders.push(text.replace("{{what}}", &failure.message));
+            turn.pending.reminders.push(text.replace("{{what}}", &failure.message));
         }
     }
 
@@ -143,15 +143,8 @@ impl Kernel {
             refused,
         });
         let confident = reflection.as_deref().filter(|reflection| reflection.is_confident());
-        if let (Some(said), Some(failure)) = (confident, &turn.state.last_failure)
-            && !said.patch_prompt.is_empty()
-        {
-            turn.trailing.patch = Some(Patch {
-                text: said.patch_prompt.clone(),
-                was_told: false,
-                chain: failure.chain.clone(),
-                step: self.step(),
-            });
+        if let Some(said) = confident.filter(|said| !said.patch_prompt.is_empty()) {
+            turn.pending.patch = Some(said.patch_prompt.clone());
         }
         if let Some(failure) = &mut turn.state.last_failure {
             failure.reflection = reflection;
@@ -189,13 +182,7 @@ impl Kernel {
                     "it speaks of {word:?}: what is allowed is a person's business"
                 ));
             }
-            let forbids = |rule: &String| {
-                let what = rule.split_once('(').map_or("", |(_, what)| what);
-                let what = what.trim_end_matches(')').trim_end_matches(['*', '/', ' ']);
-                what.len() > 2 && sentence.contains(&what.to_lowercase())
-            };
-            let pin = self.pins.current().iter().find(|pin| pin.rules.iter().any(forbids))?;
-            Some(format!("the user said: {}", pin.text))
+            None
         })
     }
 
@@ -315,15 +302,15 @@ impl Kernel {
         // Where no planner answered the model has to do it itself.
         let reminder = prompts.text(if was_planned { planned_anew } else { alone });
         let values = [("times", &*times.to_string()), ("files", files), ("failure", &failure)];
-        turn.trailing.reminders.push(fill(reminder.trim_end(), &values));
+        turn.pending.reminders.push(fill(reminder.trim_end(), &values));
         let told = way.map(|way| prompts.text(way.prompt).trim_end().to_owned());
-        turn.trailing.reminders.extend(told);
+        turn.pending.reminders.extend(told);
         if plan != self.plan {
             self.plan = plan;
             let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
             self.parts.events.emit(body);
         }
-        turn.trailing.patch = None;
+        turn.pending.patch = None;
         Ok(())
     }
 

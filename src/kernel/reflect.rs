@@ -208,15 +208,24 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_answer_and_a_failing_check_go_back_twice() {
-        for signal in [Signal::BadAnswer, Signal::CheckFailed] {
-            check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
-            check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
-            check(failed(signal, Category::Unknown, 2), 0, 0, None);
-            let mut state = failed(signal, Category::Unknown, 2);
-            state.limits.max_answer_retries = 3;
-            check(state, 0, 0, FEEDBACK);
-        }
+    fn a_bad_answer_goes_back_twice() {
+        let signal = Signal::BadAnswer;
+        check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
+        check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
+        check(failed(signal, Category::Unknown, 2), 0, 0, None);
+        let mut state = failed(signal, Category::Unknown, 2);
+        state.limits.max_answer_retries = 3;
+        check(state, 0, 0, FEEDBACK);
+    }
+
+    #[test]
+    fn a_failing_check_goes_back_twice_then_repair_then_replan_then_the_end() {
+        let signal = Signal::CheckFailed;
+        check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
+        check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
+        check(failed(signal, Category::Unknown, 2), 0, 0, STEP);
+        check(failed(signal, Category::Unknown, 2), 1, 0, TASK);
+        check(failed(signal, Category::Unknown, 2), 1, 1, None);
     }
 
     #[test]
@@ -418,8 +427,9 @@ mod tests {
         assert_eq!(decided(Signal::ToolError, 3, 0), TASK);
         assert_eq!(decided(Signal::ToolError, 1, 1), STEP);
         assert_eq!(decided(Signal::CheckFailed, 1, 0), TASK);
-        assert_eq!(decided(Signal::CheckFailed, 1, 1), FEEDBACK, "it has no step to be rewritten");
-        assert_eq!(decided(Signal::CheckFailed, 2, 0), None);
+        assert_eq!(decided(Signal::CheckFailed, 1, 1), STEP);
+        assert_eq!(decided(Signal::BadAnswer, 1, 1), FEEDBACK, "it has no step to be rewritten");
+        assert_eq!(decided(Signal::BadAnswer, 2, 0), None);
     }
 
     #[test]
@@ -458,8 +468,9 @@ mod tests {
         }));
         assert!(!wants(tool, parameter, 1, &|state| state.step_success = true));
         // Nothing depends on the answer where it ends in any case.
-        assert!(wants(Signal::CheckFailed, Category::Unknown, 1, &|_| {}));
-        assert!(!wants(Signal::CheckFailed, Category::Unknown, 2, &|_| {}));
+        assert!(wants(Signal::BadAnswer, Category::Unknown, 1, &|_| {}));
+        assert!(!wants(Signal::BadAnswer, Category::Unknown, 2, &|_| {}));
+        assert!(wants(Signal::CheckFailed, Category::Unknown, 2, &|_| {}));
         assert!(wants(tool, parameter, 3, &|_| {}));
         assert!(!wants(tool, parameter, 3, &|state| {
             (state.single_step_repair_count, state.task_replan_count) = (1, 1);

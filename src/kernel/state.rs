@@ -199,11 +199,6 @@ impl State {
         }
     }
 
-    /// The chain failed and was not made good.
-    pub(crate) fn is_open(&self, chain: &str) -> bool {
-        self.chains.get(chain).is_some_and(|chain| chain.open)
-    }
-
     /// The reflection's answer, where it is sure enough of itself to count.
     pub(crate) fn reflection(&self) -> Option<&Reflection> {
         let reflection = self.last_failure.as_ref()?.reflection.as_deref()?;

@@ -8,86 +8,143 @@ use super::request::Asked;
 use super::spend::Speaker;
 use super::turn::Turn;
 use super::{Kernel, millis};
-use crate::context::trailing;
-use crate::protocol::control::{Control, Ending};
-use crate::protocol::event::{Body, CompactionCause, Events};
+use crate::protocol::control::{Control, Ending, PermissionMode};
+use crate::protocol::event::{Body, CompactionCause, Event, Events};
 use crate::protocol::model::{
     Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason,
 };
-use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::plan::Plan;
 
 /// How often one answer may be asked for again because the request was longer than the window.
 const MAX_OVERFLOWS: u32 = 3;
 
-impl Kernel {
-    /// Asks for the next answer. The reminders of this turn go with the request and are then gone.
-    pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
-        let mut trailing = self.trailing(turn);
-        if self.is_crowded(trailing.len()) {
-            let cause = CompactionCause::Threshold;
-            self.compact_into(&mut turn.spent, cause, None, trailing.len()).await?;
-            // Pins have moved into L2.
-            trailing = self.trailing(turn);
+/// The recap of an open plan is shown again after so many calls.
+const CALLS_PER_RECAP: usize = 10;
+
+/// What the model knows of the mode and the plan.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    /// As L1 says it.
+    mode_at_start: PermissionMode,
+    mode: PermissionMode,
+    /// The plan as the model saw it last; `None`: it has to be shown again.
+    plan: Option<Plan>,
+    calls_since_recap: usize,
+}
+
+impl Told {
+    /// In a new session the model knows the mode from the system prompt.
+    pub(super) fn new(mode: PermissionMode) -> Self {
+        Self { mode_at_start: mode, mode, ..Self::default() }
+    }
+
+    /// Takes one more event of the recorded session that is resumed.
+    pub(super) fn apply(&mut self, event: &Event) {
+        match &event.body {
+            Body::SessionStarted(started) => *self = Self::new(started.permission_mode),
+            Body::Reminder { mode, .. } => self.mode = *mode,
+            _ => {}
         }
+    }
+
+    /// The model has seen this plan, by its own call or in a recap.
+    pub(super) fn saw_plan(&mut self, plan: &Plan) {
+        self.plan = Some(plan.clone());
+        self.calls_since_recap = 0;
+    }
+
+    /// The model has made calls.
+    pub(super) fn called(&mut self, n: usize) {
+        self.calls_since_recap += n;
+    }
+
+    /// The conversation was compacted: the plan has to be shown again.
+    pub(super) fn compacted(&mut self) {
+        self.plan = None;
+    }
+
+    fn recap_is_due(&self, plan: &Plan) -> bool {
+        let is_known = self.plan.as_ref().is_some_and(|known| known.todos == plan.todos);
+        !is_known || self.calls_since_recap >= CALLS_PER_RECAP
+    }
+}
+
+fn mode_line(mode: PermissionMode) -> String {
+    format!("The permission mode is {} from now on.", mode.as_str())
+}
+
+impl Kernel {
+    /// Asks for the next answer, after telling the model what it does not know yet.
+    pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
+        let pending: usize = turn.pending.reminders.iter().map(String::len).sum();
+        if self.is_crowded(pending) {
+            let cause = CompactionCause::Threshold;
+            self.compact_into(&mut turn.spent, cause, None, pending).await?;
+        }
+        self.remind(turn);
         let mut overflows = 0;
         let reply = loop {
-            match self.ask(turn, &trailing).await? {
+            match self.ask(turn).await? {
                 Ok(reply) => break reply,
                 Err(error) if error.kind == ModelErrorKind::Overflow => {
                     overflows += 1;
-                    let bytes = self.request_bytes(trailing.len());
-                    let estimated_tokens = self.budget.request_tokens(bytes);
+                    let estimated_tokens = self.budget.request_tokens(self.request_bytes(0));
                     let window = error.window;
                     self.budget.overflowed(estimated_tokens, window);
                     let overflowed = Body::ContextOverflowed { estimated_tokens, window };
                     self.parts.events.emit(overflowed);
                     let cause = CompactionCause::Overflow;
                     let made_room = overflows <= MAX_OVERFLOWS
-                        && self.compact_into(&mut turn.spent, cause, None, trailing.len()).await?;
+                        && self.compact_into(&mut turn.spent, cause, None, 0).await?;
                     if !made_room {
                         return Err(self.no_answer(turn, error));
                     }
-                    trailing = self.trailing(turn);
                 }
                 Err(error) => return Err(self.no_answer(turn, error)),
             }
         };
         turn.answers += 1;
-        turn.trailing.reminders.clear();
-        if let Some(patch) = &mut turn.trailing.patch {
-            patch.was_told = true;
-        }
         Ok(reply)
     }
 
-    /// The one message behind the conversation.
-    fn trailing(&self, turn: &Turn) -> String {
-        const FROZEN: Prompt = prompt!("feedback/frozen.md");
+    /// Adds one message to the conversation, if there is anything to say: a new mode, reminders, a patch, the recap.
+    fn remind(&mut self, turn: &mut Turn) {
+        let prompts = self.parts.prompts.clone();
+        let mode = self.parts.registry.mode();
+        let mut lines = Vec::new();
+        if mode != self.told.mode {
+            lines.push(mode_line(mode));
+        }
+        lines.append(&mut turn.pending.reminders);
+        lines.extend(turn.pending.mentions.take_reminder(&prompts));
+        lines.extend(turn.pending.patch.take().map(|patch| format!("Patch: {patch}")));
+        let recap = self.told.recap_is_due(&self.plan).then(|| self.plan.recap()).flatten();
+        let has_recap = recap.is_some();
+        lines.extend(recap);
+        if lines.is_empty() {
+            return;
+        }
+        let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+        let text = format!("<system-reminder>\n{}\n</system-reminder>", lines.join("\n"));
+        let event = self.parts.events.emit(Body::Reminder { text, mode, recap: has_recap });
+        self.history.apply(&event);
+        self.told.mode = mode;
+        if has_recap {
+            self.told.saw_plan(&self.plan);
+        }
+    }
 
-        let mut reminders = turn.trailing.reminders.clone();
-        let prompts = &self.parts.prompts;
-        reminders.extend(turn.trailing.mentions.reminder(prompts));
-        if let Some(pins) = self.pins.trailing(prompts) {
-            reminders.insert(0, pins);
-        }
-        if let Some(words) = self.parts.registry.frozen() {
-            reminders.insert(0, self.parts.prompts.text(FROZEN).replace("{{words}}", &words));
-        }
-        if let Some(patch) = &turn.trailing.patch {
-            reminders.push(format!("Patch: {}", patch.text));
-        }
-        trailing(self.parts.registry.mode(), &reminders, &self.plan)
+    /// What L2 says of the mode after a compaction, if it is another than at the start of the session.
+    pub(super) fn mode_line(&self) -> String {
+        let mode = self.parts.registry.mode();
+        if mode == self.told.mode_at_start { String::new() } else { mode_line(mode) }
     }
 
     /// One request of the conversation and its answer, both recorded.
-    async fn ask(
-        &mut self,
-        turn: &mut Turn,
-        trailing: &str,
-    ) -> Result<Result<Reply, ModelError>, Ending> {
+    async fn ask(&mut self, turn: &mut Turn) -> Result<Result<Reply, ModelError>, Ending> {
         let Self { parts, history, sent, budget, call_ids, turn: n, .. } = self;
         let parts = &*parts;
-        let mut request = parts.layers.request(parts.registry.specs(), history, trailing);
+        let mut request = parts.layers.request(parts.registry.specs(), history);
         request.max_output_tokens = parts.main.max_output_tokens;
         let promised = sent.promised();
         let described =

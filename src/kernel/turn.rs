@@ -27,7 +27,7 @@ pub(super) struct Turn {
     pub(super) draft: Draft,
     /// Another model was asked about a final text.
     pub(super) was_looked_at: bool,
-    pub(super) trailing: Trailing,
+    pub(super) pending: Pending,
     /// What the model is told inside the conversation before it is asked again.
     pub(super) feedback: Option<String>,
     /// Paths that tools worked on in this round.
@@ -68,37 +68,17 @@ pub(super) struct Draft {
     pub(super) continuations: u32,
 }
 
-/// What goes behind the conversation, in the one trailing message.
-pub(super) struct Trailing {
-    /// For the next request alone.
+/// What the model is told before the next request, once.
+pub(super) struct Pending {
     pub(super) reminders: Vec<String>,
     pub(super) mentions: Mentions,
-    pub(super) patch: Option<Patch>,
-    /// The model was told that it ticked off a todo for which no call had succeeded.
-    pub(super) told_of_nothing_done: bool,
-    /// The model was told that it ticked off a todo whose own words ask for a run that did not end well.
-    pub(super) told_of_unproven: bool,
-}
-
-/// Rules of a reflection for the next decisions; they go when what failed succeeds, or its step ends.
-#[derive(Clone, Debug)]
-pub(super) struct Patch {
-    pub(super) text: String,
-    /// A request has carried it.
-    pub(super) was_told: bool,
-    pub(super) chain: String,
-    pub(super) step: u32,
+    /// Rules of a reflection for the next decisions.
+    pub(super) patch: Option<String>,
 }
 
 impl Turn {
     /// A turn in which nothing has happened yet.
-    pub(super) fn new(
-        started: Instant,
-        state: State,
-        completion: Completion,
-        input: &str,
-        mentions: Mentions,
-    ) -> Self {
+    pub(super) fn new(started: Instant, state: State, input: &str, mentions: Mentions) -> Self {
         Self {
             started,
             round: 0,
@@ -114,25 +94,12 @@ impl Turn {
             },
             own_calls: OwnCalls::default(),
             memory: Used::default(),
-            completion,
+            completion: Completion::default(),
             draft: Draft::default(),
             was_looked_at: false,
-            trailing: Trailing {
-                reminders: Vec::new(),
-                mentions,
-                patch: None,
-                told_of_nothing_done: false,
-                told_of_unproven: false,
-            },
+            pending: Pending { reminders: Vec::new(), mentions, patch: None },
             feedback: None,
             touched: Vec::new(),
         }
-    }
-}
-
-impl Patch {
-    /// It was told, and what it is about is over: nothing failed since, or its step ended.
-    pub(super) fn is_over(&self, state: &State, step: u32) -> bool {
-        self.was_told && (state.step_success || step != self.step || !state.is_open(&self.chain))
     }
 }

@@ -94,6 +94,7 @@ impl Kernel {
             },
         };
         turn.was_looked_at = !self.parts.control.is_steered();
+        turn.completion.is_confirmed = holds == Some(true);
         let found = objection.as_ref().filter(|_| dismissed.is_none()).map(|(text, evidence)| {
             let lines = evidence.iter().map(|quote| format!("- {}: {}", quote.source, quote.quote));
             Objection { text: text.clone(), evidence: lines.collect::<Vec<_>>().join("\n") }
@@ -146,9 +147,11 @@ impl Kernel {
             }
             let is_last = n == MAX_ANSWERS;
             let system = prompts.text(VERIFY).trim_end();
+            if is_last {
+                looking.messages.push(Message::text(Role::User, prompts.text(NOW).trim_end()));
+            }
             let request = Request {
                 tools: verifier.registry.specs(),
-                trailing: is_last.then(|| prompts.text(NOW).trim_end()),
                 max_output_tokens: Some(speaker.at_most(ANSWER_TOKENS)),
                 ..Request::new(Purpose::Task, system, &looking.messages)
             };

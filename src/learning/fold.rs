@@ -194,7 +194,7 @@ impl Fold {
                     ..Self::new(&self.harvest.project)
                 };
             }
-            Body::ModeChanged { mode } => self.mode = *mode,
+            Body::ModeChanged { mode, .. } => self.mode = *mode,
             Body::TurnStarted { input, .. } => {
                 // A turn that was cut off leaves what it left.
                 let left = self.finish();
@@ -266,8 +266,9 @@ impl Fold {
             | Body::Verified(_)
             | Body::SessionRewound { .. }
             | Body::UserCommand { .. }
-            | Body::Frozen { .. }
-            | Body::Thawed { .. }
+            | Body::RuleAdded { .. }
+            | Body::RuleRemoved { .. }
+            | Body::Reminder { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
             | Body::ToolOutput { .. }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::judge::{self, Command, Commands};
-use super::shell::{Pipeline, Script};
+use super::shell::{Kind, Pipeline, Script, Simple};
 
 /// Commands whose text is not what runs, or only a part of it.
 const NOT_SIMPLE: &[&str] =
@@ -52,6 +52,24 @@ impl Line {
         let (last, others) = self.pipelines().split_last()?;
         let is_last = others.iter().all(|pipeline| pipeline.stages.len() == 1);
         (is_last && self.is_certain()).then_some(&*last.stages)
+    }
+
+    /// The words of each stage, if the line is exactly one pipeline of simple commands with literal words and without
+    /// redirections, assignments and background.
+    pub fn literal_stages(&self) -> Option<Vec<Vec<String>>> {
+        let script = &self.0.script;
+        let [pipeline] = script.pipelines.as_slice() else { return None };
+        let is_literal = |command: &Simple| {
+            command.redirects.is_empty()
+                && command.assignments.is_empty()
+                && command.words.iter().all(|word| word.kind == Kind::Literal)
+        };
+        let is_whole = self.is_certain()
+            && !script.is_too_long
+            && pipeline.stages.len() == script.commands.len()
+            && script.commands.iter().all(is_literal);
+        let words = |command: &Simple| command.words.iter().map(|word| word.text.clone()).collect();
+        is_whole.then(|| script.commands.iter().map(words).collect())
     }
 
     /// It consists of pipelines of commands that run as they are written.

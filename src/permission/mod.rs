@@ -3,31 +3,29 @@
 //! A [`Policy`] is an ordered list of guards; the first that has an opinion decides. A command line is decided by its simple
 //! commands. The judge only decides whether to ask: the sandbox is what protects.
 
-mod freeze;
 mod judge;
 mod line;
 mod paths;
-mod pinned;
 mod propose;
 mod reading;
 mod rights;
 mod rule;
+mod session_rules;
 mod shell;
 mod statuses;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::event::SessionRule;
 use crate::protocol::tool::Effect;
 
 use judge::{Context, Finding, FindingClass, Right};
 use paths::Guarded;
 
-pub use freeze::{Heard, heard};
 pub use judge::{PathFacts, PathKind, documentation, is_build_output};
 pub use line::Line;
 pub use paths::is_secret;
@@ -44,8 +42,7 @@ pub struct Policy {
     has_checkpoints: bool,
     entries: Arc<Vec<Entry>>,
     places: Arc<Places>,
-    /// The texts of the pins that have rules.
-    pins: BTreeMap<u32, String>,
+    session_rules: Vec<SessionRule>,
 }
 
 #[derive(Clone, Debug)]
@@ -93,8 +90,8 @@ const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
 impl Policy {
     /// A policy without rules. Checkpoints are assumed in a sandboxed session.
     pub fn new(mode: PermissionMode, is_sandboxed: bool) -> Self {
-        let (entries, places, pins) = Default::default();
-        Self { mode, is_sandboxed, has_checkpoints: is_sandboxed, entries, places, pins }
+        let (entries, places, session_rules) = Default::default();
+        Self { mode, is_sandboxed, has_checkpoints: is_sandboxed, entries, places, session_rules }
     }
 
     /// Whether what commands change in the project can be undone. If not, destructive commands ask.
@@ -112,13 +109,6 @@ impl Policy {
     /// Changes the mode.
     pub fn set_mode(&mut self, mode: PermissionMode) {
         self.mode = mode;
-    }
-
-    /// Adds the rules of an answer "always". They match no more words than they say.
-    pub fn allow(&mut self, rules: impl IntoIterator<Item = Rule>) {
-        let entry =
-            |rule: Rule| Entry { verb: Verb::Allow, origin: Origin::Answer, rule: rule.whole() };
-        Arc::make_mut(&mut self.entries).extend(rules.into_iter().map(entry));
     }
 
     /// Adds rules of one verb from one origin.
@@ -304,7 +294,7 @@ impl Policy {
                 rule: first.rule.clone(),
                 text: texts.join("; "),
                 hint: has_hint.then(|| self.allowing(tool, line, findings)),
-                pin: asked.iter().find_map(|reason| reason.pin),
+                by_instruction: asked.iter().any(|reason| reason.by_instruction),
             }));
         }
         allowed.filter(|_| !is_open).map(Ruling::Allow)
@@ -361,8 +351,8 @@ impl Policy {
         let is_enough = |entry: &Entry| finding.is_none() || !entry.rule.is_bare();
         let by_user = |entry: &Entry| match entry.origin {
             Origin::CommandLine => true,
-            Origin::Answer => is_enough(entry),
-            Origin::UserFile | Origin::ProjectFile | Origin::Pin(_) => false,
+            Origin::Session(_) => is_enough(entry),
+            Origin::UserFile | Origin::ProjectFile => false,
         };
         if let Some(standing) = allowed(&by_user) {
             return standing;
@@ -496,10 +486,9 @@ impl Entry {
         let rule = self.rule.text();
         match self.origin {
             Origin::CommandLine => format!("--{verb} {rule}"),
-            Origin::Answer => format!("{verb} {rule} (an answer)"),
             Origin::UserFile => format!("{verb} {rule} (user configuration)"),
             Origin::ProjectFile => format!("{verb} {rule} (project configuration)"),
-            Origin::Pin(id) => format!("{verb} {rule} (pin {id})"),
+            Origin::Session(id) => format!("{verb} {rule} (session rule {id})"),
         }
     }
 }
@@ -581,5 +570,5 @@ fn allowing_hint(rules: &[String]) -> String {
 }
 
 fn reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {
-    Reason { rule: rule.into(), text: text.into(), hint: None, pin: None }
+    Reason { rule: rule.into(), text: text.into(), hint: None, by_instruction: false }
 }

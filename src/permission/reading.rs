@@ -39,7 +39,7 @@ impl Withheld {
     /// The rule that asks before this tool shows this file, unless the user allowed it on the command line or in an answer.
     pub(super) fn asks(&self, tool: &str, path: &str) -> Option<&Entry> {
         let by_person =
-            |entry: &Entry| matches!(entry.origin, Origin::CommandLine | Origin::Answer);
+            |entry: &Entry| matches!(entry.origin, Origin::CommandLine | Origin::Session(_));
         if self.about(tool, Verb::Allow, path).any(by_person) {
             return None;
         }

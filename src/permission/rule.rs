@@ -25,14 +25,12 @@ pub enum Verb {
 pub enum Origin {
     /// `--allow`, `--ask`, `--deny`.
     CommandLine,
-    /// The answer "always" to a question.
-    Answer,
     /// The user's configuration.
     UserFile,
     /// The project's configuration.
     ProjectFile,
-    /// A pin, by its number.
-    Pin(u32),
+    /// The user, during the session; the number of the session rule.
+    Session(u32),
 }
 
 /// `Tool` or `Tool(pattern)`.

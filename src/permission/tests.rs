@@ -1,7 +1,7 @@
 //! The tables of the policy: what is decided, by which rule.
 
 use super::*;
-use crate::protocol::event::{Body, Pin};
+use crate::protocol::event::{Body, SessionRule};
 use crate::protocol::tool::Rights;
 
 /// `allow Bash(ls *)`, `--deny Write`, `user ask Bash`: a verb and a rule, with `--` from the command line, with `user` from
@@ -385,9 +385,8 @@ fn denied_paths_are_the_literal_ones() {
     ];
     let places = Places { project: "/p".to_owned(), home: Some("/home/me".to_owned()) };
     let mut policy = policy(AutoEdit, &rules).at(places);
-    let pin =
-        Pin { id: 1, text: "x".into(), rules: vec!["deny Write(docs/)".into()], by_hand: true };
-    policy.apply(&Body::PinAdded { pin }, &Facts);
+    let rule = SessionRule { id: 1, rule: "deny Write(docs/)".into(), words: String::new() };
+    policy.apply(&Body::RuleAdded { rule }, &Facts);
     let (read, write) = policy.denied_paths();
     assert_eq!(read, ["secret.txt", "/etc/x", "/home/me/x"]);
     assert_eq!(write, ["tests", "a.rs", "docs"]);
@@ -542,9 +541,11 @@ fn check_proposal((tool, effect): &(&'static str, Effect), expected: Option<&[&s
     assert_eq!(propose(tool, effect), expected, "{effect:?}");
     // What is proposed is a rule, and it allows the call.
     if let Some(rules) = expected {
-        let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).expect(rule)).collect();
         let mut policy = Policy::new(Ask, false);
-        policy.allow(rules);
+        for rule in rules {
+            Rule::parse(&rule).expect(&rule);
+            answered(&mut policy, &rule);
+        }
         let ruling = policy.rule_on(tool, effect, &Facts);
         assert!(matches!(ruling, Ruling::Allow(_)), "{effect:?}: {ruling:?}");
     }
@@ -597,7 +598,7 @@ fn many_stars_cost_no_more_than_one() {
         ("Bash(make * a c)", false),
     ] {
         let mut policy = policy(Ask, &[]);
-        policy.allow([Rule::parse(rule).expect(rule)]);
+        answered(&mut policy, rule);
         let is_allowed = matches!(policy.rule_on(tool, &effect, &Facts), Ruling::Allow(_));
         assert_eq!(is_allowed, expected, "{rule}");
     }
@@ -780,54 +781,33 @@ mod properties {
     }
 }
 
-/// A policy with `--allow` of everything, and a pin with these rules.
-fn pinned(rules: &[&str]) -> Policy {
-    let mut policy = policy(Full, &["--allow Write", "--allow Bash"]);
-    let rules = rules.iter().map(ToString::to_string).collect();
-    let pin = Pin { id: 3, text: "Don't touch tests/.".into(), rules, by_hand: false };
-    policy.apply(&Body::PinAdded { pin }, &Facts);
-    policy
+/// The user answered "always".
+fn answered(policy: &mut Policy, rule: &str) {
+    let rule = format!("allow {rule}");
+    let rule = SessionRule { id: 1, rule, words: String::new() };
+    policy.apply(&Body::RuleAdded { rule }, &Facts);
 }
 
 #[test]
-fn what_a_pin_denies_no_rule_and_no_mode_allows() {
-    let mut policy = pinned(&["deny Write(tests/**)", "deny Bash(git push)", "no rule"]);
-    let table = [
-        (write("tests/a.rs"), "ACCESS_DENIED: deny Write(tests/**) (pin 3)"),
-        (write("src/a.rs"), "allow: --allow Write"),
-        (bash("git -C . push origin"), "COMMAND_BLOCKED: deny Bash(git push) (pin 3)"),
-        (bash("git commit -m a"), "allow: --allow Bash"),
-        (bash("cargo test"), "allow: --allow Bash"),
-    ];
-    for ((tool, effect), expected) in &table {
-        assert_eq!(shown(&policy.rule_on(tool, effect, &Facts)), *expected, "{effect:?}");
+fn no_rule_and_no_mode_allows_what_a_session_rule_denies() {
+    let mut policy = policy(Full, &["--allow Write", "--allow Bash"]);
+    let words = "Don't touch tests/.".to_owned();
+    let rule = SessionRule { id: 3, rule: "deny Edit(./tests/)".to_owned(), words };
+    policy.apply(&Body::RuleAdded { rule: rule.clone() }, &Facts);
+    for (path, expected) in [
+        ("tests/a.rs", "ACCESS_DENIED: deny Edit(./tests/) (session rule 3)"),
+        ("tests/b/c.rs", "ACCESS_DENIED: deny Edit(./tests/) (session rule 3)"),
+        ("src/tests/a.rs", "allow: --allow Write"),
+    ] {
+        let (tool, effect) = write(path);
+        assert_eq!(shown(&policy.rule_on(tool, &effect, &Facts)), expected, "{path}");
     }
     let (tool, effect) = write("tests/a.rs");
     let Ruling::Refuse(_, reason) = policy.rule_on(tool, &effect, &Facts) else {
         panic!("refused")
     };
-    assert_eq!(reason.pin, Some(3));
+    assert!(reason.by_instruction);
     assert!(reason.text.contains("“Don't touch tests/.”"), "{}", reason.text);
-
-    policy.apply(&Body::PinRemoved { id: 3, reason: String::new() }, &Facts);
+    policy.apply(&Body::RuleRemoved { rule }, &Facts);
     assert_eq!(shown(&policy.rule_on(tool, &effect, &Facts)), "allow: --allow Write");
-}
-
-#[test]
-fn what_a_pin_asks_about_the_command_line_may_allow() {
-    let mut policy = policy(Full, &["user allow Bash(make)", "--allow Bash(git push)"]);
-    let rules =
-        ["ask Bash(make)", "ask Bash(git push)", "ask Write(a.rs)"].map(str::to_owned).to_vec();
-    let pin = Pin { id: 1, text: "Ask me before using make.".into(), rules, by_hand: false };
-    policy.apply(&Body::PinAdded { pin }, &Facts);
-    for ((tool, effect), expected) in [
-        (bash("make all"), "ask: ask Bash(make) (pin 1)"),
-        (bash("git push"), "allow: --allow Bash(git push)"),
-    ] {
-        let ruling = policy.rule_on(tool, &effect, &Facts);
-        assert_eq!(shown(&ruling), expected, "{effect:?}");
-        if let Ruling::Ask(reason) = ruling {
-            assert!(reason.text.contains("“Ask me before using make.”"), "{}", reason.text);
-        }
-    }
 }

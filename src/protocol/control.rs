@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::directives::is_stop;
 use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
@@ -39,8 +40,8 @@ pub struct Reason {
     /// The better way, ready to be used, where there is one; of a question how it can be allowed where nobody
     /// is there to be asked.
     pub hint: Option<String>,
-    /// The pin whose rule it is.
-    pub pin: Option<u32>,
+    /// The rule was made from a sentence of the user.
+    pub by_instruction: bool,
 }
 
 /// How freely the agent may act, from the least freedom to the most.
@@ -158,8 +159,9 @@ impl Signal {
     /// It is about an answer, not about a step of the work: there is nothing that could be rewritten.
     pub fn answers_itself(self) -> bool {
         match self {
-            Self::BadAnswer | Self::CheckFailed => true,
-            Self::ValidationFailed
+            Self::BadAnswer => true,
+            Self::CheckFailed
+            | Self::ValidationFailed
             | Self::ToolError
             | Self::Loop
             | Self::ConstraintViolated
@@ -248,8 +250,8 @@ pub struct LastFailure {
 pub struct Recovery {
     /// Retries of one failing step.
     pub max_step_retries: u32,
-    /// How often a final answer is sent back for one reason (a check that fails, open todos, what was asked to be
-    /// run), and an answer that can not be used is asked for again.
+    /// How often a final answer is sent back for one reason (a failing check, the JSON schema, the verifier) before
+    /// repair and replanning, and how often an unusable answer is requested again.
     pub max_answer_retries: u32,
     /// Rewritings of one step.
     pub max_single_step_repairs: u32,
@@ -329,9 +331,9 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Done, and every check passed.
+    /// The model gave its final answer; the checks, if there are any, passed.
     Completed,
-    /// Done, as far as one can tell without having run anything that could have failed.
+    /// The model gave its final answer, and a check could not run.
     CompletedUnverified,
     /// Given up.
     Failed,
@@ -377,8 +379,8 @@ impl Ending {
     /// The process's exit code. 69, 75 and 77 are those of `sysexits.h`, 124 that of `timeout`.
     pub fn exit_code(self) -> u8 {
         match self {
-            Self::Completed | Self::CompletedUnverified => 0,
-            Self::Failed | Self::CheckFailed => 1,
+            Self::Completed => 0,
+            Self::CompletedUnverified | Self::Failed | Self::CheckFailed => 1,
             Self::ModelRefused => 69,
             Self::ModelUnavailable => 75,
             Self::PermissionDenied => 77,
@@ -388,8 +390,13 @@ impl Ending {
         }
     }
 
-    /// The task was done.
+    /// The turn ended with a final answer and no check failed: exit code 0.
     pub fn is_success(self) -> bool {
+        self == Self::Completed
+    }
+
+    /// The turn's result is the model's final answer, not a failure report.
+    pub fn has_answer(self) -> bool {
         matches!(self, Self::Completed | Self::CompletedUnverified)
     }
 }
@@ -479,8 +486,12 @@ impl Control {
         }
     }
 
-    /// The person says something while the turn runs; the model hears it after the current tool.
+    /// The user says something while the turn runs. A stop phrase interrupts; anything else is delivered after the
+    /// current tool.
     pub fn steer(&self, message: String) {
+        if is_stop(&message) {
+            return self.interrupt(Interrupt::User);
+        }
         locked(&self.0.wishes).messages.push_back(message);
     }
 

@@ -143,20 +143,35 @@ pub enum Body {
     ModeChanged {
         /// How freely the agent may act from now on.
         mode: PermissionMode,
+        /// The mode before that.
+        from: PermissionMode,
+        /// The user's sentence that switched the mode; `None` if it was chosen (`/mode`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
     },
-    /// From now on nothing is changed, whatever rules and modes say.
-    #[serde(rename = "freeze.set")]
-    Frozen {
-        /// Who wants it.
-        by: FreezeCause,
-        /// In whose words.
-        words: String,
+    /// What the program tells the model before a request: the mode, reminders, the recap of the plan. It stays in the
+    /// conversation.
+    #[serde(rename = "reminder")]
+    Reminder {
+        /// The message.
+        text: String,
+        /// The permission mode as the model knows it from now on.
+        mode: PermissionMode,
+        /// The message ends with the recap of the plan.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        recap: bool,
     },
-    /// Changes are possible again.
-    #[serde(rename = "freeze.lifted")]
-    Thawed {
-        /// In whose words.
-        words: String,
+    /// The user added a permission rule for this session.
+    #[serde(rename = "rule.added")]
+    RuleAdded {
+        /// The rule.
+        rule: SessionRule,
+    },
+    /// The user removed such a rule.
+    #[serde(rename = "rule.removed")]
+    RuleRemoved {
+        /// The rule.
+        rule: SessionRule,
     },
     /// The model is asked.
     #[serde(rename = "model.requested")]
@@ -351,10 +366,8 @@ pub enum Body {
     /// A pin holds no longer.
     #[serde(rename = "pin.removed")]
     PinRemoved {
-        /// Which: [`Pin::id`].
-        id: u32,
-        /// Why, in the user's words where the user said it.
-        reason: String,
+        /// The pin.
+        pin: Pin,
     },
     /// A rules file was met on the way, in the folder of a file that was touched.
     #[serde(rename = "rules.found")]
@@ -469,6 +482,9 @@ pub struct SessionStarted {
     pub sandbox: Sandbox,
     /// The version of the program.
     pub program: String,
+    /// The section *Place* of the system prompt: it stays as it is when the session is resumed.
+    #[serde(default)]
+    pub place: String,
     /// What happens may be learnt from (not with `--no-memory`).
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub learns: bool,
@@ -529,14 +545,14 @@ pub struct ModelRequested {
     /// what the provider's cache can use.
     #[serde(default)]
     pub shared_bytes: usize,
-    /// Hash, bytes and tokens of each layer: `l1`, `l2`, `tools`; of `l3` and `trailing` no hash.
+    /// Hash, bytes and tokens of each layer: `l1`, `l2`, `tools`; of `l3` no hash.
     pub layers: BTreeMap<String, Layer>,
     /// Texts that appear here for the first time in the session, by hash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub texts: BTreeMap<String, String>,
-    /// The trailing message, whole.
+    /// What was asked, whole, if the request is not one of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trailing: Option<String>,
+    pub question: Option<String>,
 }
 
 /// One layer of a request.
@@ -581,6 +597,10 @@ pub struct Compacted {
     /// taken to be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortened: Vec<Shortened>,
+    /// What stands for user messages of earlier turns that are too long together: by their number in the session's
+    /// archived user messages, from 0; empty for one that is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub user_messages: BTreeMap<usize, String>,
     /// Estimate of the next request's tokens before.
     pub tokens_before: u64,
     /// Estimate of the next request's tokens after.
@@ -620,19 +640,25 @@ pub enum SummaryAuthor {
     Program,
 }
 
-/// Words of the user's that hold for the rest of the session.
+/// Words that the user keeps for the whole session (`/pin`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pin {
     /// Its number in the session, from 1; never given twice.
     pub id: u32,
-    /// A whole sentence, in the user's words.
+    /// The user's words.
     pub text: String,
-    /// The rules that the program made of it, as a person would write them: `deny Edit(tests/**)`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<String>,
-    /// The user pinned it by hand, so that nothing but the user's hand takes it away.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_hand: bool,
+}
+
+/// A permission rule of this session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionRule {
+    /// Its number in the session, from 1; never given twice.
+    pub id: u32,
+    /// Verb and rule, as in the configuration: `deny Edit(tests/)`.
+    pub rule: String,
+    /// The user's sentence that it was made from; empty for an answer "always".
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub words: String,
 }
 
 /// The model answered.
@@ -672,14 +698,17 @@ pub struct TurnFinished {
     pub result: String,
     /// What went wrong; empty on success.
     pub errors: Vec<String>,
-    /// Something that could have failed was run after the last change and did not fail; `None` where
-    /// there was nothing to verify.
+    /// True if checks ran and passed or a verifier confirmed the answer, false if a check failed or could not run,
+    /// `None` if there were none.
     pub verified: Option<bool>,
     /// The value of the final answer, where it had to fit a schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_output: Option<serde_json::Value>,
     /// Files that the turn's tools changed, in the order of their first change.
     pub files_changed: Vec<String>,
+    /// The todos of the plan that are neither completed nor cancelled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_todos: Vec<String>,
     /// What was tried and on what evidence it was given up; only where the turn did not end well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<FailureReport>,
@@ -762,12 +791,13 @@ pub struct Summary {
     pub time_ms: u64,
 }
 
-/// Who wants nothing to be changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FreezeCause {
-    /// The user said so: until the user lifts it.
-    User,
-    /// The turn was interrupted: until the next message.
-    Interrupt,
+/// A change of the mode, for people.
+pub fn mode_changed(mode: PermissionMode, from: PermissionMode, words: Option<&str>) -> String {
+    match words {
+        Some(words) if mode < from => {
+            format!("mode {} until you say “go ahead” or use /mode: “{words}”", mode.as_str())
+        }
+        Some(words) => format!("mode {}: “{words}”", mode.as_str()),
+        None => format!("mode {}", mode.as_str()),
+    }
 }

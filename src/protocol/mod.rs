@@ -8,6 +8,7 @@
 
 pub mod command;
 pub mod control;
+pub mod directives;
 pub mod envelope;
 pub mod event;
 pub mod harmless;
@@ -21,7 +22,6 @@ pub mod recall;
 pub mod reflection;
 pub mod secrets;
 pub mod signature;
-pub mod speech;
 pub mod tool;
 pub mod topics;
 pub mod view;

@@ -65,8 +65,6 @@ pub struct Request<'a> {
     pub tools: &'a [ToolSpec],
     /// L3: the conversation. It grows only at its end.
     pub messages: &'a [Message],
-    /// Recap, patch and reminders: one trailing message of role user, never part of the history.
-    pub trailing: Option<&'a str>,
     /// The most tokens the answer may have; `None`: the provider's own limit.
     pub max_output_tokens: Option<u64>,
     /// Sampling temperature, where the wire takes it.
@@ -83,7 +81,6 @@ impl<'a> Request<'a> {
             system,
             tools: &[],
             messages,
-            trailing: None,
             max_output_tokens: None,
             temperature: None,
             answer_schema: None,

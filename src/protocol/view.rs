@@ -53,8 +53,10 @@ pub fn view(envelope: &Envelope) -> String {
 /// The model has sent this field itself, or the error's words hold it.
 fn is_known(envelope: &Envelope, field: &str) -> bool {
     match field {
-        // All of a new file, with a plus before each line.
-        "diff_preview" => envelope.data.get("operation").is_some_and(|it| it == "create"),
+        // The model has sent the new text; the text says how many lines changed and where.
+        "diff_preview" | "diff_truncated" | "applied" | "replacements" | "operation" => {
+            envelope.data.get("applied") == Some(&Value::Bool(true))
+        }
         "nearest" | "lines" => envelope.error().is_some(),
         _ => false,
     }
@@ -215,7 +217,7 @@ mod tests {
                 "data": {"applied": true, "diff_preview": "+++ b/a\n+x\n", "operation": "create"},
                 "text": "Created a: +1 -0 lines."
             }),
-            "{\"status\":\"success\",\"text\":\"Created a: +1 -0 lines.\",\"applied\":true,\"operation\":\"create\"}",
+            "{\"status\":\"success\",\"text\":\"Created a: +1 -0 lines.\"}",
         );
         check(
             &json!({

@@ -106,8 +106,9 @@ impl Page {
             | Body::RulesFound { .. }
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
-            | Body::Frozen { .. }
-            | Body::Thawed { .. }
+            | Body::RuleAdded { .. }
+            | Body::RuleRemoved { .. }
+            | Body::Reminder { .. }
             | Body::Error { .. }
             | Body::ContextOverflowed { .. }
             | Body::TurnUndone { .. }

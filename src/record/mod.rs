@@ -35,11 +35,19 @@ pub fn is_id(name: &str) -> bool {
     name.bytes().all(is_letter) && uuid::Uuid::parse_str(name).is_ok()
 }
 
+/// The section *Place* that a recorded session began with.
+pub fn place<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<String> {
+    events.into_iter().find_map(|event| match &event.body {
+        Body::SessionStarted(started) => Some(started.place.clone()),
+        _ => None,
+    })
+}
+
 /// The mode that a recorded session was in last.
-pub fn mode(events: &[Event]) -> Option<PermissionMode> {
-    events.iter().rev().find_map(|event| match &event.body {
+pub fn mode(events: Vec<&Event>) -> Option<PermissionMode> {
+    events.into_iter().rev().find_map(|event| match &event.body {
         Body::SessionStarted(now) | Body::SessionResumed { now, .. } => Some(now.permission_mode),
-        Body::ModeChanged { mode } => Some(*mode),
+        Body::ModeChanged { mode, .. } => Some(*mode),
         _ => None,
     })
 }

@@ -9,7 +9,7 @@ use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
-    Body, Caller, Compacted, Event, FreezeCause, ModelResponded, Summary,
+    Body, Caller, Compacted, Event, ModelResponded, Summary, mode_changed,
 };
 use crate::protocol::harmless::without_controls;
 use crate::protocol::model::Purpose;
@@ -72,19 +72,17 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::ToolFinished { tool, envelope, synthetic, .. } => {
             result_line(tool, envelope, *synthetic)
         }
-        Body::Frozen { by: FreezeCause::User, words } => {
-            format!("  frozen: {}", one_line(words, 120))
-        }
-        Body::Frozen { by: FreezeCause::Interrupt, .. } => {
-            "  frozen until the next message".to_owned()
-        }
-        Body::Thawed { words } => format!("  no longer frozen: {}", one_line(words, 120)),
+        Body::RuleAdded { rule } => format!("  rule {} added: {}", rule.id, rule.rule),
+        Body::RuleRemoved { rule } => format!("  rule {} removed: {}", rule.id, rule.rule),
+        Body::Reminder { text, .. } => format!("  to the model: {}", one_line(text, 120)),
         Body::TurnSteered { input, .. } => format!("  user, meanwhile: {}", one_line(input, 100)),
         Body::UserCommand { command, exit_code, .. } => {
             let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
             format!("user: ! {} ({how})", one_line(command, 100))
         }
-        Body::ModeChanged { mode } => format!("  mode {}", mode.as_str()),
+        Body::ModeChanged { mode, from, words } => {
+            format!("  {}", mode_changed(*mode, *from, words.as_deref()))
+        }
         Body::PermissionRequested { tool, input, rule, .. } => {
             format!("  asked ({rule}): {}", call_line(tool, input))
         }
@@ -126,8 +124,8 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::ContextCompacted(compacted) => compacted_line(compacted),
         Body::ContextOverflowed { estimated_tokens: n, .. } => format!("  too long: ~{n} tokens"),
         Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
-        Body::PinRemoved { id, reason } => {
-            format!("  pin {id} removed: {}", one_line(reason, 120))
+        Body::PinRemoved { pin } => {
+            format!("  pin {} removed: {}", pin.id, one_line(&pin.text, 120))
         }
         Body::RulesFound { path, .. } => format!("  rules found: {path}"),
         Body::MemoryRecalled(recalled) => recalled_line(recalled),

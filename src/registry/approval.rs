@@ -2,7 +2,7 @@
 
 use super::Registry;
 use super::call::Wanted;
-use crate::permission::{Rule, propose};
+use crate::permission::propose;
 use crate::protocol::control::{Approval, Reason, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::event::Body;
@@ -23,13 +23,13 @@ pub(super) struct Refused {
     pub(super) failure: Failure,
     /// An effect on the world was denied.
     pub(super) denied: bool,
-    /// The rule of a pin refused it, or wants the user to be asked.
-    pub(super) violates_pin: bool,
+    /// A rule that was made from the user's words refused it.
+    pub(super) violates_instruction: bool,
 }
 
 impl Refused {
     fn new(failure: Failure, denied: bool) -> Self {
-        Self { failure, denied, violates_pin: false }
+        Self { failure, denied, violates_instruction: false }
     }
 }
 
@@ -61,18 +61,17 @@ impl Registry {
                     "did the user approve this, is it within the task, is there a safer way? \
                      Go on without it, or say in the final answer what the user has to allow",
                 );
-                let violates_pin = reason.pin.is_some();
-                ("ask", reason, Some(Refused { failure, denied: !reads, violates_pin }))
+                let violates_instruction = reason.by_instruction;
+                ("ask", reason, Some(Refused { failure, denied: !reads, violates_instruction }))
             }
             Ruling::Refuse(code, reason) => {
                 let failure = failure_of(code, &reason);
                 // What the user wants is no permission that is missing.
-                let violates_pin = reason.pin.is_some();
-                let is_wanted = violates_pin || self.state().freeze.rule_on(effect).is_some();
+                let violates_instruction = reason.by_instruction;
                 // Where another form of the command does it, no permission is missing.
                 let has_other_form = reason.rule == "never" && reason.hint.is_some();
-                let denied = !reads && !is_wanted && !has_other_form;
-                ("refuse", reason, Some(Refused { failure, denied, violates_pin }))
+                let denied = !reads && !violates_instruction && !has_other_form;
+                ("refuse", reason, Some(Refused { failure, denied, violates_instruction }))
             }
         };
         let denied = refused.as_ref().is_some_and(|refused| refused.denied);
@@ -83,9 +82,7 @@ impl Registry {
     fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
         // A mode that the person wished meanwhile counts from this call on.
         self.mode();
-        let state = self.state();
-        let frozen = state.freeze.rule_on(effect);
-        frozen.unwrap_or_else(|| state.policy.rule_on(&call.name, effect, &*self.cx.workspace))
+        self.state().policy.rule_on(&call.name, effect, &*self.cx.workspace)
     }
 
     /// Shows the person what the call would do, and waits for the answer.
@@ -120,8 +117,12 @@ impl Registry {
             rules: rules.clone(),
             diff,
         });
-        let by_person =
-            |text: String| Reason { rule: "a person".to_owned(), text, hint: None, pin: None };
+        let by_person = |text: String| Reason {
+            rule: "a person".to_owned(),
+            text,
+            hint: None,
+            by_instruction: false,
+        };
         match answer.await {
             Some(Approval::Once) => {
                 self.decided(call, "allow", by_person("yes, this once".to_owned()), false);
@@ -129,8 +130,9 @@ impl Registry {
             }
             Some(Approval::Always) => {
                 let text = format!("yes, and from now on {}", rules.join(", "));
-                let parsed = rules.iter().filter_map(|rule| Rule::parse(rule).ok());
-                self.state().policy.allow(parsed);
+                for rule in &rules {
+                    self.add_rule(format!("allow {rule}"), "");
+                }
                 self.decided(call, "allow", by_person(text), false);
                 Ok(Permit::Person)
             }

@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 
 use super::approval::{Permit, Refused};
 use super::breaker::Gate;
-use super::{Entry, OutputLimits, Registry, limits, repetition, validate};
+use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
 use crate::permission::Policy;
+use crate::protocol::control::Ruling;
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
 };
@@ -43,8 +44,8 @@ pub struct Answer {
     pub effect: Option<Effect>,
     /// A rule or the mode refused a write or a command.
     pub denied: bool,
-    /// The rule of a pin refused it, or wants the user to be asked.
-    pub violates_pin: bool,
+    /// A rule that was made from the user's words refused it.
+    pub violates_instruction: bool,
     /// The paths that it changed, as far as checkpoints cover them.
     pub changed: Vec<String>,
 }
@@ -62,8 +63,10 @@ struct Known {
     input: Object,
     effect: Option<Effect>,
     denied: bool,
-    violates_pin: bool,
+    violates_instruction: bool,
     changed: Vec<String>,
+    /// Arguments that the tool does not have.
+    ignored: Vec<String>,
     /// The call on whose behalf the kernel makes this one.
     parent: Option<String>,
 }
@@ -120,14 +123,13 @@ impl Registry {
 
     /// The tool exists and takes these arguments.
     pub fn check(&self, call: &ToolCall) -> Result<(), Failure> {
-        let entry = self.find(&call.name)?;
-        entry.validator.check(&entry.tool.spec().schema, &arguments_of(call)?)
+        self.understood(call).map(|_| ())
     }
 
     /// What this call would touch; why not, where it can not be made.
     pub fn effect_of(&self, call: &ToolCall) -> Result<Effect, Failure> {
-        self.check(call)?;
-        Ok(self.find(&call.name)?.tool.target(&arguments_of(call)?, &self.cx)?.effect)
+        let (entry, arguments, _) = self.understood(call)?;
+        Ok(entry.tool.target(&arguments, &self.cx)?.effect)
     }
 
     /// It would need no person's consent by itself, whatever rules and modes say.
@@ -138,10 +140,16 @@ impl Registry {
     async fn attempt(&self, call: &ToolCall, parent: Option<&str>) -> Attempt {
         let started = self.events.clock().now();
         let mut known = Known { parent: parent.map(str::to_owned), ..Known::default() };
-        let outcome = match self.pass(call, &mut known).await {
-            Ok((wanted, permit)) => self.run(call, wanted, permit, &mut known).await,
-            Err(failure) => Err(failure),
+        let mut outcome = match self.redirected(call, &mut known).await {
+            Some(outcome) => outcome,
+            None => match self.pass(call, &mut known).await {
+                Ok((wanted, permit)) => self.run(call, wanted, permit, &mut known).await,
+                Err(failure) => Err(failure),
+            },
         };
+        if let (Ok(report), false) = (&mut outcome, known.ignored.is_empty()) {
+            report.text.push_str(&format!(" Ignored: {}.", known.ignored.join(", ")));
+        }
         let time_ms = self.events.clock().now().duration_since(started).as_millis();
         Attempt { outcome, known, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
     }
@@ -160,8 +168,8 @@ impl Registry {
             by: known.by(),
             parent_call: known.parent,
         });
-        let Known { effect, denied, violates_pin, changed, .. } = known;
-        Answer { envelope, effect, denied, violates_pin, changed }
+        let Known { effect, denied, violates_instruction, changed, .. } = known;
+        Answer { envelope, effect, denied, violates_instruction, changed }
     }
 
     /// Answers a call that is not carried out because the user said something before it began.
@@ -178,7 +186,13 @@ impl Registry {
             by: Caller::Model,
             parent_call: None,
         });
-        Answer { envelope, effect: None, denied: false, violates_pin: false, changed: Vec::new() }
+        Answer {
+            envelope,
+            effect: None,
+            denied: false,
+            violates_instruction: false,
+            changed: Vec::new(),
+        }
     }
 
     /// Everything before the tool itself runs.
@@ -190,10 +204,10 @@ impl Registry {
         if self.control.interrupted().is_some() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
         }
-        let entry = self.find(&call.name)?;
-        let arguments = arguments_of(call)?;
+        known.input = arguments_of(call).unwrap_or_default();
+        let (entry, arguments, ignored) = self.understood(call)?;
         known.input.clone_from(&arguments);
-        entry.validator.check(&entry.tool.spec().schema, &arguments)?;
+        known.ignored = ignored;
         let target = entry.tool.target(&arguments, &self.cx)?;
         let effect = &target.effect;
         known.effect = Some(effect.clone());
@@ -219,9 +233,9 @@ impl Registry {
         let mut wanted = Wanted { entry, arguments, target, seen, key };
         match self.permit(call, &mut wanted).await {
             Ok(permit) => Ok((wanted, permit)),
-            Err(Refused { failure, denied, violates_pin }) => {
+            Err(Refused { failure, denied, violates_instruction }) => {
                 known.denied = denied;
-                known.violates_pin = violates_pin;
+                known.violates_instruction = violates_instruction;
                 // The tool was not tried: a trial call stays to be made.
                 self.state().breaker.leave(&call.name);
                 Err(failure)
@@ -304,6 +318,69 @@ impl Registry {
         self.cx.exec.close_paths(&hidden, &read_only);
     }
 
+    /// The tool, the arguments under its own names, and the names of those that are ignored.
+    fn understood(&self, call: &ToolCall) -> Result<(&Entry, Object, Vec<String>), Failure> {
+        let entry = self.find(&call.name)?;
+        let mut arguments = arguments_of(call)?;
+        let schema = &entry.tool.spec().schema;
+        let ignored = arguments::canonical(schema, &mut arguments)?;
+        entry.validator.check(schema, &arguments)?;
+        Ok((entry, arguments, ignored))
+    }
+
+    /// Answers a Bash line that is exactly one simple reading command by the file tool that does the same; `None` if the
+    /// shell has to run it.
+    async fn redirected(
+        &self,
+        call: &ToolCall,
+        known: &mut Known,
+    ) -> Option<Result<Report, Failure>> {
+        if call.name != "Bash" || self.control.interrupted().is_some() {
+            return None;
+        }
+        let (bash, line, _) = self.understood(call).ok()?;
+        let redirect = redirect::redirect(&line)?;
+        let entry = self.find(redirect.tool).ok()?;
+        entry.validator.check(&entry.tool.spec().schema, &redirect.input).ok()?;
+        let target = entry.tool.target(&redirect.input, &self.cx).ok()?;
+        let command = bash.tool.target(&line, &self.cx).ok()?.effect;
+        self.mode();
+        let is_allowed = |tool: &str, effect: &Effect| {
+            let ruling = self.state().policy.rule_on(tool, effect, &*self.cx.workspace);
+            matches!(ruling, Ruling::Allow(_))
+        };
+        if !is_allowed(redirect.tool, &target.effect) || !is_allowed("Bash", &command) {
+            return None;
+        }
+        let canonical = entry.tool.canonical(&redirect.input);
+        let key = repetition::key(redirect.tool, canonical, &target.effect);
+        if let Err(failure) = self.refuse_repetition(redirect.tool, &key, &target.effect) {
+            known.input = line;
+            return Some(Err(failure));
+        }
+        let mut cx = self.cx.clone();
+        cx.cancel = self.control.cancel();
+        cx.withheld = self.withheld();
+        cx.place = target.place;
+        let run = AssertUnwindSafe(entry.tool.run(redirect.input.clone(), &cx)).catch_unwind();
+        let report = run.await.ok()?.ok().filter(|report| redirect.is_complete(report))?;
+        known.input = line;
+        known.effect = Some(target.effect.clone());
+        self.events.emit(Body::ToolStarted {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            input: known.input.clone(),
+            effect: target.effect,
+            by: known.by(),
+            parent_call: known.parent.clone(),
+        });
+        let mut outcome = Ok(redirect.answered(report));
+        let mut state = self.state();
+        let epoch = state.repetition.epoch();
+        state.repetition.record(key, &mut outcome, epoch);
+        Some(outcome)
+    }
+
     fn find(&self, name: &str) -> Result<&Entry, Failure> {
         self.entries.iter().find(|entry| entry.tool.spec().name == name).ok_or_else(|| {
             let names = self.specs.iter().map(|spec| spec.name);
@@ -351,10 +428,8 @@ impl Registry {
 
     /// The call is certain to be read-only. A call that is wrong touches nothing, but is answered alone.
     fn reads_only(&self, call: &ToolCall) -> bool {
-        let Ok(entry) = self.find(&call.name) else { return false };
-        let Ok(arguments) = arguments_of(call) else { return false };
-        entry.validator.check(&entry.tool.spec().schema, &arguments).is_ok()
-            && entry.tool.target(&arguments, &self.cx).is_ok_and(|it| it.effect.is_read_only())
+        let Ok((entry, arguments, _)) = self.understood(call) else { return false };
+        entry.tool.target(&arguments, &self.cx).is_ok_and(|it| it.effect.is_read_only())
     }
 }
 

@@ -4,11 +4,12 @@
 //! It knows nothing of the kernel that calls it and nothing of what a tool does inside.
 
 mod approval;
+mod arguments;
 mod breaker;
 mod call;
 mod checkpoint;
-mod freeze;
 mod limits;
+mod redirect;
 mod repetition;
 mod validate;
 
@@ -19,14 +20,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use breaker::Breaker;
 pub use breaker::BreakerConfig;
 pub use call::Answer;
-use freeze::Freeze;
 pub use limits::OutputLimits;
 use repetition::Repetition;
 use validate::Validator;
 
-use crate::permission::{Heard, Policy, Withheld, heard};
+use crate::permission::{Policy, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::event::{Body, Event, Events, FreezeCause};
+use crate::protocol::event::{Body, Event, Events, SessionRule};
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::ToolSpec;
 use crate::tools::{Tool, ToolCx};
@@ -55,7 +55,10 @@ struct State {
     policy: Policy,
     breaker: Breaker,
     repetition: Repetition,
-    freeze: Freeze,
+    /// The highest number of a session rule so far.
+    last_rule: u32,
+    /// The mode before a sentence of the user restricted it.
+    mode_to_restore: Option<PermissionMode>,
     /// Something ran in this turn that could change the project.
     could_change: bool,
     /// Background commands whose changes are not recorded yet.
@@ -90,7 +93,8 @@ impl Registry {
             policy: settings.policy,
             breaker: Breaker::new(settings.breaker),
             repetition: Repetition::default(),
-            freeze: Freeze::default(),
+            last_rule: 0,
+            mode_to_restore: None,
             could_change: false,
             background: Vec::new(),
         };
@@ -136,30 +140,53 @@ impl Registry {
         self.cx.workspace.root()
     }
 
-    /// The user said something: it may forbid all changes, or allow them again.
-    pub fn hear(&self, message: &str) {
-        let heard = self.state().freeze.hear(message);
-        if let Some(body) = heard {
-            self.apply(&self.events.emit(body));
-        }
-    }
-
-    /// The turn was interrupted: nothing is changed before the next message.
-    pub fn interrupted(&self) {
-        let words = "an interrupt".to_owned();
-        if self.frozen().is_none() {
-            self.apply(&self.events.emit(Body::Frozen { by: FreezeCause::Interrupt, words }));
-        }
-    }
-
-    /// Takes one more event of a recorded session.
+    /// Takes one more event of a session.
     pub fn apply(&self, event: &Event) {
-        self.state().freeze.apply(&event.body);
-        self.state().policy.apply(&event.body, &*self.cx.workspace);
-        if matches!(event.body, Body::Frozen { .. } | Body::Thawed { .. }) {
-            // What was started before could still change something.
-            self.cx.exec.set_paused(self.frozen().is_some());
+        let mut state = self.state();
+        state.policy.apply(&event.body, &*self.cx.workspace);
+        match &event.body {
+            Body::RuleAdded { rule } => state.last_rule = state.last_rule.max(rule.id),
+            Body::ModeChanged { from, words: Some(_), mode } => {
+                let before = state.mode_to_restore.take().unwrap_or(*from);
+                state.mode_to_restore = (before != *mode).then_some(before);
+            }
+            Body::ModeChanged { words: None, .. } => state.mode_to_restore = None,
+            _ => {}
         }
+    }
+
+    /// Switches to a mode because of a sentence of the user, if the mode permits less than the current one.
+    pub fn restrict(&self, mode: PermissionMode, words: &str) -> Option<Event> {
+        let current = self.mode();
+        (mode < current).then(|| self.change_mode(mode, Some(words.to_owned())))
+    }
+
+    /// Returns to the mode before [`Registry::restrict`], because of a sentence of the user.
+    pub fn restore_mode(&self, words: &str) -> Option<Event> {
+        self.mode();
+        let mode = self.state().mode_to_restore?;
+        Some(self.change_mode(mode, Some(words.to_owned())))
+    }
+
+    /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was made from one.
+    pub fn add_rule(&self, rule: String, words: &str) {
+        let is_known = self.session_rules().iter().any(|known| known.rule == rule);
+        if !is_known {
+            let id = self.state().last_rule + 1;
+            let rule = SessionRule { id, rule, words: words.to_owned() };
+            self.apply(&self.events.emit(Body::RuleAdded { rule }));
+        }
+    }
+
+    /// Removes a session rule; false if there is none of this number.
+    pub fn remove_rule(&self, id: u32) -> bool {
+        let rule = self.session_rules().into_iter().find(|rule| rule.id == id);
+        rule.map(|rule| self.apply(&self.events.emit(Body::RuleRemoved { rule }))).is_some()
+    }
+
+    /// The permission rules that the user has added in this session.
+    pub fn session_rules(&self) -> Vec<SessionRule> {
+        self.state().policy.session_rules().to_vec()
     }
 
     /// Which files are not to be shown now.
@@ -167,19 +194,9 @@ impl Registry {
         self.state().policy.withheld()
     }
 
-    /// The sentence forbids all changes: it is held as a freeze, and as nothing else.
-    pub fn is_freeze(&self, sentence: &str) -> bool {
-        matches!(heard(sentence, false), Some(Heard::Freeze(_)))
-    }
-
-    /// In whose words nothing may be changed now.
-    pub fn frozen(&self) -> Option<String> {
-        self.state().freeze.words().map(str::to_owned)
-    }
-
-    /// Commands write nothing now: the user wants it so, or the mode.
+    /// Nothing may be changed in the current mode.
     pub fn changes_nothing(&self) -> bool {
-        self.mode() == PermissionMode::ReadOnly || self.frozen().is_some()
+        self.mode() == PermissionMode::ReadOnly
     }
 
     /// Something ran in this turn that could change the project.
@@ -192,10 +209,17 @@ impl Registry {
         if let Some(mode) = self.control.take_mode()
             && mode != self.state().policy.mode()
         {
-            self.state().policy.set_mode(mode);
-            self.events.emit(Body::ModeChanged { mode });
+            self.change_mode(mode, None);
         }
         self.state().policy.mode()
+    }
+
+    fn change_mode(&self, mode: PermissionMode, words: Option<String>) -> Event {
+        let from = self.state().policy.mode();
+        self.state().policy.set_mode(mode);
+        let event = self.events.emit(Body::ModeChanged { mode, from, words });
+        self.apply(&event);
+        event
     }
 
     /// From now on changes belong to this turn of the user.

@@ -59,25 +59,6 @@ pub(super) fn arguments(text: &str) -> Result<Object, Failure> {
     }
 }
 
-/// What each property is often called by models that know other agents' tools.
-const OTHER_NAMES: &[(&str, &str)] = &[
-    ("file_path", "path"),
-    ("filename", "path"),
-    ("file", "path"),
-    ("dir", "path"),
-    ("offset", "start_line"),
-    ("query", "pattern"),
-    ("regex", "pattern"),
-    ("text", "content"),
-    ("contents", "content"),
-    ("old_str", "old_string"),
-    ("new_str", "new_string"),
-    ("cmd", "command"),
-    ("timeout", "timeout_ms"),
-    ("cwd", "directory"),
-    ("workdir", "directory"),
-];
-
 fn problem(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
     let place = error.instance_path().to_string();
     let place = place.trim_start_matches('/').replace('/', ".");
@@ -85,15 +66,9 @@ fn problem(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let known: Vec<&str> = properties(at(schema, &place)).collect();
-            let each = unexpected.iter().map(|name| {
-                let other =
-                    OTHER_NAMES.iter().find(|(from, to)| from == name && known.contains(to));
-                let suggestion =
-                    other.map(|(_, to)| *to).or_else(|| nearest(name, known.iter().copied()));
-                match suggestion {
-                    Some(to) => format!("unknown parameter `{name}`: did you mean `{to}`?"),
-                    None => format!("unknown parameter `{name}`"),
-                }
+            let each = unexpected.iter().map(|name| match nearest(name, known.iter().copied()) {
+                Some(to) => format!("unknown parameter `{name}`: did you mean `{to}`?"),
+                None => format!("unknown parameter `{name}`"),
             });
             each.collect::<Vec<_>>().join("; ")
         }
@@ -179,10 +154,6 @@ mod tests {
     fn each_reason_says_what_would_fit() {
         check(r#"{"path":"a"}"#, "fits");
         check("", "`path` is missing");
-        check(
-            r#"{"path":"a","file_path":"b"}"#,
-            "unknown parameter `file_path`: did you mean `path`?",
-        );
         check(r#"{"path":"a","limits":1}"#, "unknown parameter `limits`: did you mean `limit`?");
         check(r#"{"path":"a","limit":500}"#, "`limit` must be at most 200, not 500");
         check(r#"{"path":"a","limit":"5"}"#, "`limit` must be of type integer, not \"5\"");

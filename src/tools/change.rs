@@ -6,10 +6,11 @@ use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use tokio_util::sync::CancellationToken;
 
-use super::files::{cancelled, count, object};
+use super::ToolCx;
+use super::files::{cancelled, object};
 use super::nearest;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{Change, Diff, ProjectPath, Snapshot, Text, Workspace, plain};
+use crate::workspace::{Change, Diff, Place, ProjectPath, Snapshot, Text, Workspace, plain};
 
 /// A file as it is, for somebody who wants to change it.
 pub(super) struct Existing {
@@ -39,6 +40,8 @@ pub(super) struct Draft {
     pub(super) old: Option<Snapshot>,
     pub(super) new: NewBytes,
     pub(super) diff: Diff,
+    /// Where the passages that were replaced begin in the new text, from line 1.
+    pub(super) lines: Vec<usize>,
 }
 
 /// The bytes of the file as it is to be.
@@ -67,10 +70,11 @@ impl Draft {
         existing: Existing,
         edits: &[(Range<usize>, &str)],
     ) -> Result<Self, Failure> {
-        // Of a large file only the lines that the diff shows are looked at again.
+        let lines = new_lines(existing.text.plain(), edits);
+        // Of a large file only the lines that the diff shows are compared.
         let Some(place) = existing.text.region(edits, Diff::CONTEXT) else {
             let new = existing.text.splice(edits);
-            return Self::replacing(existing, new);
+            return Ok(Self { lines, ..Self::replacing(existing, new)? });
         };
         let Existing { path, snapshot, text: old } = existing;
         let mut new = String::new();
@@ -86,7 +90,7 @@ impl Draft {
         let n_lines = memchr::memchr_iter(b'\n', &old.plain().as_bytes()[..place.start]).count();
         let diff = Diff::of_change_behind(n_lines, before, &new, path.relative());
         let new = NewBytes::Within { old, place, new };
-        Ok(Self { path, old: Some(snapshot), new, diff })
+        Ok(Self { path, old: Some(snapshot), new, diff, lines })
     }
 
     /// Replacing an existing file. Masks of ours never replace what they stand for.
@@ -95,7 +99,7 @@ impl Draft {
         refuse_masks(old.plain(), new.plain(), &path)?;
         let diff = Diff::of_change(old.plain(), new.plain(), path.relative());
         let new = NewBytes::Whole(new.into_bytes(path.relative())?);
-        Ok(Self { path, old: Some(snapshot), new, diff })
+        Ok(Self { path, old: Some(snapshot), new, diff, lines: Vec::new() })
     }
 
     /// Makes the change, unless it is only to be shown. `data` holds what the tool itself has to say.
@@ -111,7 +115,10 @@ impl Draft {
         }
         let change = if dry_run { None } else { Some(self.apply(workspace)?) };
         let at = self.path.relative().to_owned();
-        let lines = format!("+{} -{} lines", self.diff.added, self.diff.removed);
+        let mut lines = format!("+{} -{} lines", self.diff.added, self.diff.removed);
+        if !self.lines.is_empty() {
+            lines.push_str(&at_lines(&self.lines));
+        }
         let mut text = match &change {
             Some(_) => format!("{done} {at}: {lines}."),
             None => format!("Not applied to {at} (dry run): {lines}. Call again without dry_run."),
@@ -126,7 +133,9 @@ impl Draft {
         }));
         if self.diff.truncated {
             data.insert("diff_truncated".to_owned(), true.into());
-            text.push_str(" The diff is cut.");
+            if dry_run {
+                text.push_str(" The diff is cut.");
+            }
         }
         Ok(Report {
             partial: dry_run,
@@ -272,7 +281,84 @@ fn masks_in(line: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// `Edited`, with how often.
-pub(super) fn edited(replacements: usize) -> String {
-    format!("Made {} in", count(replacements as u64, "replacement"))
+/// The line of the new text at which each replaced passage begins.
+fn new_lines(old: &str, edits: &[(Range<usize>, &str)]) -> Vec<usize> {
+    let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let (mut line, mut at) = (1, 0);
+    let mut lines = Vec::with_capacity(edits.len());
+    for (passage, new) in edits {
+        line += newlines(&old[at..passage.start]);
+        lines.push(line);
+        line += newlines(new);
+        at = passage.end;
+    }
+    lines
+}
+
+/// ` at line 3`, ` at lines 3, 17`.
+fn at_lines(lines: &[usize]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = lines.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = if lines.len() > SHOWN { ", …" } else { "" };
+    let word = if lines.len() == 1 { "line" } else { "lines" };
+    format!(" at {word} {}{more}", shown.join(", "))
+}
+
+/// Adds what the file holds now to a failure that is about its lock: the content counts as read, so that the change can
+/// be sent again at once. `passages`: what was to be replaced; none if the whole file was.
+pub(super) fn with_current_text(
+    mut failure: Failure,
+    cx: &ToolCx,
+    place: &Place,
+    passages: &[&str],
+) -> Failure {
+    let is_conflict = match failure.code {
+        ErrorCode::NotRead => false,
+        ErrorCode::Conflict => true,
+        _ => return failure,
+    };
+    let stop = || cx.cancel.is_cancelled();
+    // (It records the snapshot.)
+    let Ok(mut page) = cx.workspace.page(place, 1, READ_LINES, &stop) else { return failure };
+    if is_conflict
+        && page.more
+        && let Some((from, limit)) = around(cx, place, passages)
+        && let Ok(around) = cx.workspace.page(place, from, limit, &stop)
+    {
+        page = around;
+    }
+    let is_part = page.more || page.start_line > 1;
+    if passages.is_empty() && is_part {
+        // A Write would replace lines that were not shown.
+        cx.workspace.forget(place.path());
+        let hint = "only a part of it is shown: Read all of it, then Write again, or use Edit";
+        failure.hint = Some(hint.to_owned());
+    } else if failure.hint.is_none() {
+        let hint = "its text is below, which counts as reading it: send the change again, adjusted if needed";
+        failure.hint = Some(hint.to_owned());
+    }
+    failure.data.insert("content".to_owned(), page.lines.content.into());
+    failure
+}
+
+/// As many lines as Read shows.
+const READ_LINES: u64 = 500;
+/// So many lines before and behind a passage are shown.
+const AROUND: usize = 10;
+
+/// The lines around the first of the passages that the file has: from which on, and how many.
+fn around(cx: &ToolCx, place: &Place, passages: &[&str]) -> Option<(i64, u64)> {
+    let path = place.path();
+    let snapshot = cx.workspace.snapshot(path)?;
+    let content = cx.workspace.content(path, Some(&snapshot)).ok()?;
+    let text = Text::decode(content.bytes, path.relative()).ok()?;
+    let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    passages.iter().find_map(|passage| {
+        let passage = plain(passage);
+        let at = text.plain().find(&*passage)?;
+        let first = newlines(&text.plain()[..at]) + 1;
+        let from = first.saturating_sub(AROUND).max(1);
+        let n = first - from + newlines(&passage) + 1 + AROUND;
+        Some((i64::try_from(from).ok()?, n as u64))
+    })
 }

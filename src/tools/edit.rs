@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Draft, Existing, Replacement, edited};
+use super::change::{Draft, Existing, Replacement, with_current_text};
 use super::file_tool::FileTool;
 use super::{Tool, ToolCx, spec};
 use crate::protocol::envelope::{Failure, Report};
@@ -29,7 +29,10 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx, place| edit(args, cx, cx.workspace.file(place)?),
+        |args, cx, place| {
+            let done = edit(args, cx, cx.workspace.file(place)?);
+            done.map_err(|failure| with_current_text(failure, cx, place, &[&args.old_string]))
+        },
     )
 }
 
@@ -43,7 +46,7 @@ fn edit(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> 
     let n = places.len();
     let edits: Vec<_> = places.into_iter().map(|place| (place, args.new_string.as_str())).collect();
     let draft = Draft::editing(existing, &edits)?;
-    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, &edited(n))?;
+    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Edited")?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)
 }

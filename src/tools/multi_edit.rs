@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::change::{Draft, Existing, Replacement, edited};
+use super::change::{Draft, Existing, Replacement, with_current_text};
 use super::file_tool::FileTool;
 use super::{Tool, ToolCx, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
@@ -35,7 +35,12 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx, place| edit_all(args, cx, cx.workspace.file(place)?),
+        |args, cx, place| {
+            let done = edit_all(args, cx, cx.workspace.file(place)?);
+            let passages: Vec<&str> =
+                args.edits.iter().map(|one| one.old_string.as_str()).collect();
+            done.map_err(|failure| with_current_text(failure, cx, place, &passages))
+        },
     )
 }
 
@@ -73,7 +78,7 @@ fn edit_all(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failu
         .map(|(place, index)| (place, args.edits[index].new_string.as_str()))
         .collect();
     let draft = Draft::editing(existing, &edits)?;
-    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, &edited(n))?;
+    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Edited")?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::change::{Draft, Existing, NewBytes};
+use super::change::{Draft, Existing, NewBytes, with_current_text};
 use super::file_tool::FileTool;
 use super::files::object;
 use super::{Tool, ToolCx, spec};
@@ -28,7 +28,10 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx, place| write(args, cx, place.path().clone()),
+        |args, cx, place| {
+            let done = write(args, cx, place.path().clone());
+            done.map_err(|failure| with_current_text(failure, cx, place, &[]))
+        },
     )
 }
 
@@ -46,6 +49,7 @@ fn write(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure>
             path,
             old: None,
             new: NewBytes::Whole(args.content.clone().into_bytes()),
+            lines: Vec::new(),
         };
         let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Created")?;
         report.data.insert("operation".to_owned(), "create".into());

@@ -192,13 +192,14 @@ impl Gathered {
             "num_turns": finished.rounds,
             "result": finished.result,
             "errors": finished.errors,
-            "stop_reason": if finished.ending.is_success() { Some("end_turn") } else { None },
+            "stop_reason": if finished.ending.has_answer() { Some("end_turn") } else { None },
             "session_id": event.header.session,
             "total_cost_usd": finished.cost_usd,
             "usage": usage(finished.usage),
             "permission_denials": self.denials,
             "terminal_reason": finished.ending.as_str(),
             "files_changed": finished.files_changed,
+            "open_todos": finished.open_todos,
             "checks": self.checks,
             "verified": finished.verified,
             "uuid": uuid(event),
@@ -225,11 +226,12 @@ pub(super) fn failure(message: &str, code: u8) -> Value {
 
 fn subtype(ending: Ending) -> &'static str {
     match ending {
-        Ending::Completed | Ending::CompletedUnverified => "success",
+        Ending::Completed => "success",
         Ending::MaxTurns => "error_max_turns",
         Ending::MaxBudget => "error_max_budget_usd",
         Ending::Timeout => "error_timeout",
-        Ending::Failed
+        Ending::CompletedUnverified
+        | Ending::Failed
         | Ending::CheckFailed
         | Ending::ModelRefused
         | Ending::ModelUnavailable

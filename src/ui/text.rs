@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::put;
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Caller, FreezeCause, Sink, Stamped, TurnFinished};
+use crate::protocol::event::{Body, Caller, Sink, Stamped, TurnFinished, mode_changed};
 use crate::protocol::harmless::clean;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::Recalled;
@@ -86,10 +86,18 @@ impl Text {
             finished.usage.output_tokens,
             std::time::Duration::from_millis(finished.time_ms).as_secs_f64(),
         ));
-        if finished.ending.is_success() {
-            let answer = finished.result.trim_end();
+        if !finished.open_todos.is_empty() {
+            self.progress(&format!("open todos: {}", finished.open_todos.join("; ")));
+        }
+        if finished.ending.has_answer() {
+            // The model's text as it is; a terminal gets no control characters.
+            let answer = finished.result.as_str();
             let answer = if self.is_terminal { clean(answer) } else { answer.into() };
-            put(self.out.as_mut(), &format!("{answer}\n"));
+            let end = if answer.ends_with('\n') { "" } else { "\n" };
+            put(self.out.as_mut(), &format!("{answer}{end}"));
+            for error in &finished.errors {
+                self.tell(&format!("agent: {error}"));
+            }
         } else {
             // One clear line; who watches sees the whole report.
             let report = finished.result.trim_end();
@@ -170,28 +178,21 @@ impl Sink for Text {
                     count.n, count.max
                 ));
             }
-            Body::Frozen { by: FreezeCause::User, words } => {
-                let words = shorten(&words.replace('\n', " "), 120);
-                self.progress(&format!(
-                    "  ❄ nothing is changed until you lift it (say “go ahead”): “{words}”"
-                ));
+            Body::ModeChanged { mode, from, words } => {
+                self.progress(&format!("  {}", mode_changed(*mode, *from, words.as_deref())));
             }
-            Body::Thawed { words } => {
-                let words = shorten(&words.replace('\n', " "), 120);
-                self.progress(&format!("  ❄ changes are possible again: “{words}”"));
+            Body::RuleAdded { rule } => {
+                self.progress(&format!("  rule {}: {}", rule.id, rule.rule));
+            }
+            Body::RuleRemoved { rule } => {
+                self.progress(&format!("  rule {} removed: {}", rule.id, rule.rule));
             }
             Body::PinAdded { pin } => {
                 let words = shorten(&pin.text.replace('\n', " "), 120);
-                let rules = match pin.rules.len() {
-                    0 => String::new(),
-                    1 => format!(" · {}", pin.rules[0]),
-                    n => format!(" · {} and {} more rules", pin.rules[0], n - 1),
-                };
-                self.progress(&format!("  ⚲ pin {}: “{words}”{rules}", pin.id));
+                self.progress(&format!("  ⚲ pin {}: “{words}”", pin.id));
             }
-            Body::PinRemoved { id, reason } => {
-                let words = shorten(&reason.replace('\n', " "), 120);
-                self.progress(&format!("  ⚲ pin {id} holds no longer: “{words}”"));
+            Body::PinRemoved { pin } => {
+                self.progress(&format!("  ⚲ pin {} removed", pin.id));
             }
             Body::RulesFound { path, .. } => self.progress(&format!("  § rules met: {path}")),
             Body::MemoryRecalled(recalled) => {

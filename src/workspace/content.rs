@@ -32,9 +32,7 @@ impl Workspace {
                 return Ok(Content { bytes: Vec::new(), snapshot: Snapshot::new(stat, &[]) });
             }
             let message = "File not read. You must read before editing.";
-            return Err(Failure::new(ErrorCode::NotRead, message)
-                .hint(format!("Read {} first", path.relative()))
-                .at(path.relative()));
+            return Err(Failure::new(ErrorCode::NotRead, message).at(path.relative()));
         };
         if stat.size > MAX_CHANGED {
             let message = format!(
@@ -85,12 +83,7 @@ impl Workspace {
             "File changed since last read. Expected mtime: {expected}, actual: {}",
             stat.mtime_ms()
         );
-        let mut failure = Failure::new(ErrorCode::Conflict, message)
-            .hint(format!(
-                "Read {} again and repeat the change on what is there now",
-                path.relative()
-            ))
-            .at(path.relative());
+        let mut failure = Failure::new(ErrorCode::Conflict, message).at(path.relative());
         let old = old.filter(|old| super::snapshot::hash(&[old]) == seen.hash);
         if let Some(old) = old {
             let names = ("as you read it", "as it is now");

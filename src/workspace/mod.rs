@@ -141,6 +141,11 @@ impl Workspace {
         self.snapshots.get(path.absolute())
     }
 
+    /// The file has to be read again before it is changed.
+    pub fn forget(&self, path: &ProjectPath) {
+        self.snapshots.forget(path.absolute());
+    }
+
     /// Takes over a snapshot of an earlier part of this session, on resume.
     pub fn restore(&self, path: &ProjectPath, snapshot: Snapshot) {
         self.snapshots.record(path.absolute(), snapshot, None);

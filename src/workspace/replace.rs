@@ -148,9 +148,7 @@ impl Workspace {
                 if error.kind() == io::ErrorKind::AlreadyExists {
                     let message =
                         format!("{} appeared meanwhile; it was not replaced", path.relative());
-                    return Err(Failure::new(ErrorCode::Conflict, message)
-                        .hint("Read it, then decide")
-                        .at(path.relative()));
+                    return Err(Failure::new(ErrorCode::Conflict, message).at(path.relative()));
                 }
                 Err(io_failure(&error, "create", path.relative()))
             }

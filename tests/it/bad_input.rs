@@ -263,7 +263,7 @@ fn a_server_of_ones_own_is_asked_for_its_models() {
 fn a_model_that_calls_unknown_tools_and_sends_broken_json() {
     let script = "call: Raed {\"path\": \"a\"}\n---\nexpect: did you mean Read\n\
         call: Read {\"path\": \"a\"}\nfault: broken_json\n---\nexpect: not valid JSON\n\
-        call: Read {\"file_path\": \"a\"}\n---\nexpect: did you mean `path`\ntext: I give up.";
+        call: Read {\"pth\": \"a\"}\n---\nexpect: did you mean `path`\ntext: I give up.";
     let test = Test::new().file("a", "x\n").script(script);
     test.run(&["task"]).expect_code(0).expect_stdout("I give up.\n");
     let codes: Vec<_> = test

@@ -31,7 +31,7 @@ fn sessions_are_listed_shown_and_exported() {
     );
     test.run(&["change it"]).expect_code(0);
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;
-    assert!(list.contains("completed_unverified") && list.contains("change it"), "{list}");
+    assert!(list.contains("completed") && list.contains("change it"), "{list}");
     let id = list.split_whitespace().next().unwrap().to_owned();
     let show = test.agent(&["session", "show", &id]).expect_code(0).stdout;
     assert!(show.contains("a.txt says two now") && show.contains("changed   a.txt"), "{show}");
@@ -40,8 +40,7 @@ fn sessions_are_listed_shown_and_exported() {
     let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
     assert_eq!(serde_json::from_str::<Vec<Value>>(&json).unwrap(), test.events());
     let trace = test.agent(&["trace", "show", &id[..12]]).expect_code(0).stdout;
-    for part in ["▸ Read a.txt", "◂ Edit: success", "turn finished: completed_unverified (exit 0)"]
-    {
+    for part in ["▸ Read a.txt", "◂ Edit: success", "turn finished: completed (exit 0)"] {
         assert!(trace.contains(part), "{part}\n{trace}");
     }
     test.agent(&["session", "show", "nope"]).expect_code(2).expect_one_line_of_stderr("nope");

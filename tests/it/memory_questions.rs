@@ -136,7 +136,7 @@ fn a_question_is_kept_asked_at_the_next_start_and_its_answer_told_in_the_third_s
     assert_eq!(written["new"][0]["text"], LESSON);
     let asked = test.events_of("model.requested");
     let asked = asked.iter().find(|event| event["purpose"] == "learn").unwrap();
-    let words = asked["trailing"].as_str().unwrap();
+    let words = asked["question"].as_str().unwrap();
     assert!(words.contains("<output>") && words.contains("each as a list"), "{words}");
     // It is paid for like any other request.
     let usage = |event: &Value| event["usage"]["input_tokens"].as_u64().unwrap_or_default();

@@ -52,15 +52,33 @@ fn a_task_is_done_and_everything_is_recorded() {
 }
 
 #[test]
-fn an_edit_that_nothing_ran_is_done_but_not_verified() {
+fn without_checks_nothing_is_said_about_verification() {
     let test = repair();
     let done = test.run(&["make it 42", "--output-format", "json"]).expect_code(0);
     let result = &done.lines()[0];
     assert_eq!(result["subtype"], "success");
-    assert_eq!(result["terminal_reason"], "completed_unverified");
-    assert_eq!(result["verified"], false);
+    assert_eq!(result["terminal_reason"], "completed");
+    assert_eq!(result["verified"], serde_json::Value::Null);
     assert_eq!(result["num_turns"], 3);
     assert_eq!(result["result"], "answer.sh now prints 42.");
+}
+
+#[test]
+fn a_refusal_of_the_model_is_an_answer() {
+    let task = "Fix it. Run the whole suite with pytest at the end.";
+    let done = Test::new().script("text: I cannot.").run(&[task, "--output-format", "json"]);
+    let result = &done.expect_code(0).lines()[0];
+    assert_eq!(result["result"], "I cannot.");
+    assert_eq!(result["verified"], serde_json::Value::Null);
+}
+
+#[test]
+fn words_of_the_task_do_not_send_an_answer_back() {
+    let script = "call: Bash {\"command\": \"true; echo \\\"exit $?\\\"\"}\n---\ntext: It passes.";
+    let test = Test::new().script(script);
+    let done = test.run(&["run the tests", "--allow", "Bash"]).expect_code(0);
+    done.expect_stdout("It passes.\n");
+    assert_eq!(test.events_of("model.requested").len(), 2);
 }
 
 #[test]
@@ -132,14 +150,24 @@ text: done with a.txt
 }
 
 #[test]
-fn a_check_that_fails_goes_back_twice_and_then_fails_the_task() {
-    let test = Test::new().file("a.txt", "x\n").script("text: 1\n---\ntext: 2\n---\ntext: 3");
+fn a_check_that_never_passes_is_retried_repaired_replanned_and_then_fails_the_task() {
+    let test = Test::new().file("a.txt", "x\n").script("times: any\ntext: done");
     let done = test.run(&["task", "--check", "grep y a.txt", "--output-format", "json"]);
     let result = &done.expect_code(1).lines()[0];
     assert_eq!(result["terminal_reason"], "check_failed");
+    assert_eq!(result["verified"], false);
     assert_eq!(result["checks"][0]["passed"], false);
-    assert_eq!(test.events_of("check.finished").len(), 3);
-    assert_eq!(test.events_of("feedback").len(), 2);
+    let decisions: Vec<String> = test
+        .events_of("control.decided")
+        .iter()
+        .map(|event| format!("{} {}", event["decision"], event["detail"]).replace('"', ""))
+        .collect();
+    let plan = ["retry feedback", "retry feedback", "replan step"];
+    assert_eq!(decisions, [&plan[..], &["replan task"], &plan[..]].concat());
+    assert_eq!(test.events_of("check.finished").len(), 8);
+    let report = &test.events_of("turn.finished")[0]["report"];
+    assert_eq!(report["attempts"][0]["what"], "check `grep y a.txt`");
+    assert_eq!(report["attempts"][0]["times"], 8);
 }
 
 #[test]
@@ -152,22 +180,15 @@ fn a_check_that_passes_after_feedback_is_done() {
 }
 
 #[test]
-fn open_todos_send_a_final_text_back() {
-    let plan = |status: &str| {
-        let todos = json!([{"content": "a thing", "status": status}]);
-        format!("call: TodoWrite {}", json!({"summary": "s", "todos": todos}))
-    };
-    let script = format!(
-        "{}\n---\ntext: done\n---\n{}\n---\ntext: really done",
-        plan("in_progress"),
-        plan("completed")
-    );
-    let test = Test::new().script(&script);
-    test.run(&["task"]).expect_code(0).expect_stdout("really done\n");
-    let feedback = &test.events_of("feedback")[0];
-    assert!(feedback["text"].as_str().unwrap().contains("a thing"));
-    let trailing = test.events_of("model.requested")[1]["trailing"].to_string();
-    assert!(trailing.contains("[0/1] In progress: a thing."), "{trailing}");
+fn open_todos_are_reported_and_send_nothing_back() {
+    let todos = json!([{"content": "a thing", "status": "in_progress"}]);
+    let plan = format!("call: TodoWrite {}", json!({"summary": "s", "todos": todos}));
+    let test = Test::new().script(&format!("{plan}\n---\ntext: done"));
+    let done = test.run(&["task", "--output-format", "json"]).expect_code(0);
+    let result = &done.lines()[0];
+    assert_eq!(result["result"], "done");
+    assert_eq!(result["open_todos"], json!(["a thing"]));
+    assert_eq!(result["verified"], serde_json::Value::Null);
 }
 
 #[test]
@@ -186,69 +207,41 @@ fn a_final_answer_has_to_fit_its_schema() {
 }
 
 #[test]
-fn the_checks_decide_also_where_todos_stay_open() {
+fn the_checks_alone_decide_also_if_todos_stay_open() {
     let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "pending"}]});
-    let script = format!("call: TodoWrite {todos}\n---\n{}", "text: done\n---\n".repeat(6));
+    let script = format!("call: TodoWrite {todos}\n---\ntimes: any\ntext: done");
     let test = Test::new().script(&script);
     test.run(&["task", "--check", "false"]).expect_code(1);
     let test = test.script(&script);
     let done = test.run(&["task", "--check", "true", "--output-format", "json"]).expect_code(0);
-    assert_eq!(done.lines()[0]["verified"], false, "the plan was not kept");
+    assert_eq!(done.lines()[0]["verified"], true);
 }
 
 #[test]
 fn the_failure_report_says_what_failed_and_not_what_it_was_compared_by() {
-    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "pending"}]});
-    let script = format!("call: TodoWrite {todos}\n---\ntimes: any\ntext: done");
-    let test = Test::new().script(&script);
+    let test = Test::new().script("times: any\ntext: done");
     test.run(&["task", "--check", "echo 7 >&2; exit 3"]).expect_code(1);
-    let report = test.events_of("turn.finished")[0]["report"].clone();
-    let failures: Vec<&str> = report["attempts"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tried| tried["failure"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        failures,
-        ["the check `echo 7 >&2; exit 3` exited 3", "a final answer with 1 open todo"]
-    );
-}
-
-#[test]
-fn what_a_step_falls_short_of_is_said_once_for_each_reason() {
-    let plan = |first: &str, second: &str| {
-        let todos = json!([{"content": "look", "status": first},
-                           {"content": "run the tests", "status": second}]);
-        format!("call: TodoWrite {}\n---\n", json!({"summary": "s", "todos": todos}))
-    };
-    let script = format!(
-        "{}{}when: You marked .look. as completed, and no call has succeeded\ncall: LS {{}}\n---\n\
-         {}when: You marked .run the tests. as completed, and tests did not\ntext: done",
-        plan("in_progress", "pending"),
-        plan("completed", "in_progress"),
-        plan("completed", "completed"),
-    );
-    Test::new().script(&script).run(&["do it"]).expect_code(0).expect_stdout("done\n");
+    let attempts = &test.events_of("turn.finished")[0]["report"]["attempts"];
+    assert_eq!(attempts.as_array().unwrap().len(), 1);
+    assert_eq!(attempts[0]["failure"], "the check `echo 7 >&2; exit 3` exited 3");
 }
 
 #[test]
 fn how_often_an_answer_goes_back_is_a_limit_like_any_other() {
-    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "pending"}]});
-    let script = format!("call: TodoWrite {todos}\n---\ntimes: any\ntext: done");
-    let answers = |limit: &str, check: &str, code: i32| {
-        let test = Test::new().script(&script);
-        let limit = format!("recovery.max_answer_retries={limit}");
-        test.run(&["task", "--check", check, "--set", &limit]).expect_code(code);
-        test.events_of("model.responded").len()
+    let answers = |retries: &str, repairs: &str, replans: &str| {
+        let test = Test::new().script("times: any\ntext: done");
+        let limits = [
+            format!("recovery.max_answer_retries={retries}"),
+            format!("recovery.max_single_step_repairs={repairs}"),
+            format!("recovery.max_task_replanning_attempts={replans}"),
+        ];
+        let set = limits.iter().flat_map(|limit| ["--set", limit]);
+        let args: Vec<&str> = ["task", "--check", "false"].into_iter().chain(set).collect();
+        test.run(&args).expect_code(1);
+        test.events_of("check.finished").len()
     };
-    // The list, the answers that the open todo sends back, and the one that is taken.
-    assert_eq!(
-        [answers("0", "true", 0), answers("1", "true", 0), answers("3", "true", 0)],
-        [2, 3, 5]
-    );
-    // And so many more that the check sends back.
-    assert_eq!([answers("0", "false", 1), answers("1", "false", 1)], [2, 4]);
+    assert_eq!([answers("0", "0", "0"), answers("1", "0", "0")], [1, 2]);
+    assert_eq!([answers("0", "1", "0"), answers("1", "0", "1")], [2, 4]);
 }
 
 #[test]
@@ -268,21 +261,17 @@ fn empty_answers_use_up_no_retry_of_a_check() {
 }
 
 #[test]
-fn what_was_run_last_decides_whether_it_is_verified() {
-    let edit = "call: Write {\"path\": \"a\", \"content\": \"a\"}\n---\n";
-    let verified = |commands: &[&str]| {
-        let calls: String = commands
-            .iter()
-            .map(|command| format!("call: Bash {}\n---\n", json!({"command": command})))
-            .collect();
-        let test = Test::new().script(&format!("{edit}{calls}text: done with a"));
-        let args = ["task", "--allow", "Bash", "--output-format", "json"];
+fn only_checks_decide_whether_it_is_verified() {
+    let verified = |command: &str, checks: &[&str]| {
+        let call = format!("call: Bash {}\n---\ntext: done", json!({"command": command}));
+        let test = Test::new().script(&call);
+        let mut args = vec!["task", "--allow", "Bash", "--output-format", "json"];
+        args.extend(checks);
         test.run(&args).expect_code(0).lines()[0]["verified"].clone()
     };
-    assert_eq!(verified(&["test -f a"]), true);
-    assert_eq!(verified(&["test -f a", "grep -q zzz a"]), false);
-    assert_eq!(verified(&["grep -q zzz a", "test -f a"]), true);
-    assert_eq!(verified(&["echo hi"]), false, "it could not have failed");
+    assert_eq!(verified("test -d .", &[]), serde_json::Value::Null);
+    assert_eq!(verified("false", &[]), serde_json::Value::Null);
+    assert_eq!(verified("false", &["--check", "true"]), true);
 }
 
 #[test]
@@ -498,20 +487,21 @@ fn secrets_are_masked_everywhere() {
 }
 
 #[test]
-fn a_secret_in_what_a_pin_forbids_is_masked_and_forbidden_all_the_same() {
+fn a_secret_in_a_protected_path_is_masked_and_denied_all_the_same() {
     let token = "tok-9f8e7d6c5b4a";
-    let test = Test::new().env("MY_TOKEN", token).script(&format!(
-        "call: Write {{\"path\": \"out/{token}.log\", \"content\": \"x\"}}\n---\ntext: ok"
+    let path = format!("out/{token}.log");
+    let test = Test::new().env("MY_TOKEN", token).file(&path, "y\n").script(&format!(
+        "call: Write {{\"path\": \"{path}\", \"content\": \"x\"}}\n---\ntext: ok"
     ));
-    let task = format!("Never change `out/{token}.log`. Then look around.");
+    let task = format!("Don't change `{path}`. Then look around.");
     let done = test.run(&[&task, "--output-format", "stream-json"]);
     let log = std::fs::read_to_string(test.log()).unwrap();
     for text in [&done.stdout, &done.stderr, &log] {
         assert!(!text.contains("9f8e7d6c5b4a"), "{text}");
     }
-    let pins = test.events_of("pin.added");
-    assert_eq!(pins[0]["pin"]["rules"], json!(["deny Edit(out/*.log)"]), "{pins:?}");
-    assert!(!test.root().join("out").exists(), "{log}");
+    let rules = test.events_of("rule.added");
+    assert_eq!(rules[0]["rule"]["rule"], "deny Edit(./out/*.log)", "{rules:?}");
+    assert_eq!(std::fs::read_to_string(test.root().join(&path)).unwrap(), "y\n");
 }
 
 #[test]

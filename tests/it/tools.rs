@@ -168,8 +168,8 @@ fn an_edit_of_a_file_changed_on_disk_is_refused() {
     );
     assert!(conflict.to_string().contains("-one"), "the diff since the read: {conflict}");
     assert!(conflict.to_string().contains("+1"), "the diff since the read: {conflict}");
-    assert_eq!(code(&envelopes[3]), "NOT_READ", "the same edit straight after is never executed");
-    assert_eq!(envelopes[5]["status"], "success");
+    assert_eq!(envelopes[3]["status"], "success", "the conflict showed the file");
+    assert_eq!(code(&envelopes[5]), "NO_MATCH", "it was made already");
     drop(test);
 }
 

@@ -54,10 +54,7 @@ text: It adds now.
     let test = project(main, &format!("{READ}expect: 1 - \ntext: Here it is: {said}"));
     let done = run(&test, &["--output-format", "json", "--check", "bash add.sh 2 0 | grep 2"]);
     let result = done.expect_code(0).lines()[0].clone();
-    assert_eq!(
-        (&result["result"], &result["verified"]),
-        (&json!("It adds now.\n\nChanged files: add.sh."), &json!(true))
-    );
+    assert_eq!((&result["result"], &result["verified"]), (&json!("It adds now."), &json!(true)));
     assert_eq!(test.read("add.sh"), "echo $(($1 + $2))\n");
     // The new answer is judged by the checks alone.
     assert_eq!(purposes(&test), ["main", "task", "task", "main", "main", "main"]);
@@ -69,7 +66,7 @@ text: It adds now.
     assert_eq!(verification["looks"], json!(["Read add.sh"]));
     let evaluation = &test.events_of("evaluation")[0]["failure"];
     assert_eq!(evaluation["signal"], "check_failed");
-    assert_eq!(evaluation["chain"], "answer: the second look");
+    assert_eq!(evaluation["chain"], "the second look");
     let feedback = test.events_of("feedback")[0]["text"].as_str().unwrap().to_owned();
     assert!(feedback.contains("- add.sh:1: echo $(($1 - $2))"), "{feedback}");
     // It is part of the turn's price.
@@ -80,7 +77,7 @@ text: It adds now.
         .sum();
     assert_eq!(test.events_of("turn.finished")[0]["usage"]["input_tokens"], spent);
     // What it was told: the task, the claim and what the checks said.
-    let asked = test.events_of("model.requested")[1]["trailing"].as_str().unwrap().to_owned();
+    let asked = test.events_of("model.requested")[1]["question"].as_str().unwrap().to_owned();
     for part in ["Task: add two numbers", "Claim: It adds two numbers.", "passed:\n2"] {
         assert!(asked.contains(part), "{asked}");
     }
@@ -161,24 +158,20 @@ fn it_changes_nothing_and_what_it_reads_nobody_else_has_read() {
 #[test]
 fn what_is_not_to_be_read_is_not_read_by_it_either() {
     let verifier = "for: task\ncall: Read {\"path\": \"add.sh\"}\ncall: Read {\"path\": \".env\"}\n---\nfor: task\ntext: {\"holds\": true}";
-    let refused = |args: &[&str], task: &str| {
+    let refused = |args: &[&str]| {
         let test = project("text: done", verifier).file(".env", "KEY=1\n");
-        let mut all = vec![task];
+        let mut all = vec!["go"];
         all.extend(args);
         all.extend(VERIFY);
         test.run(&all).expect_code(0);
         verification(&test)["looks"].clone()
     };
     let env = "Read .env: ACCESS_DENIED";
-    assert_eq!(refused(&[], "go"), json!(["Read add.sh", env]));
-    assert_eq!(
-        refused(&["--deny", "Read(add.sh)"], "go"),
-        json!(["Read add.sh: ACCESS_DENIED", env])
-    );
+    assert_eq!(refused(&[]), json!(["Read add.sh", env]));
+    assert_eq!(refused(&["--deny", "Read(add.sh)"]), json!(["Read add.sh: ACCESS_DENIED", env]));
     // Nobody is asked on its behalf.
     let asks = ["--set", "permissions.ask=[\"Read(add.sh)\"]"];
-    assert_eq!(refused(&asks, "go"), json!(["Read add.sh: APPROVAL_REQUIRED", env]));
-    assert_eq!(refused(&[], "Never read add.sh."), json!(["Read add.sh: ACCESS_DENIED", env]));
+    assert_eq!(refused(&asks), json!(["Read add.sh: APPROVAL_REQUIRED", env]));
 }
 
 #[test]
@@ -231,7 +224,7 @@ fn what_it_is_told_is_what_was_said_also_where_that_looks_like_a_place() {
     let mut args = vec!["put {{claim}} there", "--check", "echo {{files}} {{claim}}"];
     args.extend(VERIFY);
     test.run(&args).expect_code(0);
-    let asked = test.events_of("model.requested")[1]["trailing"].as_str().unwrap().to_owned();
+    let asked = test.events_of("model.requested")[1]["question"].as_str().unwrap().to_owned();
     assert!(asked.contains("Task: put {{claim}} there"), "{asked}");
     assert!(asked.contains("passed:\n{{files}} {{claim}}"), "{asked}");
     assert_eq!(asked.matches("It adds.").count(), 1, "{asked}");

@@ -60,7 +60,7 @@ impl Heard {
             Body::SessionStarted(now) | Body::SessionResumed { now, .. } => {
                 self.is_now_in(now.permission_mode)
             }
-            Body::ModeChanged { mode } => self.is_now_in(*mode),
+            Body::ModeChanged { mode, .. } => self.is_now_in(*mode),
             _ => false,
         }
     }

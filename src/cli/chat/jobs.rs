@@ -174,6 +174,7 @@ impl<'a> Jobs<'a> {
             | CommandDeed::Context
             | CommandDeed::Pin
             | CommandDeed::Pins
+            | CommandDeed::Permissions
             | CommandDeed::Unpin
             | CommandDeed::Resume
             | CommandDeed::Clear

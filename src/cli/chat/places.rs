@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::app;
 use crate::config::{AGENT_DIR, UserDirs};
 use crate::disk::{self, read_small_text, read_small_text_without_links};
 use crate::ui::tui::{OwnCommand, built_in};
@@ -106,16 +107,7 @@ impl Places {
 
     /// The branch that is checked out, where this is a repository.
     pub(super) fn branch(&self) -> Option<String> {
-        let git = self.root.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
-        let git = match read_small_text(&git) {
-            // A worktree says where its folder is.
-            Ok(link) => self.root.join(link.strip_prefix("gitdir:")?.trim()),
-            Err(_) => git,
-        };
-        let head = read_small_text(&git.join("HEAD")).ok()?;
-        let head = head.trim();
-        let branch = head.strip_prefix("ref: refs/heads/").map(str::to_owned);
-        branch.or_else(|| head.get(..8).map(str::to_owned))
+        app::branch(&self.root)
     }
 }
 

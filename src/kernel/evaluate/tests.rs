@@ -27,7 +27,7 @@ fn answered(envelope: Envelope) -> Answer {
         envelope: envelope.into(),
         effect: None,
         denied: false,
-        violates_pin: false,
+        violates_instruction: false,
         changed: Vec::new(),
     }
 }
@@ -221,7 +221,7 @@ fn a_command_to_look_at_becomes_evidence_where_it_is_known_what_helps_and_only_t
         evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{2}"), answer: &then });
         // If it does not help it is what it was: something to look at.
         assert!(state.step_success && state.last_failure.is_none());
-        assert!(!state.is_open("Bash a.rs"));
+        assert!(!is_open(&state, "Bash a.rs"));
     }
 }
 
@@ -257,7 +257,7 @@ fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
     let answer = answer(Some("COMMAND_FAILED"), &data);
     evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{}"), answer: &answer });
     assert!(!state.step_success);
-    assert!(state.is_open("Read a.rs"));
+    assert!(is_open(&state, "Read a.rs"));
     let failure = state.last_failure.expect("evidence");
     assert_eq!((failure.chain.as_str(), failure.message.as_str()), ("Read a.rs", "line 12"));
 }
@@ -272,7 +272,7 @@ fn what_was_to_be_written_is_made_good_by_a_write_alone() {
         let answer = Answer { effect, ..answer(None, &json!({})) };
         evaluate(&mut state, &Round::Kernel { call: &call(name, "{}"), answer: &answer });
         assert!(state.step_success, "the model goes on with what it found");
-        state.is_open("Edit a.rs")
+        is_open(&state, "Edit a.rs")
     };
     assert!(after(Some(Effect::Read { path: ".".into() }), "Grep"));
     assert!(!after(write(), "Write"));
@@ -316,4 +316,8 @@ fn several_failures_of_one_chain_in_one_round_are_one_try() {
     calls(&mut state, &made, &["NOT_FOUND"; 3].map(error));
     state.carry_out(ControlDecision::Retry(Retry::Feedback));
     assert_eq!(state.retry_count().n, 1);
+}
+
+fn is_open(state: &State, chain: &str) -> bool {
+    state.chains.get(chain).is_some_and(|chain| chain.open)
 }

@@ -1,7 +1,7 @@
 //! A request as the bytes of a Chat Completions request.
 //!
 //! The keys stand in a fixed order with `messages` last, so that the next request of a conversation
-//! begins with the bytes of this one up to its trailing message: providers cache by prefix.
+//! begins with the bytes of this one: providers cache by prefix.
 
 use std::borrow::Cow;
 
@@ -104,9 +104,6 @@ fn messages<'a>(request: &Request<'a>) -> Vec<Sent<'a>> {
             Role::Tool => sent.extend(results(message)),
         }
     }
-    if let Some(trailing) = request.trailing {
-        sent.push(plain("user", Cow::Borrowed(trailing)));
-    }
     sent
 }
 
@@ -196,8 +193,8 @@ mod tests {
     use crate::protocol::model::Purpose;
     use crate::protocol::tool::ToolSpec;
 
-    fn request<'a>(messages: &'a [Message], trailing: Option<&'a str>) -> Request<'a> {
-        Request { trailing, ..Request::new(Purpose::Main, "be brief", messages) }
+    fn request(messages: &[Message]) -> Request<'_> {
+        Request::new(Purpose::Main, "be brief", messages)
     }
 
     fn call(name: &str, arguments: &str) -> Part {
@@ -236,7 +233,7 @@ mod tests {
             tools: &tools,
             max_output_tokens: Some(9),
             temperature: Some(0.5),
-            ..request(&messages, Some("<system-reminder>"))
+            ..request(&messages)
         };
         assert_eq!(
             encoded(&request),
@@ -250,28 +247,26 @@ mod tests {
                 r#""function":{"name":"Read","arguments":"{\"path\": \"a\"}"}}]},"#,
                 r#"{"role":"tool","tool_call_id":"call_1","content":"one"},"#,
                 r#"{"role":"tool","tool_call_id":"call_1","content":"two"},"#,
-                r#"{"role":"user","content":""},"#,
-                r#"{"role":"user","content":"<system-reminder>"}]}"#,
+                r#"{"role":"user","content":""}]}"#,
             )
         );
     }
 
     #[test]
-    fn the_next_request_begins_with_this_one_up_to_the_trailing_message() {
+    fn the_next_request_begins_with_this_one() {
         let mut messages = vec![Message::text(Role::User, "fix it")];
-        let first = encoded(&request(&messages, Some("recap 1")));
+        let first = encoded(&request(&messages));
         messages.push(Message { role: Role::Assistant, parts: vec![call("Read", "{}")] });
         messages.push(Message { role: Role::Tool, parts: vec![result("text")] });
-        let second = encoded(&request(&messages, Some("recap 2")));
-        let prefix = first.strip_suffix(r#"{"role":"user","content":"recap 1"}]}"#);
-        assert!(second.starts_with(prefix.expect("the trailing message stands last")));
+        let second = encoded(&request(&messages));
+        assert!(second.starts_with(first.strip_suffix("]}").expect("the messages are last")));
     }
 
     #[test]
     fn what_a_server_would_refuse_is_mended() {
         fn check(name: &str, arguments: &str, expected: &str) {
             let messages = [Message { role: Role::Assistant, parts: vec![call(name, arguments)] }];
-            let encoded = encoded(&request(&messages, None));
+            let encoded = encoded(&request(&messages));
             assert!(encoded.contains(expected), "{expected} is not in {encoded}");
         }
         check("Read", "", r#""arguments":"{}""#);
@@ -281,7 +276,7 @@ mod tests {
         check("", "{}", r#""name":"unnamed""#);
 
         let silent = [Message { role: Role::Assistant, parts: vec![] }];
-        assert!(!encoded(&request(&silent, None)).contains("assistant"));
+        assert!(!encoded(&request(&silent)).contains("assistant"));
     }
 
     #[test]
@@ -291,7 +286,7 @@ mod tests {
             no_stream_options: true,
             structured_outputs: true,
         };
-        let request = Request { max_output_tokens: Some(9), system: "", ..request(&[], None) };
+        let request = Request { max_output_tokens: Some(9), system: "", ..request(&[]) };
         assert_eq!(
             String::from_utf8_lossy(&encode(&request, "m", quirks)),
             r#"{"model":"m","stream":true,"max_completion_tokens":9,"messages":[]}"#

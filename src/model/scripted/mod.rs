@@ -338,8 +338,7 @@ fn as_sent(request: &Request<'_>) -> String {
         Part::Reasoning { .. } => None,
     });
     let system = std::iter::once(request.system.to_owned());
-    let trailing = request.trailing.map(ToOwned::to_owned);
-    system.chain(said).chain(trailing).collect::<Vec<_>>().join("\n")
+    system.chain(said).collect::<Vec<_>>().join("\n")
 }
 
 /// About how many tokens.

@@ -80,7 +80,8 @@ fn each_purpose_has_its_queue() {
 fn a_turn_waits_until_its_when_matches() {
     let model = scripted("when: recap$\ntext: late\n---\ntext: early");
     let plain = request(&[]);
-    let trailing = Request { trailing: Some("a recap"), ..plain };
+    let said = [Message::text(Role::User, "a recap")];
+    let trailing = request(&said);
     assert_eq!(reply(&model, &plain).text, "early");
     let message = error(&model, &plain).message;
     assert!(message.contains("no turn for main fits the request"), "{message}");
@@ -92,7 +93,8 @@ fn a_turn_waits_until_its_when_matches() {
 fn a_turn_may_be_used_more_than_once() {
     let model = scripted("when: hint\ntext: right\n---\ntimes: 2\ntext: wrong\n---\ntext: last");
     let plain = request(&[]);
-    let advised = Request { trailing: Some("a hint"), ..plain };
+    let said = [Message::text(Role::User, "a hint")];
+    let advised = request(&said);
     let asked = [plain, advised, advised, plain];
     assert_eq!(asked.map(|asked| reply(&model, &asked).text), ["wrong", "right", "wrong", "last"]);
     let message = error(&model, &plain).message;

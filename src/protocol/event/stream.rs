@@ -148,18 +148,16 @@ impl Events {
         Stamped { event, line }
     }
 
-    /// What forbids or lifts something is masked in its words alone: an expression of `record.redact_extra` that
-    /// fits more takes nothing of what it says to do, now or when the session goes on.
+    /// A rule, a mode or a pin is masked in its words alone: an expression of `record.redact_extra` that matches more
+    /// does not change its effect, now or when the session is resumed.
     fn masked_in_its_words(&self, body: &mut Body) -> bool {
         let words = match body {
-            Body::Frozen { words, .. } | Body::Thawed { words } => words,
-            Body::PinAdded { pin } => {
-                for rule in &mut pin.rules {
-                    *rule = with_holes(&self.0.masker.mask_known(rule));
-                }
-                &mut pin.text
+            Body::ModeChanged { words: Some(words), .. } => words,
+            Body::RuleAdded { rule } | Body::RuleRemoved { rule } => {
+                rule.rule = with_holes(&self.0.masker.mask_known(&rule.rule));
+                &mut rule.words
             }
-            Body::PinRemoved { reason, .. } => reason,
+            Body::PinAdded { pin } | Body::PinRemoved { pin } => &mut pin.text,
             _ => return false,
         };
         *words = self.0.masker.mask(words).into_owned();

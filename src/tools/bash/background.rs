@@ -116,7 +116,7 @@ fn unknown(id: &str, known: &[String]) -> Failure {
 }
 
 fn report(id: &str, piece: Piece) -> Report {
-    let Piece { stdout, stderr, full_output, full_output_error, end, paused, time } = piece;
+    let Piece { stdout, stderr, full_output, full_output_error, end, time } = piece;
     let is_silent = stdout.total_bytes + stderr.total_bytes == 0;
     let news = if is_silent { "No new output." } else { "New output." };
     let state = match &end {
@@ -134,9 +134,6 @@ fn report(id: &str, piece: Piece) -> Report {
         }
     };
     let mut text = format!("{state} {news}");
-    if paused {
-        text.push_str(" It stands still as long as the user wants nothing to be changed.");
-    }
     let truncated = stdout.truncated || stderr.truncated;
     let rest = whole(full_output.as_ref(), full_output_error.as_ref());
     if let Some(rest) = rest.filter(|_| truncated) {
@@ -158,9 +155,6 @@ fn report(id: &str, piece: Piece) -> Report {
     }
     let mut data = Object::new();
     data.insert("running".to_owned(), end.is_none().into());
-    if paused {
-        data.insert("paused".to_owned(), true.into());
-    }
     data.insert("stdout".to_owned(), stdout.text.into());
     data.insert("stderr".to_owned(), stderr.text.into());
     if let Some(end) = end {

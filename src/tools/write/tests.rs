@@ -64,7 +64,7 @@ async fn what_was_not_read_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn a_file_that_changed_is_a_conflict_once_and_then_unread() {
+async fn a_file_that_changed_is_a_conflict_once_and_its_text_counts_as_read() {
     let desk = Desk::new();
     desk.file("a", "one\ntwo\n");
     desk.ok(&read::tool(), json!({"path": "a"})).await;
@@ -77,8 +77,10 @@ async fn a_file_that_changed_is_a_conflict_once_and_then_unread() {
     assert!(failure.message.starts_with("File changed since last read. Expected mtime: "));
     let diff = failure.data["diff_preview"].as_str().unwrap();
     assert!(diff.contains("-two\n+TWO\n"), "{diff}");
-    desk.fails(&write::tool(), input, ErrorCode::NotRead).await;
+    assert_eq!(failure.data["content"], "   1 | one\n   2 | TWO\n");
     assert_eq!(desk.text("a"), "one\nTWO\n");
+    desk.ok(&write::tool(), input).await;
+    assert_eq!(desk.text("a"), "x");
 }
 
 #[tokio::test]

@@ -300,8 +300,8 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         files => facts.push(format!("changed {} files", files.len())),
     }
     let (mark, part, word) = match finished.ending {
-        Ending::Completed if finished.verified == Some(true) => ("✓", Part::Good, "verified"),
-        Ending::CompletedUnverified => ("·", Part::Quiet, "not verified"),
+        Ending::Completed if finished.verified == Some(true) => ("✓", Part::Good, "checks passed"),
+        Ending::CompletedUnverified => ("✗", Part::Bad, "a check could not run"),
         Ending::Completed => ("·", Part::Quiet, ""),
         Ending::Interrupted => ("■", Part::Warn, "stopped by you"),
         Ending::Terminated => ("■", Part::Warn, "ended by the system"),
@@ -323,9 +323,16 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     let indent = Span::raw("  ");
     let head = [Span::styled(head, theme.style(part)), facts];
     let mut lines = hang(&Span::raw(""), &indent, &head, look.width);
+    if let n @ 1.. = finished.open_todos.len() {
+        let todos = clean(&finished.open_todos.join("; ")).into_owned();
+        let text = format!("{n} open {}: {todos}", if n == 1 { "todo" } else { "todos" });
+        let text = Span::styled(text, theme.style(Part::Quiet));
+        lines.extend(hang(&indent, &indent, &[text], look.width));
+    }
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
     if has_report && !finished.result.trim().is_empty() {
         let report = match &finished.report {
+            None if finished.ending.has_answer() => finished.errors.join("\n"),
             Some(report) if detail == Detail::Brief => in_brief(finished, report),
             Some(_) | None => finished.result.trim_end().to_owned(),
         };

@@ -9,6 +9,8 @@ pub enum Deed {
     Model,
     /// Says how freely the agent may act, or changes it.
     Mode,
+    /// Lists the permission rules, or removes one of this session.
+    Permissions,
     /// Shows the plan.
     Plan,
     /// Undoes what a turn changed.
@@ -84,6 +86,12 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Help, "help", "", "what there is, and the most useful keys"),
     command(Deed::Model, "model", "[PROVIDER/MODEL]", "which model answers, or another"),
     command(Deed::Mode, "mode", "[MODE]", "how freely the agent may act"),
+    command(
+        Deed::Permissions,
+        "permissions",
+        "[remove NUMBER]",
+        "the permission rules; remove one of this session",
+    ),
     command(Deed::Plan, "plan", "", "the plan, whole"),
     command(Deed::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn"),
     command(Deed::Redo, "redo", "", "take the latest undo back"),
@@ -98,9 +106,9 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Resume, "resume", "ID", "go on with another session"),
     command(Deed::Compact, "compact", "[FOCUS]", "summarise what is older"),
     command(Deed::Context, "context", "", "what takes how much of the model's window"),
-    command(Deed::Pin, "pin", "WORDS", "words that hold, word for word, to the end"),
-    command(Deed::Pins, "pins", "", "what holds for the whole session"),
-    command(Deed::Unpin, "unpin", "NUMBER", "take a pin away"),
+    command(Deed::Pin, "pin", "WORDS", "keep words for the whole session"),
+    command(Deed::Pins, "pins", "", "the pins of this session"),
+    command(Deed::Unpin, "unpin", "NUMBER", "remove a pin"),
     command(Deed::Memory, "memory", "[show|forget ID]", "what earlier sessions taught here"),
     command(Deed::Clear, "clear", "", "begin a new session; this one stays recorded"),
     command(Deed::Trace, "trace", "", "what happened in this session, step by step"),
@@ -119,7 +127,7 @@ pub fn built_in(name: &str) -> Option<&'static Command> {
     let name = match name {
         "exit" | "q" => "quit",
         "new" | "reset" => "clear",
-        "permissions" | "approvals" => "mode",
+        "approvals" => "permissions",
         "status" | "usage" => "cost",
         "settings" => "config",
         "todos" => "plan",

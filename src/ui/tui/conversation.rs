@@ -60,7 +60,6 @@ pub(super) struct Conversation {
     pub(super) usage: Usage,
     pub(super) cost_usd: Option<f64>,
     /// In whose words nothing may be changed.
-    pub(super) frozen: Option<String>,
     /// The mode of which it was said that it asks.
     explained: Option<String>,
     /// Another session was shown above.
@@ -206,8 +205,9 @@ impl Conversation {
             }
             Body::TurnFinished(finished) => self.finished(finished),
             Body::ModeChanged { .. }
-            | Body::Frozen { .. }
-            | Body::Thawed { .. }
+            | Body::RuleAdded { .. }
+            | Body::RuleRemoved { .. }
+            | Body::Reminder { .. }
             | Body::Reflected { .. }
             | Body::ControlDecided { .. }
             | Body::Feedback { .. }

@@ -245,9 +245,6 @@ impl State {
             };
             parts.push((mode.as_str().to_owned(), part));
         }
-        if conversation.frozen.is_some() && !self.is_working {
-            parts.push(("frozen".to_owned(), Part::Warn));
-        }
         if !conversation.model.is_empty() {
             parts.push((clean(&conversation.model).into_owned(), Part::Quiet));
         }

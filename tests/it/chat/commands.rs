@@ -175,12 +175,11 @@ fn what_is_pinned_by_hand_is_seen_and_taken_away_by_hand() {
     pty.wait_for("L2: rules and pins");
     pty.wait_for("in all of 128.0k tokens");
     pty.say("/unpin 1");
-    pty.wait_for("pin 1 holds no longer");
+    pty.wait_for("pin 1 removed");
     pty.say("/unpin 1");
     pty.wait_for("there is no such pin");
-    let requested = test.events_of("model.requested");
-    let trailing = requested[0]["trailing"].as_str().unwrap();
-    assert!(trailing.contains("- Only ASCII in the sources."), "{trailing}");
+    let log = std::fs::read_to_string(test.log()).unwrap();
+    assert!(log.contains("pin.added") && log.contains("pin.removed"), "{log}");
 }
 
 #[test]
@@ -189,6 +188,7 @@ fn esc_stops_a_compaction_and_what_is_said_meanwhile_is_heard_after_one() {
         "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\
          text: I heard it\n---\nfor: summary\ntimes: any\npause: 20s\ntext: never",
     );
+    test.write("a.txt", &"a line of the file\n".repeat(200));
     for (message, answer) in [("first", "one"), ("second", "two"), ("third", "three")] {
         pty.say(message);
         pty.wait_for(&format!("› {message}\n\n"));

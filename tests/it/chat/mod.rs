@@ -4,7 +4,6 @@ mod approvals;
 mod commands;
 mod composer;
 mod docs;
-mod freeze;
 mod gnu_screen;
 mod manners;
 mod pty;

@@ -1,7 +1,7 @@
 //! What is worth a sentence: decisions, rules, checks, what gave way to a summary.
 
 use super::{Cell, Conversation, Tone};
-use crate::protocol::event::{Body, FreezeCause};
+use crate::protocol::event::{Body, mode_changed};
 use crate::ui::tui::cells::{decision, seconds, thousands};
 
 /// The layers of a request, in the order in which they are sent.
@@ -39,18 +39,17 @@ impl Conversation {
     /// What is worth a sentence.
     pub(super) fn noted(&mut self, body: &Body) {
         match body {
-            Body::ModeChanged { mode } => {
+            Body::ModeChanged { mode, from, words } => {
                 self.mode = Some(*mode);
-                self.note(Tone::Quiet, &format!("mode {}", mode.as_str()));
+                self.note(Tone::Quiet, &mode_changed(*mode, *from, words.as_deref()));
             }
-            // What an interrupt froze thaws with the next message.
-            Body::Frozen { by: FreezeCause::User, words } => {
-                self.frozen = Some(words.clone());
-                let text =
-                    format!("nothing is changed until you lift it (say “go ahead”): “{words}”");
+            Body::RuleAdded { rule } => {
+                let text = format!("rule {}: {} (/permissions removes it)", rule.id, rule.rule);
                 self.note(Tone::Quiet, &text);
             }
-            Body::Thawed { .. } => self.frozen = None,
+            Body::RuleRemoved { rule } => {
+                self.note(Tone::Quiet, &format!("rule {} removed: {}", rule.id, rule.rule));
+            }
             Body::Reflected { reflection: Some(reflection), .. } => {
                 self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
             }
@@ -87,12 +86,10 @@ impl Conversation {
                 self.note(Tone::Quiet, &text);
             }
             Body::PinAdded { pin } => {
-                let rules = pin.rules.iter().map(|rule| format!(" · {rule}"));
-                let rules: String = rules.collect();
-                self.note(Tone::Quiet, &format!("pin {}: “{}”{rules}", pin.id, pin.text));
+                self.note(Tone::Quiet, &format!("pin {}: “{}”", pin.id, pin.text));
             }
-            Body::PinRemoved { id, .. } => {
-                self.note(Tone::Quiet, &format!("pin {id} holds no longer"));
+            Body::PinRemoved { pin } => {
+                self.note(Tone::Quiet, &format!("pin {} removed: “{}”", pin.id, pin.text));
             }
             Body::RulesFound { path, .. } => {
                 self.note(Tone::Quiet, &format!("rules of {path} count from now on"));

@@ -160,6 +160,7 @@ impl State {
             | CommandDeed::Compact
             | CommandDeed::Pin
             | CommandDeed::Pins
+            | CommandDeed::Permissions
             | CommandDeed::Unpin
             | CommandDeed::Model
                 if self.is_working =>
@@ -193,6 +194,7 @@ impl State {
             | CommandDeed::Resume
             | CommandDeed::Pin
             | CommandDeed::Pins
+            | CommandDeed::Permissions
             | CommandDeed::Unpin
             | CommandDeed::Clear
             | CommandDeed::Memory

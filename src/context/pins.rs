@@ -1,0 +1,71 @@
+//! Pins: words that the user keeps for the whole session (`/pin`).
+//!
+//! A new pin is one message in the conversation. It moves into L2 when the conversation is compacted, so that nothing in front of the
+//! conversation changes in between.
+
+use crate::protocol::event::{Body, Event, Pin};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+
+const HOLD: Prompt = prompt!("pins/hold.md");
+const WITHDRAWN: Prompt = prompt!("pins/withdrawn.md");
+
+/// The pins of a session.
+#[derive(Clone, Debug, Default)]
+pub struct Pins {
+    current: Vec<Pin>,
+    last_id: u32,
+}
+
+impl Pins {
+    /// The event that adds a pin; `None` if the text is empty or pinned already.
+    pub fn add(&self, text: &str) -> Option<Body> {
+        let text = text.trim();
+        let is_new = !text.is_empty() && self.current.iter().all(|pin| pin.text != text);
+        let pin = Pin { id: self.last_id + 1, text: text.to_owned() };
+        is_new.then_some(Body::PinAdded { pin })
+    }
+
+    /// The event that removes a pin; `None` if there is no pin of this number.
+    pub fn remove(&self, id: u32) -> Option<Body> {
+        let pin = self.current.iter().find(|pin| pin.id == id)?;
+        Some(Body::PinRemoved { pin: pin.clone() })
+    }
+
+    /// Takes one more event of the session.
+    pub fn apply(&mut self, event: &Event) {
+        match &event.body {
+            Body::PinAdded { pin } => {
+                self.last_id = self.last_id.max(pin.id);
+                self.current.push(pin.clone());
+            }
+            Body::PinRemoved { pin } => self.current.retain(|known| known.id != pin.id),
+            _ => {}
+        }
+    }
+
+    /// The current pins, oldest first.
+    pub fn current(&self) -> &[Pin] {
+        &self.current
+    }
+
+    /// What L2 says of the pins after a compaction.
+    pub fn layer(&self, prompts: &Prompts) -> String {
+        if self.current.is_empty() { String::new() } else { filled(prompts, HOLD, &self.current) }
+    }
+}
+
+/// The message about a new pin.
+pub(super) fn added(prompts: &Prompts, pin: &Pin) -> String {
+    filled(prompts, HOLD, std::slice::from_ref(pin))
+}
+
+/// The message about a removed pin.
+pub(super) fn removed(prompts: &Prompts, pin: &Pin) -> String {
+    filled(prompts, WITHDRAWN, std::slice::from_ref(pin))
+}
+
+fn filled(prompts: &Prompts, template: Prompt, pins: &[Pin]) -> String {
+    let lines: Vec<String> =
+        pins.iter().map(|pin| format!("- {}", pin.text.replace('\n', "\n  "))).collect();
+    prompts.text(template).trim_end().replace("{{pins}}", &lines.join("\n"))
+}

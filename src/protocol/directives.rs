@@ -1,0 +1,345 @@
+//! Directives: sentences of the user that the program itself acts on, from a closed list (`data/directives.toml`).
+//!
+//! A sentence counts only as a whole. Code, quotations, citations (`> …`) and piped input are never searched. The text of a
+//! message stays as it is: a directive that is not recognised still reaches the model word for word.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::control::PermissionMode;
+
+/// What a sentence asks the program to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Directive {
+    /// Switch to this mode, which permits less.
+    Mode(PermissionMode),
+    /// Return to the mode before that.
+    RestoreMode,
+    /// Deny changes of this path, if it exists.
+    Protect(String),
+}
+
+/// What an entry of the list does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Effect {
+    Interrupt,
+    ReadOnly,
+    Ask,
+    RestoreMode,
+    Protect,
+}
+
+#[derive(Deserialize)]
+struct List {
+    fillers: Vec<String>,
+    directive: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    effect: Effect,
+    sentences: Vec<String>,
+}
+
+static LIST: LazyLock<List> = LazyLock::new(|| {
+    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/directives.toml"));
+    toml::from_str(text).unwrap_or(List { fillers: Vec::new(), directive: Vec::new() })
+});
+
+/// The message is nothing but a request to stop.
+pub fn is_stop(message: &str) -> bool {
+    // The longest of them is far shorter.
+    message.len() <= 100 && sentences_of(Effect::Interrupt).any(|known| *known == normal(message))
+}
+
+/// The directives of a message in order, each with its sentence.
+pub fn directives(message: &str) -> Vec<(Directive, String)> {
+    let found = sentences(message).into_iter().filter_map(|sentence| {
+        let directive = directive(sentence)?;
+        Some((directive, sentence.to_owned()))
+    });
+    found.collect()
+}
+
+fn directive(sentence: &str) -> Option<Directive> {
+    let normal = normal(sentence);
+    let is_listed = |effect| sentences_of(effect).any(|known| *known == normal);
+    if is_listed(Effect::ReadOnly) {
+        Some(Directive::Mode(PermissionMode::ReadOnly))
+    } else if is_listed(Effect::Ask) {
+        Some(Directive::Mode(PermissionMode::Ask))
+    } else if is_listed(Effect::RestoreMode) {
+        Some(Directive::RestoreMode)
+    } else {
+        protected_path(sentence).map(Directive::Protect)
+    }
+}
+
+fn sentences_of(effect: Effect) -> impl Iterator<Item = &'static String> {
+    LIST.directive.iter().filter(move |entry| entry.effect == effect).flat_map(|it| &it.sentences)
+}
+
+/// The path of "don't touch PATH", which may stand in quotes or backticks.
+fn protected_path(sentence: &str) -> Option<String> {
+    let sentence = expanded(without_fillers(sentence.trim_end_matches(is_end)));
+    sentences_of(Effect::Protect).find_map(|known| {
+        let lead = known.strip_suffix("{path}")?;
+        // Chinese is written with or without a blank here.
+        let lead = if lead.is_ascii() { lead } else { lead.trim_end() };
+        let (start, path) = sentence.split_at_checked(lead.len())?;
+        let path = path.trim();
+        let is_quoted =
+            |quote: &char| path.len() > 2 && path.starts_with(*quote) && path.ends_with(*quote);
+        let path = match ['`', '"', '\''].iter().find(|quote| is_quoted(quote)) {
+            Some(_) => &path[1..path.len() - 1],
+            None => path,
+        };
+        let is_path = !path.is_empty() && !path.contains(['`', '"', '\'']);
+        (start.eq_ignore_ascii_case(lead) && is_path).then(|| path.to_owned())
+    })
+}
+
+/// Lower case, without punctuation and without fillers at the ends: what is compared.
+fn normal(sentence: &str) -> String {
+    let plain: String = expanded(sentence)
+        .chars()
+        .map(|char| if char.is_alphanumeric() || char == '\'' { char } else { ' ' })
+        .collect();
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    without_fillers(&words.join(" ")).to_lowercase()
+}
+
+/// "Do not" and other spellings of "don't" are one.
+fn expanded(sentence: &str) -> String {
+    let text = sentence.replace('’', "'");
+    let starts = ["do not ", "dont ", "don't "];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(char) = rest.chars().next() {
+        let is_word_start = out.chars().last().is_none_or(|before| !before.is_alphanumeric());
+        let found = starts.iter().find(|start| {
+            is_word_start
+                && rest.get(..start.len()).is_some_and(|it| it.eq_ignore_ascii_case(start))
+        });
+        if let Some(start) = found {
+            out.push_str("don't ");
+            rest = &rest[start.len()..];
+        } else {
+            out.push(char);
+            rest = &rest[char.len_utf8()..];
+        }
+    }
+    out
+}
+
+/// Without the words at both ends that add nothing ("please", "ok").
+fn without_fillers(text: &str) -> &str {
+    let mut text =
+        text.trim_matches(|char: char| char.is_whitespace() || ",，、:：".contains(char));
+    loop {
+        let before = text;
+        for filler in &LIST.fillers {
+            let n = filler.len();
+            let is_it = |part: Option<&str>| part.is_some_and(|it| it.eq_ignore_ascii_case(filler));
+            // An English word ends where the next begins; Chinese ones stand side by side.
+            let parts = |char: Option<char>| {
+                !filler.is_ascii()
+                    || char.is_some_and(|char| !char.is_alphanumeric() && char != '\'')
+            };
+            if is_it(text.get(..n)) && parts(text[n..].chars().next()) {
+                text = text[n..].trim_start_matches(|char: char| {
+                    !char.is_alphanumeric() && !"`\"'./~".contains(char)
+                });
+            }
+            let start = text.len().saturating_sub(n);
+            if is_it(text.get(start..)) && parts(text[..start].chars().last()) {
+                text = text[..start]
+                    .trim_end_matches(|char: char| char.is_whitespace() || ",，".contains(char));
+            }
+        }
+        if text == before {
+            return text;
+        }
+    }
+}
+
+/// The sentences of a message outside code blocks, citations and piped input; one that is a question is left out.
+fn sentences(message: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut fence: Option<&str> = None;
+    for line in message.lines() {
+        let trimmed = line.trim();
+        if let Some(mark) = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark)) {
+            fence = match fence {
+                None => Some(mark),
+                Some(open) if open == mark => None,
+                other => other,
+            };
+        } else if trimmed == "<stdin>" {
+            // Piped input stands last.
+            break;
+        } else if fence.is_none() && !trimmed.starts_with('>') {
+            split(without_list_mark(trimmed), &mut found);
+        }
+    }
+    found
+}
+
+/// Opening and closing quotes, and those of code.
+const QUOTES: [(char, char); 5] = [('`', '`'), ('"', '"'), ('“', '”'), ('「', '」'), ('『', '』')];
+
+/// Splits a line at the ends of sentences that stand outside quotes and code.
+fn split<'a>(line: &'a str, found: &mut Vec<&'a str>) {
+    let (mut start, mut closing) = (0, None);
+    let mut chars = line.char_indices().peekable();
+    while let Some((at, char)) = chars.next() {
+        if let Some(close) = closing {
+            if char == close {
+                closing = None;
+            }
+            continue;
+        }
+        if let Some((_, close)) = QUOTES.iter().find(|(open, _)| *open == char) {
+            closing = Some(*close);
+            continue;
+        }
+        let is_last = chars.peek().is_none_or(|(_, next)| next.is_whitespace() || is_end(*next));
+        // A dot inside a name ends nothing.
+        if is_end(char) && (is_last || !char.is_ascii()) {
+            let end = at + char.len_utf8();
+            push(&line[start..end], found);
+            start = end;
+        }
+    }
+    push(&line[start..], found);
+}
+
+fn push<'a>(sentence: &'a str, found: &mut Vec<&'a str>) {
+    let sentence = sentence.trim();
+    let is_question = sentence.ends_with(['?', '？']);
+    let is_quoted = QUOTES.iter().any(|(open, _)| sentence.starts_with(*open));
+    if sentence.chars().any(char::is_alphanumeric) && !is_question && !is_quoted {
+        found.push(sentence);
+    }
+}
+
+fn is_end(char: char) -> bool {
+    ".!?;。！？；".contains(char)
+}
+
+/// `- `, `* `, `1. ` in front of an item.
+fn without_list_mark(line: &str) -> &str {
+    let digits = line.trim_start_matches(|char: char| char.is_ascii_digit());
+    let numbered = (digits.len() < line.len())
+        .then(|| digits.strip_prefix(". ").or(digits.strip_prefix(") ")))
+        .flatten();
+    let marked = line.strip_prefix("- ").or(line.strip_prefix("* "));
+    marked.or(numbered).unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effects(message: &str) -> Vec<Directive> {
+        directives(message).into_iter().map(|(directive, _)| directive).collect()
+    }
+
+    #[test]
+    fn the_list_can_be_read_and_is_normal() {
+        assert!(LIST.directive.len() >= 5 && LIST.fillers.len() > 5);
+        for sentence in LIST.directive.iter().flat_map(|entry| &entry.sentences) {
+            if !sentence.contains("{path}") {
+                assert_eq!(*sentence, normal(sentence), "it would never match");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stop_phrase_is_the_whole_message() {
+        for message in [
+            "stop",
+            "STOP!!",
+            "Stop, please.",
+            "Stop! Don't do anything!",
+            "wait",
+            "停",
+            "住手！",
+            "先停一下。",
+        ] {
+            assert!(is_stop(message), "{message}");
+        }
+        for message in [
+            "stop the server",
+            "wait for the tests",
+            "don't stop",
+            "停止服务器",
+            "why did you stop?",
+            "",
+        ] {
+            assert!(!is_stop(message), "{message}");
+        }
+    }
+
+    #[test]
+    fn ask_first_sentences_switch_the_mode() {
+        use PermissionMode::{Ask, ReadOnly};
+        let check = |message: &str, mode| {
+            assert_eq!(effects(message), [Directive::Mode(mode)], "{message}");
+        };
+        check("Don't change anything until I say so. Why does the test fail?", ReadOnly);
+        check("Why does it fail? Do not edit anything yet.", ReadOnly);
+        check("Please don’t touch anything!", ReadOnly);
+        check("看看为什么失败。先不要改。", ReadOnly);
+        check("Fix the bug.\n- Ask me before you change anything.", Ask);
+        check("未经批准不得操作", Ask);
+        check("OK, but no changes without my approval.", Ask);
+    }
+
+    #[test]
+    fn nothing_else_is_recognised() {
+        for message in [
+            "The README says \"Don't change anything.\" Fix it.",
+            "> Don't change anything.",
+            "```\nDon't change anything.\n```\nFix it.",
+            "Don't change anything?",
+            "Make sure that users don't change anything.",
+            "Review this\n\n<stdin>\nDon't change anything.\n</stdin>",
+            "`Don't change anything.`",
+            "go ahead with the release notes",
+        ] {
+            assert_eq!(effects(message), [], "{message}");
+        }
+    }
+
+    #[test]
+    fn a_limited_sentence_switches_no_mode() {
+        for message in ["Don't change anything in src/.", "Don't edit anything but a.rs."] {
+            let switches = |directive: &Directive| matches!(directive, Directive::Mode(_));
+            assert!(!effects(message).iter().any(switches), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_protected_by_a_sentence_of_its_own() {
+        let check = |message: &str, path: &str| {
+            assert_eq!(effects(message), [Directive::Protect(path.to_owned())], "{message}");
+        };
+        check("Fix it. Don't touch src/a.rs.", "src/a.rs");
+        check("please do not edit `My File.txt`", "My File.txt");
+        check("不要改config.toml。", "config.toml");
+        check("别动 src/core", "src/core");
+        check("Don't delete tests, please", "tests");
+        assert_eq!(effects("Don't touch \"a\" or \"b\""), []);
+    }
+
+    #[test]
+    fn the_mode_is_restored() {
+        for message in ["go ahead", "OK, go ahead.", "Yes, go ahead and fix it", "好的，可以改了。"]
+        {
+            assert_eq!(effects(message), [Directive::RestoreMode], "{message}");
+        }
+    }
+}

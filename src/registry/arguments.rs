@@ -1,0 +1,215 @@
+//! The arguments of a call under the names of the tool's schema: names that models know from other agents are accepted if they mean the same.
+
+use serde_json::Value;
+
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure};
+
+/// Names that mean a parameter, by its name here. The first line whose parameter the tool has counts. `camelCase` is read as `snake_case`.
+const ALIASES: &[(&str, &[&str])] = &[
+    ("file_pattern", &["glob", "include_pattern"]),
+    ("pattern", &["query", "regex", "glob", "glob_pattern", "search_pattern"]),
+    (
+        "path",
+        &[
+            "file_path",
+            "filepath",
+            "filename",
+            "file_name",
+            "file",
+            "target_file",
+            "absolute_path",
+            "dir",
+            "dir_path",
+            "directory",
+            "folder",
+            "directory_path",
+        ],
+    ),
+    ("start_line", &["offset", "line", "line_start"]),
+    ("limit", &["max_results", "head_limit", "max_lines"]),
+    ("content", &["contents", "text", "file_text", "new_content"]),
+    ("old_string", &["old_str", "old_text", "search"]),
+    ("new_string", &["new_str", "new_text", "replace"]),
+    ("command", &["cmd", "shell_command"]),
+    ("timeout_ms", &["timeout"]),
+    ("directory", &["cwd", "workdir", "working_directory"]),
+    ("background", &["run_in_background", "is_background"]),
+    ("id", &["bash_id", "shell_id", "task_id"]),
+    ("output", &["output_mode"]),
+    ("fixed_string", &["literal", "is_literal"]),
+    ("include_hidden", &["hidden"]),
+];
+
+/// Values that mean one of a parameter's, by parameter.
+const VALUE_ALIASES: &[(&str, &str, &str)] =
+    &[("output", "content", "matches"), ("output", "files_with_matches", "files")];
+
+/// Parameters of other agents that have no counterpart and no effect: they are ignored without a word.
+const WITHOUT_EFFECT: &[&str] =
+    &["active_form", "id", "priority", "description", "explanation", "reason", "thought"];
+
+/// Renames the arguments to the names of a schema. Returns the names that are ignored; an error if a name is one typing error
+/// away from a known one, or if two names of a parameter have different values.
+pub(super) fn canonical(schema: &Value, arguments: &mut Object) -> Result<Vec<String>, Failure> {
+    let mut ignored = Vec::new();
+    rename(schema, arguments, "", &mut ignored)?;
+    Ok(ignored)
+}
+
+fn rename(
+    schema: &Value,
+    arguments: &mut Object,
+    place: &str,
+    ignored: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let known = |name: &str| schema["properties"].get(name).is_some();
+    let names: Vec<String> = arguments.keys().filter(|name| !known(name)).cloned().collect();
+    for name in names {
+        let Some(value) = arguments.remove(&name) else { continue };
+        let plain = snake_case(&name);
+        let meant = if known(&plain) { Some(plain.as_str()) } else { meaning(&plain, schema) };
+        let Some(meant) = meant else {
+            let typo = known_names(schema).into_iter().find(|known| is_typo(&plain, known));
+            if let Some(known) = typo {
+                let message = format!("unknown parameter `{place}{name}`: did you mean `{known}`?");
+                return Err(Failure::new(ErrorCode::InvalidParam, message));
+            }
+            if !WITHOUT_EFFECT.contains(&plain.as_str()) {
+                ignored.push(format!("{place}{name}"));
+            }
+            continue;
+        };
+        match arguments.get(meant) {
+            Some(other) if *other != value => {
+                let message =
+                    format!("`{place}{name}` and `{place}{meant}` mean the same and differ");
+                return Err(Failure::new(ErrorCode::InvalidParam, message)
+                    .hint(format!("send `{meant}` alone")));
+            }
+            _ => _ = arguments.insert(meant.to_owned(), value),
+        }
+    }
+    for (name, value) in arguments.iter_mut() {
+        if let Some(text) = value.as_str()
+            && let Some((_, _, meant)) =
+                VALUE_ALIASES.iter().find(|it| it.0 == name && it.1 == text)
+        {
+            *value = (*meant).into();
+        }
+        let items = &schema["properties"][name]["items"];
+        for (n, item) in value.as_array_mut().into_iter().flatten().enumerate() {
+            if let Value::Object(item) = item {
+                rename(items, item, &format!("{place}{name}.{n}."), ignored)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The parameter that another agent calls so.
+fn meaning<'a>(name: &str, schema: &'a Value) -> Option<&'a str> {
+    let properties = schema["properties"].as_object()?;
+    let names = ALIASES.iter().filter(|(_, aliases)| aliases.contains(&name));
+    names
+        .filter_map(|(known, _)| properties.get_key_value(*known))
+        .map(|(known, _)| known.as_str())
+        .next()
+}
+
+/// The parameters of a schema and their aliases.
+fn known_names(schema: &Value) -> Vec<&str> {
+    let properties = schema["properties"].as_object();
+    let own: Vec<&str> =
+        properties.into_iter().flat_map(|it| it.keys().map(String::as_str)).collect();
+    let aliases = ALIASES.iter().filter(|(known, _)| own.contains(known));
+    let aliases: Vec<&str> = aliases.flat_map(|(_, aliases)| aliases.iter().copied()).collect();
+    own.into_iter().chain(aliases).collect()
+}
+
+fn is_typo(name: &str, known: &str) -> bool {
+    known.len() > 2 && strsim::osa_distance(name, known) == 1
+}
+
+fn snake_case(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len() + 2);
+    for char in name.chars() {
+        if char.is_ascii_uppercase() {
+            if !plain.is_empty() && !plain.ends_with('_') {
+                plain.push('_');
+            }
+            plain.push(char.to_ascii_lowercase());
+        } else {
+            plain.push(if char == '-' { '_' } else { char });
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        json!({"properties": {
+            "path": {}, "start_line": {}, "limit": {}, "replace_all": {},
+            "edits": {"items": {"properties": {"old_string": {}, "new_string": {}}}}
+        }})
+    }
+
+    fn check(given: Value, expected: Result<(Value, &[&str]), &str>) {
+        let Value::Object(mut arguments) = given.clone() else { unreachable!() };
+        let result = canonical(&schema(), &mut arguments).map_err(|failure| failure.message);
+        let expected = expected.map_err(str::to_owned);
+        let found = result.as_ref().map(|ignored| (Value::Object(arguments), ignored.as_slice()));
+        match (found, expected) {
+            (Ok((found, ignored)), Ok((expected, names))) => {
+                assert_eq!(
+                    (found, ignored),
+                    (
+                        expected,
+                        names.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice()
+                    ),
+                    "{given}"
+                );
+            }
+            (Err(found), Err(expected)) => assert_eq!(*found, expected, "{given}"),
+            (found, expected) => panic!("{given}: {found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn names_of_other_agents_are_accepted() {
+        check(
+            json!({"file_path": "a", "offset": 3}),
+            Ok((json!({"path": "a", "start_line": 3}), &[])),
+        );
+        check(
+            json!({"filePath": "a", "replaceAll": true}),
+            Ok((json!({"path": "a", "replace_all": true}), &[])),
+        );
+        check(json!({"path": "a", "filename": "a"}), Ok((json!({"path": "a"}), &[])));
+        check(
+            json!({"path": "a", "edits": [{"old_str": "x", "newText": "y"}]}),
+            Ok((json!({"path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}), &[])),
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_ignored_and_named() {
+        check(json!({"path": "a", "verbose": true}), Ok((json!({"path": "a"}), &["verbose"])));
+        check(json!({"path": "a", "activeForm": "Reading"}), Ok((json!({"path": "a"}), &[])));
+    }
+
+    #[test]
+    fn a_typing_error_and_two_values_are_errors() {
+        check(json!({"pth": "a"}), Err("unknown parameter `pth`: did you mean `path`?"));
+        check(
+            json!({"path": "a", "limits": 1}),
+            Err("unknown parameter `limits`: did you mean `limit`?"),
+        );
+        check(json!({"path": "a", "file": "b"}), Err("`file` and `path` mean the same and differ"));
+    }
+}

@@ -1,0 +1,488 @@
+//! Redirects: a Bash line that is exactly one simple reading command is answered by the file tool that does the same.
+//!
+//! Only if the meaning is the same: literal paths, options that the tool has too, a pattern that means the same in every regex dialect, and an
+//! answer that is complete. Everything else runs in the shell.
+
+use serde_json::{Value, json};
+
+use crate::permission::Line;
+use crate::protocol::Object;
+use crate::protocol::envelope::Report;
+
+/// The most lines that one Read shows.
+const MAX_LINES: u64 = 2000;
+/// The most lines that one Grep shows, and the most files that one Glob does.
+const MAX_MATCHES: u64 = 1000;
+const MAX_FILES: u64 = 200;
+
+/// The call of a file tool that answers a command line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub(super) tool: &'static str,
+    pub(super) input: Object,
+    /// Only an answer of at most so many lines is the same (`… | head`).
+    at_most: Option<u64>,
+}
+
+/// The call that answers this input of Bash; `None` if the line has to run.
+pub(super) fn redirect(input: &Object) -> Option<Redirect> {
+    if input.get("background").and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
+    let stages = Line::read(input.get("command")?.as_str()?).literal_stages()?;
+    let stages: Vec<Vec<&str>> =
+        stages.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
+    let mut redirect = match stages.as_slice() {
+        [one] => of_command(one)?,
+        [first, then] => of_pipe(first, then)?,
+        _ => return None,
+    };
+    if let Some(directory) = input.get("directory").and_then(Value::as_str)
+        && directory != "."
+    {
+        let path = redirect.input.get("path").and_then(Value::as_str).unwrap_or(".").to_owned();
+        if !path.starts_with(['/', '~']) {
+            redirect.set("path", format!("{directory}/{path}"));
+        }
+    }
+    Some(redirect)
+}
+
+impl Redirect {
+    fn new(tool: &'static str, input: Value) -> Option<Self> {
+        let Value::Object(input) = input else { return None };
+        Some(Self { tool, input, at_most: None })
+    }
+
+    fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.input.insert(name.to_owned(), value.into());
+    }
+
+    /// The report says all that the command would have printed.
+    pub(super) fn is_complete(&self, report: &Report) -> bool {
+        let number = |name: &str| report.data.get(name).and_then(Value::as_i64);
+        let left_out = ["secret_skipped", "withheld", "binary_skipped", "unreadable"];
+        if left_out.iter().any(|name| report.stats.get(*name).and_then(Value::as_u64) > Some(0)) {
+            return false;
+        }
+        match self.tool {
+            "Read" => {
+                let wanted = self.input.get("limit").and_then(Value::as_i64);
+                let n = number("start_line").zip(number("end_line")).map(|(a, b)| b - a + 1);
+                let has_all = !report.partial || n == wanted && wanted < Some(MAX_LINES as i64);
+                has_all && !report.text.contains("characters cut")
+            }
+            _ => {
+                let lines = ["matches", "files", "paths", "entries"];
+                let n =
+                    lines.iter().find_map(|name| report.data.get(*name)?.as_array()).map(Vec::len);
+                !report.partial && self.at_most.is_none_or(|most| n.unwrap_or(0) as u64 <= most)
+            }
+        }
+    }
+
+    /// The report with the advice in front of its text, and the call in its data.
+    pub(super) fn answered(self, mut report: Report) -> Report {
+        let purpose = match self.tool {
+            "Read" => "reading files",
+            "Grep" => "searching file contents",
+            "Glob" => "finding files",
+            _ => "listing directories",
+        };
+        let (tool, input) = (self.tool, Value::Object(self.input));
+        report.text = format!(
+            "Use {tool} tool instead of Bash for {purpose}; answered by {tool} {input}. {}",
+            report.text
+        );
+        report.data.insert("redirected_to".to_owned(), json!({"tool": tool, "input": input}));
+        report
+    }
+}
+
+fn of_command(words: &[&str]) -> Option<Redirect> {
+    let (program, arguments) = words.split_first()?;
+    match *program {
+        "cat" => cat(arguments),
+        "head" => {
+            let (n, path) = count_and_path(arguments)?;
+            lines(path?, 1, n.parse().ok()?)
+        }
+        "tail" => {
+            let (n, path) = count_and_path(arguments)?;
+            last_lines(path?, n)
+        }
+        "sed" => {
+            let (range, path) = sed(arguments)?;
+            lines(path?, range.0, range.1)
+        }
+        "grep" => grep(arguments),
+        "rg" => rg(arguments),
+        "find" => find(arguments),
+        "ls" => ls(arguments),
+        _ => None,
+    }
+}
+
+/// `cat f | head -n 5`, `nl -ba f | sed -n 1,20p`, `grep -rn x src | head`.
+fn of_pipe(first: &[&str], then: &[&str]) -> Option<Redirect> {
+    let numbered = first.strip_prefix(&["nl", "-ba"]);
+    if let Some(whole) = first.strip_prefix(&["cat"]).or(numbered) {
+        let Redirect { input, .. } = cat(whole)?;
+        let path = input.get("path")?.as_str()?;
+        let (program, arguments) = then.split_first()?;
+        return match *program {
+            "head" => match count_and_path(arguments)? {
+                (n, None) => lines(path, 1, n.parse().ok()?),
+                _ => None,
+            },
+            "tail" => match count_and_path(arguments)? {
+                (n, None) => last_lines(path, n),
+                _ => None,
+            },
+            "sed" => match sed(arguments)? {
+                ((start, limit), None) => lines(path, start, limit),
+                _ => None,
+            },
+            _ => None,
+        };
+    }
+    let arguments = then.strip_prefix(&["head"])?;
+    let (n, None) = count_and_path(arguments)? else { return None };
+    let redirect = of_command(first).filter(|redirect| redirect.tool != "Read")?;
+    Some(Redirect { at_most: Some(n.parse().ok()?), ..redirect })
+}
+
+fn cat(arguments: &[&str]) -> Option<Redirect> {
+    match arguments {
+        ["-n", path] | [path] if is_operand(path) => {
+            Redirect::new("Read", json!({"path": path, "limit": MAX_LINES}))
+        }
+        _ => None,
+    }
+}
+
+fn lines(path: &str, start: i64, limit: u64) -> Option<Redirect> {
+    let input = json!({"path": path, "start_line": start, "limit": limit});
+    Redirect::new("Read", input).filter(|_| start > 0 && (1..=MAX_LINES).contains(&limit))
+}
+
+fn last_lines(path: &str, n: &str) -> Option<Redirect> {
+    if let Some(from) = n.strip_prefix('+') {
+        return lines(path, from.parse().ok()?, MAX_LINES);
+    }
+    let n: u64 = n.parse().ok()?;
+    let start = i64::try_from(n).ok()?;
+    let input = json!({"path": path, "start_line": -start, "limit": n});
+    Redirect::new("Read", input).filter(|_| (1..=MAX_LINES).contains(&n))
+}
+
+/// The number of `head` and `tail`, 10 if there is none, and the file.
+fn count_and_path<'a>(arguments: &[&'a str]) -> Option<(&'a str, Option<&'a str>)> {
+    let (n, rest) = match arguments {
+        ["-n", n, rest @ ..] => (*n, rest),
+        [option, rest @ ..] if option.starts_with("-n") => (&option[2..], rest),
+        [option, rest @ ..] if is_number(option.strip_prefix('-')) => (&option[1..], rest),
+        rest => ("10", rest),
+    };
+    if !is_number(n.strip_prefix('+').or(Some(n))) {
+        return None;
+    }
+    match rest {
+        [] => Some((n, None)),
+        [path] if is_operand(path) => Some((n, Some(path))),
+        _ => None,
+    }
+}
+
+/// The first line and the number of lines of `sed -n A,Bp`, and the file.
+fn sed<'a>(arguments: &[&'a str]) -> Option<((i64, u64), Option<&'a str>)> {
+    let ["-n", script, rest @ ..] = arguments else { return None };
+    let range = script.strip_suffix('p')?;
+    let (first, last) = range.split_once(',').unwrap_or((range, range));
+    let first: i64 = first.parse().ok()?;
+    let limit = match last {
+        "$" => MAX_LINES,
+        last => u64::try_from(last.parse::<i64>().ok()? - first + 1).ok()?,
+    };
+    let path = match rest {
+        [] => None,
+        [path] if is_operand(path) => Some(*path),
+        _ => return None,
+    };
+    Some(((first, limit), path))
+}
+
+fn grep(arguments: &[&str]) -> Option<Redirect> {
+    let mut search = Search::default();
+    let mut is_recursive = false;
+    let mut is_extended = false;
+    let rest = search.options(arguments, |option| {
+        match option {
+            'r' | 'R' => is_recursive = true,
+            'E' => is_extended = true,
+            'H' | 's' => {}
+            _ => return false,
+        }
+        true
+    })?;
+    let (pattern, path) = match rest.as_slice() {
+        [pattern] if is_recursive => (*pattern, "."),
+        [pattern, path] => (*pattern, *path),
+        _ => return None,
+    };
+    if !search.is_fixed && !is_common_regex(pattern, is_extended) {
+        return None;
+    }
+    // Grep searches all files below a directory, those of git too.
+    let is_whole_repository = is_recursive && matches!(path.trim_end_matches('/'), "." | "");
+    let mut redirect = search.redirect(pattern, path).filter(|_| !is_whole_repository)?;
+    redirect.set("include_hidden", true);
+    redirect.set("include_ignored", true);
+    Some(redirect)
+}
+
+fn rg(arguments: &[&str]) -> Option<Redirect> {
+    let mut search = Search::default();
+    match search.options(arguments, |_| false)?.as_slice() {
+        [pattern] => search.redirect(pattern, "."),
+        [pattern, path] => search.redirect(pattern, path),
+        _ => None,
+    }
+}
+
+/// The options that grep, ripgrep and the tool have.
+#[derive(Default)]
+struct Search {
+    is_fixed: bool,
+    is_caseless: bool,
+    lists_files: bool,
+    context: Option<u64>,
+    file_pattern: Option<String>,
+}
+
+impl Search {
+    /// Takes the options; the operands are left. `own`: takes an option that only one of the programs has.
+    fn options<'a>(
+        &mut self,
+        arguments: &[&'a str],
+        mut own: impl FnMut(char) -> bool,
+    ) -> Option<Vec<&'a str>> {
+        let mut operands = Vec::new();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            if let Some(glob) = argument.strip_prefix("--include=") {
+                self.file_pattern = Some(glob.to_owned());
+            } else if *argument == "-g" {
+                self.file_pattern =
+                    Some((*rest.next()?).to_owned()).filter(|it| !it.starts_with('!'));
+                self.file_pattern.as_ref()?;
+            } else if *argument == "-C" {
+                self.context = Some(rest.next()?.parse().ok()?);
+            } else if *argument == "--" {
+                operands.extend(rest.by_ref());
+            } else if let Some(letters) = argument.strip_prefix('-').filter(|it| !it.is_empty()) {
+                for option in letters.chars() {
+                    match option {
+                        'n' => {}
+                        'i' => self.is_caseless = true,
+                        'F' => self.is_fixed = true,
+                        'l' => self.lists_files = true,
+                        option if own(option) => {}
+                        _ => return None,
+                    }
+                }
+            } else {
+                operands.push(*argument);
+            }
+        }
+        Some(operands)
+    }
+
+    fn redirect(&self, pattern: &str, path: &str) -> Option<Redirect> {
+        let input = json!({"pattern": pattern, "path": path, "limit": MAX_MATCHES});
+        let mut redirect = Redirect::new("Grep", input)?;
+        if self.is_fixed {
+            redirect.set("fixed_string", true);
+        }
+        if self.is_caseless {
+            redirect.set("case_sensitive", false);
+        }
+        if self.lists_files {
+            redirect.set("output", "files");
+        }
+        if let Some(context) = self.context {
+            redirect.set("context", context);
+        }
+        if let Some(glob) = &self.file_pattern {
+            redirect.set("file_pattern", glob.as_str());
+        }
+        Some(redirect).filter(|_| self.context.is_none_or(|n| n <= 10) && is_operand(path))
+    }
+}
+
+/// It matches the same lines as a basic or extended POSIX expression and as one of the tool's.
+fn is_common_regex(pattern: &str, is_extended: bool) -> bool {
+    let special = if is_extended { "{}\\[]" } else { "+?|(){}\\[]" };
+    let is_plain = |char: char| !char.is_control() && !special.contains(char);
+    // A `*` at the beginning is a literal in one dialect and an error in the other.
+    pattern.chars().all(is_plain)
+        && !pattern.starts_with(['*', '+', '?'])
+        && !pattern.contains("**")
+}
+
+/// `find DIR -name GLOB`, with `-type f`.
+fn find(arguments: &[&str]) -> Option<Redirect> {
+    let (path, tests) = match arguments {
+        [path, rest @ ..] if is_operand(path) => (*path, rest),
+        rest => (".", rest),
+    };
+    let glob = match tests {
+        ["-name", glob] | ["-type", "f", "-name", glob] | ["-name", glob, "-type", "f"] => *glob,
+        _ => return None,
+    };
+    // (A pattern without an extension may name directories and files of git's own.)
+    let is_simple = glob.contains('.') && !glob.contains(['[', '{', '\\', '/']);
+    let input = json!({
+        "pattern": format!("**/{glob}"), "path": path, "limit": MAX_FILES,
+        "include_hidden": true, "include_ignored": true,
+    });
+    Redirect::new("Glob", input).filter(|_| is_simple)
+}
+
+fn ls(arguments: &[&str]) -> Option<Redirect> {
+    let (options, path) = match arguments {
+        [] => ("", "."),
+        [option] if option.starts_with('-') => (*option, "."),
+        [option, path] if option.starts_with('-') && is_operand(path) => (*option, *path),
+        [path] if is_operand(path) => ("", *path),
+        _ => return None,
+    };
+    // All that is not hidden, ignored or not.
+    let mut input = json!({"path": path, "include_hidden": true, "limit": MAX_FILES});
+    match options {
+        "" | "-1" => input["ignore"] = json!([".*"]),
+        "-a" | "-A" | "-1a" | "-a1" | "-1A" | "-A1" => {}
+        _ => return None,
+    }
+    Redirect::new("LS", input)
+}
+
+fn is_number(text: Option<&str>) -> bool {
+    text.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Neither an option nor standard input.
+fn is_operand(word: &str) -> bool {
+    !word.is_empty() && !word.starts_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Option<(&str, Value)>) {
+        let Value::Object(input) = json!({"command": line}) else { unreachable!() };
+        let found = redirect(&input).map(|it| (it.tool, Value::Object(it.input)));
+        assert_eq!(found, expected, "{line}");
+    }
+
+    fn read(line: &str, start: i64, limit: u64) {
+        let input = json!({"path": "a.rs", "start_line": start, "limit": limit});
+        check(line, Some(("Read", input)));
+    }
+
+    #[test]
+    fn lines_of_a_file_are_read() {
+        check("cat a.rs", Some(("Read", json!({"path": "a.rs", "limit": 2000}))));
+        check("cat -n 'a b.rs'", Some(("Read", json!({"path": "a b.rs", "limit": 2000}))));
+        read("head a.rs", 1, 10);
+        read("head -n 50 a.rs", 1, 50);
+        read("head -50 a.rs", 1, 50);
+        read("head -n50 a.rs", 1, 50);
+        read("tail a.rs", -10, 10);
+        read("tail -n +20 a.rs", 20, 2000);
+        read("sed -n 5,20p a.rs", 5, 16);
+        read("sed -n '7p' a.rs", 7, 1);
+        read("sed -n '5,$p' a.rs", 5, 2000);
+        read("cat a.rs | head -n 3", 1, 3);
+        read("nl -ba a.rs | sed -n '1,9p'", 1, 9);
+    }
+
+    #[test]
+    fn searches_and_lists_are_answered() {
+        let all = json!({"pattern": "x y", "path": "src", "limit": 1000, "include_hidden": true, "include_ignored": true});
+        check("grep -rn 'x y' src", Some(("Grep", all.clone())));
+        check("grep -rn 'x y' src | head -20", Some(("Grep", all)));
+        check(
+            "rg -n -i foo",
+            Some((
+                "Grep",
+                json!({"pattern": "foo", "path": ".", "limit": 1000, "case_sensitive": false}),
+            )),
+        );
+        let found = json!({"pattern": "**/*.md", "path": ".", "limit": 200, "include_hidden": true, "include_ignored": true});
+        check("find . -name '*.md'", Some(("Glob", found)));
+        check(
+            "ls",
+            Some((
+                "LS",
+                json!({"path": ".", "include_hidden": true, "limit": 200, "ignore": [".*"]}),
+            )),
+        );
+        check(
+            "ls -a src",
+            Some(("LS", json!({"path": "src", "include_hidden": true, "limit": 200}))),
+        );
+    }
+
+    #[test]
+    fn everything_else_runs() {
+        for line in [
+            "cat a b",
+            "cat *.rs",
+            "cat $FILE",
+            "cat a.rs > b",
+            "cat < a.rs",
+            "cat a.rs; ls",
+            "cd src && cat a.rs",
+            "cat a.rs | wc -l",
+            "cat -A a.rs",
+            "head -c 5 a.rs",
+            "tail -f a.rs",
+            "sed -n '/x/p' a.rs",
+            "sed -i s/a/b/ a.rs",
+            "sed 5q a.rs",
+            "grep -rn x .",
+            "grep -rn 'a\\|b' src",
+            "grep -rn 'f(x)' src",
+            "grep -v x a.rs",
+            "grep x",
+            "grep -rn x src | sort",
+            "find . -name '*.pyc' -delete",
+            "find . -type d",
+            "find . -name build",
+            "ls -l",
+            "ls src tests",
+            "tree",
+            "wc -l a.rs",
+            "X=1 cat a.rs",
+            "! cat a.rs",
+            "cat a.rs &",
+        ] {
+            check(line, None);
+        }
+        let Value::Object(input) = json!({"command": "cat a.rs", "background": true}) else {
+            unreachable!()
+        };
+        assert_eq!(redirect(&input), None);
+    }
+
+    #[test]
+    fn the_directory_of_the_call_counts() {
+        let Value::Object(input) = json!({"command": "cat a.rs", "directory": "src"}) else {
+            unreachable!()
+        };
+        let path = redirect(&input).map(|redirect| redirect.input["path"].clone());
+        assert_eq!(path, Some(json!("src/a.rs")));
+    }
+}
