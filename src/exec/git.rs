@@ -5,17 +5,31 @@ use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// Variables that lead git to another repository than the one around the directory.
+const OF_A_REPOSITORY: [&str; 6] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CEILING_DIRECTORIES",
+];
+
 /// The contents of these blobs, by their ids, as far as the repository around a directory has them. Nothing that the
 /// repository configures is run: no filter, no hook, no monitor.
 pub fn blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec<u8>>> {
     #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
-    let mut git = Command::new("git")
-        .args(["-c", "core.fsmonitor=false", "cat-file", "--batch"])
+    let mut git = Command::new("git");
+    // A hook of another repository may have started the agent.
+    for name in OF_A_REPOSITORY {
+        git.env_remove(name);
+    }
+    let mut git = git
+        // (Contents of a repository that belongs to another user are read as well.)
+        .args(["-c", "core.fsmonitor=false", "-c", "safe.directory=*", "cat-file", "--batch"])
         .current_dir(directory)
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Registry;
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
+use crate::protocol::event::Body;
 use crate::protocol::tool::{Effect, Rights};
 use crate::tools::Target;
 use crate::workspace::{Begun, Scope};
@@ -20,14 +21,27 @@ impl Registry {
         if !matches!(effect, Effect::Command { reads_only: false, .. }) {
             return;
         }
-        let covers = match self.cx.workspace.checkpoints().map(Arc::clone) {
-            None => false,
+        let gap = match self.cx.workspace.checkpoints().map(Arc::clone) {
+            None => return self.state().policy.set_checkpoints(false),
             Some(checkpoints) => {
-                let covers = tokio::task::spawn_blocking(move || checkpoints.cover_commands());
-                covers.await.unwrap_or(false)
+                let gap = tokio::task::spawn_blocking(move || checkpoints.gap()).await;
+                gap.unwrap_or_else(|error| Some(error.to_string()))
             }
         };
-        self.state().policy.set_checkpoints(covers);
+        let mut state = self.state();
+        state.policy.set_checkpoints(gap.is_none());
+        let is_first = gap.is_some() && !std::mem::replace(&mut state.is_gap_reported, true);
+        drop(state);
+        if let Some(gap) = gap.filter(|_| is_first) {
+            self.events.emit(Body::Error {
+                source: "workspace".to_owned(),
+                message: format!(
+                    "not everything that commands change can be undone: {gap}; destructive commands ask while that is so"
+                ),
+                retry_in_ms: None,
+                attempt: None,
+            });
+        }
     }
 
     /// Takes a checkpoint before a call that may write.

@@ -63,6 +63,8 @@ struct State {
     could_change: bool,
     /// Background commands whose changes are not recorded yet.
     background: Vec<(String, Begun)>,
+    /// The user knows that not everything can be undone.
+    is_gap_reported: bool,
 }
 
 /// How the gate is set.
@@ -97,6 +99,7 @@ impl Registry {
             mode_to_restore: None,
             could_change: false,
             background: Vec::new(),
+            is_gap_reported: false,
         };
         Self {
             entries,

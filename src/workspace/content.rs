@@ -9,7 +9,7 @@ use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 /// A file that is changed has to fit into memory several times.
-const MAX_CHANGED: u64 = 256 * 1024 * 1024;
+pub(super) const MAX_CHANGED: u64 = 256 * 1024 * 1024;
 
 /// A whole file as it is now.
 #[derive(Clone, Debug)]

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{Change, Name, State};
+use super::manifest::{Change, Name, State, lock};
 use crate::disk;
 
 pub(super) const FILE: &str = "operations.jsonl";
@@ -35,11 +36,13 @@ pub(super) struct Operation {
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
+    /// One operation is recorded at a time.
+    recording: Mutex<()>,
 }
 
 impl Journal {
     pub(super) fn new(directory: &Path) -> Self {
-        Self { path: directory.join(FILE) }
+        Self { path: directory.join(FILE), recording: Mutex::default() }
     }
 
     /// All of them. A line that is not whole was written by a process that ended meanwhile.
@@ -47,6 +50,15 @@ impl Journal {
         let bytes = disk::read(&self.path).unwrap_or_default();
         let lines = bytes.split(|byte| *byte == b'\n');
         lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    /// Adds an operation with an id that no other one has.
+    pub(super) fn record(&self, operation: Operation) -> io::Result<()> {
+        let recording = lock(&self.recording);
+        let id = self.read().iter().map(|it| it.id).max().unwrap_or(0) + 1;
+        let added = self.add(&Operation { id, ..operation });
+        drop(recording);
+        added
     }
 
     pub(super) fn add(&self, operation: &Operation) -> io::Result<()> {

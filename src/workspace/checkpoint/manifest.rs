@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{self, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,8 +32,13 @@ const RACY_COARSE: Duration = Duration::from_secs(2);
 /// Fewer changed files than this are read by one thread.
 const FEW: usize = 8;
 
+/// A file that changes while it is read is read again, up to so many times in all.
+const MAX_READS: usize = 4;
+
 /// Why a content is not covered that would be with more room.
 const NO_ROOM: &str = "the checkpoints are full (checkpoints.max_bytes)";
+/// With the error: why a content is not covered that could not be written.
+const NOT_STORED: &str = "it could not be stored: ";
 
 /// What the file system says of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +74,7 @@ pub(super) enum State {
 }
 
 /// A name as the file system has it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Name {
     Text(String),
@@ -92,6 +98,19 @@ impl Name {
 
     pub(super) fn as_path(&self) -> &Path {
         Path::new(std::ffi::OsStr::from_bytes(self.as_bytes()))
+    }
+}
+
+/// By their bytes, as manifests are sorted.
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -134,7 +153,7 @@ pub(super) struct Scanner {
     closed: Vec<PathBuf>,
     git: Option<GitDirs>,
     limits: Limits,
-    /// Of the index with this stat: the files that a walk does not meet.
+    /// The files of the index with this stat, sorted.
     tracked: Mutex<Option<(Stat, Vec<Vec<u8>>)>>,
 }
 
@@ -171,22 +190,34 @@ impl Scanner {
             .collect();
         git.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let index = self.git.as_ref().map(GitDirs::index);
-        let manifest = Manifest {
-            files: self.fill(files, &last.files, pack, index.as_deref()),
-            git: self.fill(git, &last.git, pack, None),
+        let max = self.limits.max_file_bytes;
+        let n_losses = lock(pack).losses().0;
+        let mut manifest = Manifest {
+            files: self.fill(files, &last.files, pack, index.as_deref(), max),
+            git: self.fill(git, &last.git, pack, None, max),
         };
-        // What cannot be written is not covered; the next look finds that out.
-        _ = lock(pack).flush();
+        let mut pack = lock(pack);
+        // (What it says is among the losses.)
+        _ = pack.flush();
+        if pack.losses().0 != n_losses {
+            manifest.give_up(&pack);
+        }
         Ok(manifest)
     }
 
-    /// What lies at one path, also an ignored one, or one outside the root. The content is stored.
-    pub(super) fn look(&self, path: &Path, pack: &Mutex<Pack>) -> Option<Arc<Entry>> {
+    /// What lies at one path, also an ignored one, or one outside the root. The content is stored, unless it is larger
+    /// than `max_bytes`.
+    pub(super) fn look(
+        &self,
+        path: &Path,
+        pack: &Mutex<Pack>,
+        max_bytes: u64,
+    ) -> Option<Arc<Entry>> {
         let name = path.strip_prefix(&self.root).unwrap_or(path).as_os_str().as_bytes().to_vec();
         // A link in the place of a directory above it leads to another file.
         disk::look_at(path).ok()?;
         let stat = stat(path).ok()?;
-        self.fill(vec![(name, stat)], &[], pack, None).pop()
+        self.fill(vec![(name, stat)], &[], pack, None, max_bytes).pop()
     }
 
     /// Adds files that git tracks although it would ignore them.
@@ -198,15 +229,25 @@ impl Scanner {
             let below = self.root.strip_prefix(&git.top).unwrap_or(Path::new(""));
             let names = read_index(&git.index()).into_keys().filter_map(|name| {
                 let path = Path::new(OsStr::from_bytes(&name)).strip_prefix(below).ok()?;
-                let name = path.as_os_str().as_bytes().to_vec();
-                files.binary_search_by(|met| met.0.cmp(&name)).is_err().then_some(name)
+                Some(path.as_os_str().as_bytes().to_vec())
             });
-            *tracked = Some((index, names.collect()));
+            let mut names: Vec<Vec<u8>> = names.collect();
+            names.sort_unstable();
+            *tracked = Some((index, names));
         }
         let n_met = files.len();
+        let mut at = 0;
+        // (What the walk meets depends on ignore files, too: it is compared each time.)
         for name in tracked.iter().flat_map(|(_, names)| names) {
-            let is_met = files[..n_met].binary_search_by(|met| met.0.cmp(name)).is_ok();
-            if let (false, Ok(stat)) = (is_met, stat(&self.root.join(OsStr::from_bytes(name)))) {
+            while at < n_met && files[at].0 < *name {
+                at += 1;
+            }
+            if at < n_met && files[at].0 == *name {
+                continue;
+            }
+            let path = self.root.join(OsStr::from_bytes(name));
+            // A link in the place of a directory above it leads to another file.
+            if let (Ok(stat), Ok(_)) = (stat(&path), disk::look_at(&path)) {
                 files.push((name.clone(), stat));
             }
         }
@@ -312,6 +353,7 @@ impl Scanner {
         last: &[Arc<Entry>],
         pack: &Mutex<Pack>,
         index: Option<&Path>,
+        max_bytes: u64,
     ) -> Vec<Arc<Entry>> {
         let taken = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut entries: Vec<Option<Arc<Entry>>> = Vec::with_capacity(met.len());
@@ -323,7 +365,7 @@ impl Scanner {
                 while last.next_if(|entry| entry.path.as_bytes() < path.as_slice()).is_some() {}
                 let known = last.next_if(|entry| entry.path.as_bytes() == path.as_slice());
                 let is_stored = |entry: &Entry| match &entry.state {
-                    State::File { hash, .. } => pack.has(hash),
+                    State::File { hash, .. } => pack.has_fresh(hash),
                     State::Link { .. } | State::Directory { .. } => true,
                     State::NotCovered { .. } => false,
                 };
@@ -337,7 +379,7 @@ impl Scanner {
             }
         }
         let index = index.filter(|_| new.len() > FEW).map(read_index).unwrap_or_default();
-        let work = Work { scanner: self, pack, index: &index, taken };
+        let work = Work { scanner: self, pack, index: &index, max_bytes, taken };
         for (at, entry) in work.states(new) {
             entries[at] = entry.map(Arc::new);
         }
@@ -362,6 +404,7 @@ struct Work<'a> {
     scanner: &'a Scanner,
     pack: &'a Mutex<Pack>,
     index: &'a HashMap<Vec<u8>, IndexEntry>,
+    max_bytes: u64,
     taken: Duration,
 }
 
@@ -403,16 +446,16 @@ impl Work<'_> {
                 let target = fs::read_link(&path).ok()?;
                 State::Link { target: Name::new(target.as_os_str().as_bytes()) }
             }
-            FileType::RegularFile if stat.size > self.scanner.limits.max_file_bytes => {
+            FileType::RegularFile if stat.size > self.max_bytes => {
                 not_covered("it is larger than checkpoints.max_file_bytes")
             }
-            FileType::RegularFile => match read(&path, self.scanner.limits.max_file_bytes) {
+            FileType::RegularFile => match read(&path, self.max_bytes) {
                 Ok(bytes) => {
                     let hash = blake3::hash(&bytes);
                     match self.store(&name, hash, &bytes) {
                         Ok(true) => State::File { mode, hash },
                         Ok(false) => not_covered(NO_ROOM),
-                        Err(error) => not_covered(&format!("it could not be stored: {error}")),
+                        Err(error) => not_covered(&format!("{NOT_STORED}{error}")),
                     }
                 }
                 Err(error) if disk::is_not_there(&error) => return None,
@@ -427,7 +470,7 @@ impl Work<'_> {
     }
 
     fn store(&self, name: &[u8], hash: Hash, bytes: &[u8]) -> std::io::Result<bool> {
-        if lock(self.pack).has(&hash) {
+        if lock(self.pack).has_fresh(&hash) {
             return Ok(true);
         }
         if let Some((blob, size)) = self.in_index(name)
@@ -464,6 +507,32 @@ impl Manifest {
             .iter()
             .chain(&self.git)
             .any(|entry| matches!(&entry.state, State::NotCovered { why, .. } if why == NO_ROOM))
+    }
+
+    /// Why a content is not stored that would be covered, if there is one.
+    pub(super) fn gap(&self) -> Option<&str> {
+        self.files.iter().chain(&self.git).find_map(|entry| match &entry.state {
+            State::NotCovered { why, .. } if why == NO_ROOM || why.starts_with(NOT_STORED) => {
+                Some(why.as_str())
+            }
+            State::File { .. }
+            | State::Link { .. }
+            | State::Directory { .. }
+            | State::NotCovered { .. } => None,
+        })
+    }
+
+    /// Contents that could not be written are not covered.
+    fn give_up(&mut self, pack: &Pack) {
+        for entry in self.files.iter_mut().chain(&mut self.git) {
+            if let State::File { hash, .. } = &entry.state
+                && !pack.has(hash)
+            {
+                let why = format!("{NOT_STORED}{}", pack.losses().1);
+                let state = State::NotCovered { why, stat: entry.stat };
+                *entry = Arc::new(Entry { state, ..(**entry).clone() });
+            }
+        }
     }
 
     /// The inodes of all files.
@@ -523,6 +592,13 @@ pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change
         {
             continue;
         }
+        // Its content may have found room, or none: the file itself did not change.
+        if let (Some(old), Some(new)) = (old, new)
+            && old.stat == new.stat
+            && [old, new].iter().any(|it| matches!(it.state, State::NotCovered { .. }))
+        {
+            continue;
+        }
         let [before, after] = [old, new].map(|entry| entry.map(|entry| &entry.state));
         if before != after {
             let [before, after] = [before, after].map(|state| state.cloned());
@@ -545,16 +621,25 @@ pub(super) fn stat(path: &Path) -> std::io::Result<Stat> {
     })
 }
 
-/// A file that may grow while it is read: no more than the limit.
+/// All bytes of a file, as they were at one time, and no more than the limit.
 fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
-    let file = disk::open_file(path)?;
-    let size = file.metadata()?.len();
-    let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0) + 1);
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        return Err(std::io::Error::other("it grew while it was read"));
+    let times = |data: &fs::Metadata| {
+        (data.len(), data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec())
+    };
+    for _ in 0..MAX_READS {
+        let file = disk::open_file(path)?;
+        let before = file.metadata()?;
+        let capacity = usize::try_from(before.len().min(limit)).unwrap_or(0) + 1;
+        let mut bytes = Vec::with_capacity(capacity);
+        (&file).take(limit + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(std::io::Error::other("it grew while it was read"));
+        }
+        if times(&before) == times(&file.metadata()?) && before.len() == bytes.len() as u64 {
+            return Ok(bytes);
+        }
     }
-    Ok(bytes)
+    Err(std::io::Error::other("it was changing while it was read"))
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -22,9 +22,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use super::Workspace;
+use super::content::MAX_CHANGED;
 use crate::disk;
 use journal::{Journal, Operation};
-use manifest::{Change, Entry, Manifest, Name, Scanner, State, TooMany, changes, lock};
+use manifest::{Change, Entry, Manifest, Name, Scanner, State, TooMany, changes, lock, stat};
 use overlap::Overlap;
 use pack::Pack;
 
@@ -97,13 +98,16 @@ enum First {
     Done,
 }
 
+/// Inode and time of change of the content.
+type FileId = (u64, i64);
+
 #[derive(Default)]
 struct Progress {
     turn: u32,
     /// Of the project as it was last seen.
     last: Option<Arc<Manifest>>,
-    /// What was last written to the disk.
-    saved: Option<Arc<Manifest>>,
+    /// What was last written to the disk, and to which file: another session writes there, too.
+    saved: Option<(Arc<Manifest>, FileId)>,
     /// The project has too many files.
     is_too_large: bool,
 }
@@ -175,22 +179,23 @@ impl Checkpoints {
         lock(&self.state).turn = turn;
     }
 
-    /// Why commands have no checkpoints here, if so. Known after the first manifest.
+    /// Why not all that commands change can be undone, if so: waits for the first manifest.
     pub fn gap(&self) -> Option<String> {
-        lock(&self.state).is_too_large.then(|| {
-            format!(
-                "the project has more than {} files (checkpoints.max_files): changes by commands cannot be undone",
-                self.settings.limits.max_files
-            )
-        })
-    }
-
-    /// What commands change can be undone: waits for the first manifest.
-    pub fn cover_commands(&self) -> bool {
         self.wait();
         let last = lock(&self.state).last.clone();
-        let last = last.map_or_else(|| self.take(), Ok);
-        !lock(&self.state).is_too_large && last.is_ok_and(|last| !last.lacks_room())
+        match last.map_or_else(|| self.take(), Ok) {
+            Ok(last) => match last.gap() {
+                Some(why) => Some(format!("a file has no checkpoint: {why}")),
+                None if !self.overlap.can_write() => {
+                    Some(format!("{} cannot be written", self.settings.store.display()))
+                }
+                None => None,
+            },
+            Err(TooMany) => {
+                let most = self.settings.limits.max_files;
+                Some(format!("the project has more than {most} files (checkpoints.max_files)"))
+            }
+        }
     }
 
     /// Takes what is there before an operation. To be called where blocking is allowed.
@@ -203,11 +208,10 @@ impl Checkpoints {
             Scope::Project => {
                 self.wait();
                 let before = self.take().ok();
-                self.save();
                 let saved = self.settings.store.join(MANIFEST_FILE);
                 let name = format!("{OPEN_FILE}{turn}-{}", uuid::Uuid::now_v7());
                 let open = self.settings.session.join(name);
-                if std::fs::hard_link(saved, &open).is_ok() {
+                if before.is_some() && self.save() && std::fs::hard_link(saved, &open).is_ok() {
                     open_file = Some(open);
                 }
                 before
@@ -232,10 +236,7 @@ impl Checkpoints {
         let Ok(after) = after else {
             return Err(std::io::Error::other(self.gap().unwrap_or_default()));
         };
-        let (mut changes, git) = before.changes_to(&after);
-        // A file that only stopped being ignored was not created: it was there before, and is none that was moved.
-        let known = before.inodes();
-        changes.retain(|it| it.before.is_some() || after.is_new(&it.path, time, &known));
+        let (changes, git) = self.difference(&before, &after, time);
         if changes.is_empty() && git.is_empty() {
             return Ok(Changed::default());
         }
@@ -250,21 +251,61 @@ impl Checkpoints {
     pub fn recover(&self) {
         for entry in std::fs::read_dir(&self.settings.session).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let turn =
-                name.to_str().and_then(|name| name.strip_prefix(OPEN_FILE)?.split('-').next());
-            let turn = turn.and_then(|turn| turn.parse().ok());
-            let Some(turn) = turn else { continue };
+            let begun =
+                name.to_str().and_then(|name| name.strip_prefix(OPEN_FILE)?.split_once('-'));
+            let Some((turn, id)) = begun else { continue };
+            let (Ok(turn), Ok(id)) = (turn.parse(), uuid::Uuid::parse_str(id)) else { continue };
+            let time = id.get_timestamp().map(|time| time.to_unix());
+            let time = time.map_or(Duration::ZERO, |(s, ns)| Duration::new(s, ns));
             if let Some(before) = self.load(&entry.path())
                 && let Ok(after) = self.take()
             {
-                let (changes, git) = before.changes_to(&after);
-                if !changes.is_empty() || !git.is_empty() {
-                    // What changed between the end of that process and now is not told apart.
-                    _ = self.record("Bash".to_owned(), turn, true, changes, git, &[]);
+                let (changes, git) = self.difference(&before, &after, time);
+                // What changed between the end of that process and now is not told apart.
+                if !(changes.is_empty() && git.is_empty())
+                    && self.record("Bash".to_owned(), turn, true, changes, git, &[]).is_err()
+                {
+                    // The next process tries it again.
+                    continue;
                 }
             }
             _ = std::fs::remove_file(entry.path());
         }
+    }
+
+    /// What an operation changed that began at this time.
+    fn difference(
+        &self,
+        before: &Manifest,
+        after: &Manifest,
+        since: Duration,
+    ) -> (Vec<Change>, Vec<Change>) {
+        let (mut changes, git) = before.changes_to(after);
+        let known = before.inodes();
+        changes.retain_mut(|change| match (&change.before, &change.after) {
+            // A file that only stopped being ignored was not created: it was there before, and is none that was moved.
+            (None, _) => after.is_new(&change.path, since, &known),
+            // One that is ignored from now on was not removed.
+            (Some(_), None) => {
+                let now = self.look(&change.path, [change.before.as_ref(), None]);
+                change.after = now.map(|entry| entry.state.clone());
+                change.before != change.after
+            }
+            (Some(_), Some(_)) => true,
+        });
+        (changes, git)
+    }
+
+    /// What lies at a path now, where one of these is expected: also a larger file than commands have checkpoints of.
+    fn look(&self, name: &Name, expected: [Option<&State>; 2]) -> Option<Arc<Entry>> {
+        let size = |state: Option<&State>| match state {
+            Some(State::File { hash, .. }) => lock(self.pack()).size(hash),
+            Some(State::Link { .. } | State::Directory { .. } | State::NotCovered { .. })
+            | None => None,
+        };
+        let sizes = expected.into_iter().filter_map(size);
+        let max = sizes.fold(self.settings.limits.max_file_bytes, u64::max);
+        self.scanner.look(&self.scanner.root().join(name.as_path()), self.pack(), max)
     }
 
     fn record(
@@ -275,13 +316,12 @@ impl Checkpoints {
         changes: Vec<Change>,
         git: Vec<Change>,
         undoes: &[u32],
-    ) -> std::io::Result<u32> {
-        let id = self.journal.read().last().map_or(0, |last| last.id) + 1;
+    ) -> std::io::Result<()> {
         let undoes = undoes.iter().copied().collect();
-        // The contents first: what the journal names can be restored.
-        lock(self.pack()).flush()?;
-        self.journal.add(&Operation { id, turn, what, is_shared, changes, git, undoes })?;
-        Ok(id)
+        // The contents first: what the journal names can be restored. Where they cannot be written, an undo says so.
+        let written = lock(self.pack()).flush();
+        self.journal.record(Operation { id: 0, turn, what, is_shared, changes, git, undoes })?;
+        written
     }
 
     /// Waits for the first manifest, if it was begun.
@@ -304,14 +344,16 @@ impl Checkpoints {
     fn take(&self) -> Result<Arc<Manifest>, TooMany> {
         let last = lock(&self.state).last.clone();
         let last = last.unwrap_or_else(|| {
-            let saved = self.load(&self.settings.store.join(MANIFEST_FILE));
-            let saved = Arc::new(saved.unwrap_or_default());
-            lock(&self.state).saved = Some(saved.clone());
-            saved
+            let file = self.settings.store.join(MANIFEST_FILE);
+            let id = file_id(&file);
+            let saved = self.load(&file).map(Arc::new);
+            lock(&self.state).saved = saved.clone().zip(id);
+            saved.unwrap_or_default()
         });
         if lock(&self.state).is_too_large {
             return Err(TooMany);
         }
+        lock(self.pack()).forget_removed();
         match self.scanner.take(&last, self.pack()) {
             Ok(manifest) => {
                 let mut manifest = Arc::new(manifest);
@@ -330,15 +372,28 @@ impl Checkpoints {
     }
 
     /// What lies at one path, and the directories above it that lie below the root.
-    fn of_file(&self, path: &Path) -> Manifest {
+    fn at_path(&self, path: &Path) -> Manifest {
         let root = self.scanner.root();
         let above = path.ancestors().skip(1).take_while(|it| it.starts_with(root) && *it != root);
         let mut files: Vec<Arc<Entry>> = std::iter::once(path)
             .chain(above)
-            .filter_map(|path| self.scanner.look(path, self.pack()))
+            .filter_map(|path| self.scanner.look(path, self.pack(), MAX_CHANGED))
             .collect();
-        files.sort_unstable_by(|a, b| a.path.as_bytes().cmp(b.path.as_bytes()));
+        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Manifest { files, git: Vec::new() }
+    }
+
+    /// The same; where there is no room for a content, room is made.
+    fn of_file(&self, path: &Path) -> Manifest {
+        lock(self.pack()).forget_removed();
+        let manifest = self.at_path(path);
+        if !manifest.lacks_room() {
+            return manifest;
+        }
+        let mut needed = lock(&self.state).last.as_ref().map(|it| it.hashes()).unwrap_or_default();
+        needed.extend(manifest.hashes());
+        lock(self.pack()).make_room(&needed);
+        self.at_path(path)
     }
 
     fn load(&self, file: &Path) -> Option<Manifest> {
@@ -348,28 +403,36 @@ impl Checkpoints {
         (version == VERSION && root == self.scanner.root()).then_some(manifest)
     }
 
-    /// Writes the last manifest, for the next session.
-    fn save(&self) {
-        let mut state = lock(&self.state);
-        let Some(last) = state.last.clone() else { return };
-        let is_saved = state.saved.as_ref().is_some_and(|saved| saved.is_same(&last));
-        if is_saved {
-            return;
-        }
-        state.saved = Some(last.clone());
-        drop(state);
+    /// Writes the last manifest, for the next session. `false`: it is not in the file.
+    fn save(&self) -> bool {
         let file = self.settings.store.join(MANIFEST_FILE);
+        let mut state = lock(&self.state);
+        let Some(last) = state.last.clone() else { return false };
+        let is_saved = |(saved, id): &(Arc<Manifest>, FileId)| {
+            saved.is_same(&last) && file_id(&file) == Some(*id)
+        };
+        if state.saved.as_ref().is_some_and(is_saved) {
+            return true;
+        }
         let write = || {
             let mut new = tempfile::NamedTempFile::new_in(&self.settings.store)?;
             let mut writer = std::io::BufWriter::new(&mut new);
             serde_json::to_writer(&mut writer, &(VERSION, self.scanner.root(), &*last))?;
             std::io::Write::flush(&mut writer)?;
             drop(writer);
-            new.persist(&file).map_err(std::io::Error::other)
+            let id = file_id(new.path());
+            new.persist(&file).map_err(std::io::Error::other)?;
+            Ok::<_, std::io::Error>(id)
         };
         // Without it the next session reads more.
-        _ = write();
+        let id = write().ok().flatten();
+        state.saved = id.map(|id| (last, id));
+        id.is_some()
     }
+}
+
+fn file_id(file: &Path) -> Option<FileId> {
+    stat(file).ok().map(|stat| (stat.inode, stat.mtime_ns))
 }
 
 impl Drop for Checkpoints {

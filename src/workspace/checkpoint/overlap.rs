@@ -4,7 +4,7 @@
 //! whoever began before it holds a lock when it begins, and whoever began after it has made the file longer when it ends.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -12,8 +12,6 @@ use nix::fcntl::{FcntlArg, fcntl};
 use crate::disk;
 
 const FILE: &str = "operations.lock";
-/// The file is emptied where it is longer, and nobody works.
-const LONG: u64 = 64 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Overlap {
@@ -28,19 +26,26 @@ impl Overlap {
         Self { path: store.join(FILE) }
     }
 
+    /// The store can be written.
+    pub(super) fn can_write(&self) -> bool {
+        self.open().is_ok()
+    }
+
+    fn open(&self) -> std::io::Result<File> {
+        if let Some(store) = self.path.parent() {
+            disk::make_folder(store, 0o700)?;
+        }
+        disk::append(&self.path, true)
+    }
+
     pub(super) fn begin(&self) -> Begun {
         let begin = || {
-            if let Some(store) = self.path.parent() {
-                disk::make_folder(store, 0o700)?;
-            }
-            let mut file = disk::append(&self.path, true)?;
-            let is_shared = has_others(&file)?;
-            if !is_shared && file.metadata()?.len() > LONG {
-                file.set_len(0)?;
-            }
+            let mut file = self.open()?;
+            // In this order: of two that begin at once, each sees the lock of the other or its byte.
             fcntl(&file, FcntlArg::F_OFD_SETLK(&lock(libc::F_RDLCK)))?;
             file.write_all(b".")?;
-            let length = file.metadata()?.len();
+            let length = file.stream_position()?;
+            let is_shared = has_others(&file)?;
             Ok::<_, std::io::Error>((file, length, is_shared))
         };
         Begun(begin().ok())

@@ -54,8 +54,12 @@ pub(super) struct Pack {
     index: HashMap<Hash, (Location, Arc<Path>)>,
     /// The bytes of each segment.
     sizes: BTreeMap<Arc<Path>, u64>,
+    /// Segments that expire soon: what is needed of them is stored again.
+    aging: HashSet<Arc<Path>>,
     writer: Option<Writer>,
     number: u32,
+    /// How often contents were lost because they could not be written, and the last error.
+    losses: (u32, String),
 }
 
 #[derive(Debug)]
@@ -67,7 +71,7 @@ struct Writer {
     buffer: Vec<u8>,
     /// Records that are not written yet.
     records: Vec<u8>,
-    /// Bytes in the file of the contents.
+    /// Bytes in the file of the contents whose records are written, too.
     written: u64,
     /// Bytes in the index.
     records_written: u64,
@@ -81,8 +85,10 @@ impl Pack {
             limits,
             index: HashMap::new(),
             sizes: BTreeMap::new(),
+            aging: HashSet::new(),
             writer: None,
             number: 0,
+            losses: (0, String::new()),
         };
         let mut segments: Vec<PathBuf> = fs::read_dir(directory)
             .into_iter()
@@ -99,8 +105,12 @@ impl Pack {
                 _ = remove(&segment);
                 continue;
             }
+            let segment: Arc<Path> = segment.into();
+            if age(&segment).is_some_and(|age| age > limits.expire_after / 2) {
+                pack.aging.insert(segment.clone());
+            }
             // One that cannot be read holds nothing.
-            _ = pack.read_index(&segment.into());
+            _ = pack.read_index(&segment);
         }
         pack
     }
@@ -131,14 +141,41 @@ impl Pack {
         self.index.contains_key(hash)
     }
 
+    /// It is stored for a while yet.
+    pub(super) fn has_fresh(&self, hash: &Hash) -> bool {
+        self.index.get(hash).is_some_and(|(_, segment)| !self.aging.contains(segment))
+    }
+
+    /// The size of a content, where it is in a segment.
+    pub(super) fn size(&self, hash: &Hash) -> Option<u64> {
+        match self.index.get(hash)?.0 {
+            Location::Segment { length, .. } => Some(length),
+            Location::Git(_) => None,
+        }
+    }
+
+    /// Notices which segments another process, or the user, removed.
+    pub(super) fn forget_removed(&mut self) {
+        let removed: HashSet<Arc<Path>> =
+            self.sizes.keys().filter(|segment| !segment.exists()).cloned().collect();
+        if removed.is_empty() {
+            return;
+        }
+        self.writer.take_if(|writer| removed.contains(&writer.path));
+        self.sizes.retain(|segment, _| !removed.contains(segment));
+        self.index.retain(|_, (_, segment)| !removed.contains(segment));
+    }
+
     /// Stores a content. `false`: there is no room.
     pub(super) fn add(&mut self, hash: Hash, bytes: &[u8]) -> io::Result<bool> {
-        if self.has(&hash) {
+        if self.has_fresh(&hash) {
             return Ok(true);
         }
         let total: u64 = self.sizes.values().sum();
         if total + bytes.len() as u64 > self.limits.max_bytes {
-            return Ok(false);
+            // What is there has to do, as long as it lasts.
+            self.aging.clear();
+            return Ok(self.has(&hash));
         }
         let (segment, offset) = self.append(hash, BlobId::default(), bytes)?;
         let location =
@@ -149,7 +186,7 @@ impl Pack {
 
     /// Remembers that git has a content.
     pub(super) fn add_git(&mut self, hash: Hash, id: BlobId) -> io::Result<()> {
-        if !self.has(&hash) {
+        if !self.has_fresh(&hash) {
             let (segment, _) = self.append(hash, id, &[])?;
             self.index.insert(hash, (Location::Git(id), segment));
         }
@@ -206,7 +243,8 @@ impl Pack {
             0 => Err(io::Error::other("the checkpoint store was removed")),
             _ => Ok(()),
         });
-        if written.is_err() {
+        if let Err(error) = &written {
+            self.losses = (self.losses.0 + 1, error.to_string());
             // Only what was written whole counts; the next content begins another segment.
             let (path, end) = (writer.path.clone(), writer.written);
             _ = writer.contents.set_len(end);
@@ -216,11 +254,18 @@ impl Pack {
             self.sizes.insert(path.clone(), end);
             self.index.retain(|_, (location, segment)| match location {
                 _ if *segment != path => true,
-                Location::Segment { offset, length, .. } => !is_gone && *offset + *length <= end,
+                Location::Segment { offset, length, .. } => {
+                    !is_gone && *offset < end && *offset + *length <= end
+                }
                 Location::Git(_) => false,
             });
         }
         written
+    }
+
+    /// How often contents were lost because they could not be written, and the last error.
+    pub(super) fn losses(&self) -> (u32, &str) {
+        (self.losses.0, &self.losses.1)
     }
 
     fn append(&mut self, hash: Hash, blob: BlobId, bytes: &[u8]) -> io::Result<(Arc<Path>, u64)> {
@@ -267,10 +312,10 @@ impl Writer {
 
     fn flush(&mut self) -> io::Result<()> {
         self.contents.write_all(&self.buffer)?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
         self.index.write_all(&self.records)?;
+        self.written += self.buffer.len() as u64;
         self.records_written += self.records.len() as u64;
+        self.buffer.clear();
         self.records.clear();
         Ok(())
     }

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::journal::{Operation, Plan, Step, live};
-use super::manifest::{Change, Entry, Name, State};
+use super::manifest::{Change, Entry, Name, State, stat};
 use super::pack::{BlobId, Found};
 use super::{Checkpoints, Hash, changes, lock, shown};
 use crate::disk;
@@ -21,6 +22,10 @@ use crate::workspace::{ProjectPath, Workspace};
 
 /// What the journal calls an undo.
 const UNDO: &str = "undo";
+/// Who changes files that are no operation's.
+const OTHERS: &str = "you or another process";
+/// What the owner of a directory needs to change it.
+const OWNER: u32 = 0o700;
 
 /// What to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +169,7 @@ impl Workspace {
         let word = if what == Undo::Redo { "redo" } else { UNDO };
         checkpoints
             .record(word.to_owned(), turns.1, is_shared, of_files, of_git, &undoes)
-            .map_err(|error| UndoError::Failed(error.to_string()))?;
+            .map_err(|error| UndoError::Failed(format!("the undo is not recorded: {error}")))?;
         Ok(report)
     }
 
@@ -176,11 +181,12 @@ impl Workspace {
         force: bool,
     ) -> (Vec<Change>, Vec<(String, Undone)>) {
         let root = checkpoints.scanner.root();
-        let look =
-            |name: &Name| checkpoints.scanner.look(&root.join(name.as_path()), checkpoints.pack());
+        let look = |(name, step): (&Name, &Step)| {
+            checkpoints.look(name, [step.target.as_ref(), step.expected.as_ref()])
+        };
         // The checkpoint before the undo: contents that are there now are stored.
         let before: BTreeMap<Name, Option<std::sync::Arc<Entry>>> =
-            plan.steps.keys().map(|name| (name.clone(), look(name))).collect();
+            plan.steps.iter().map(|(name, step)| (name.clone(), look((name, step)))).collect();
         if let Err(error) = lock(checkpoints.pack()).flush() {
             let refused = |name| (shown(name), refused(&error));
             return (Vec::new(), plan.steps.keys().map(refused).collect());
@@ -188,19 +194,29 @@ impl Workspace {
         let mut done: BTreeMap<&Name, Undone> = BTreeMap::new();
         let mut todo: Vec<(&Name, &Step)> = Vec::new();
         for (name, step) in &plan.steps {
-            let now = before[name].as_ref().map(|entry| &entry.state);
-            match refusal(step, now, force) {
+            match refusal(step, before[name].as_deref(), force) {
                 Some(how) => drop(done.insert(name, how)),
                 None => todo.push((name, step)),
             }
         }
         let contents =
             checkpoints.contents(todo.iter().filter_map(|(_, step)| step.target.as_ref()));
+        // Only while this goes on: what lies in a read-only directory is changed, too.
+        for (name, _) in &todo {
+            if let Some(State::Directory { mode }) = before[*name].as_ref().map(|it| &it.state)
+                && mode & OWNER != OWNER
+            {
+                _ = set_mode(&root.join(name.as_path()), mode | OWNER);
+            }
+        }
         // What goes first makes room for what comes: the innermost first, then the outermost first.
         for (name, step) in todo.iter().rev() {
             let now = before[*name].as_ref().map(|entry| &entry.state);
-            if now.is_some_and(|now| !is_kept(now, step.target.as_ref())) {
-                let removed = remove(&root.join(name.as_path()), now);
+            let path = root.join(name.as_path());
+            if !is_still(&path, before[*name].as_deref()) {
+                done.insert(name, Undone::Refused(format!("it was changed just now by {OTHERS}")));
+            } else if now.is_some_and(|now| !is_kept(now, step.target.as_ref())) {
+                let removed = remove(&path, now);
                 match (removed, &step.target) {
                     (Ok(()), None) => drop(done.insert(name, Undone::Removed)),
                     (Ok(()), Some(_)) => {}
@@ -223,15 +239,27 @@ impl Workspace {
         }
         // Only now: a directory may be read-only.
         for (name, step) in todo.iter().rev() {
-            if let Some(State::Directory { mode }) = &step.target
-                && let Ok(directory) = disk::open_folder(&root.join(name.as_path()))
+            let now = before[*name].as_ref().map(|entry| &entry.state);
+            if let (Some(State::Directory { mode }), _) | (None, Some(State::Directory { mode })) =
+                (&step.target, now)
             {
-                _ = rustix::fs::fchmod(directory, Mode::from_raw_mode(*mode));
+                // (One that could not be removed is as it was.)
+                _ = set_mode(&root.join(name.as_path()), *mode);
             }
         }
         let entries =
             |of: Vec<Option<std::sync::Arc<Entry>>>| of.into_iter().flatten().collect::<Vec<_>>();
-        let after = entries(plan.steps.keys().map(look).collect());
+        let after: Vec<_> = plan.steps.iter().map(look).collect();
+        // Nothing is called restored that is not.
+        for ((name, step), now) in plan.steps.iter().zip(&after) {
+            let how = done.get_mut(name).filter(|how| !matches!(how, Undone::Refused(_)));
+            if let Some(how) = how
+                && !is_at(step.target.as_ref(), now.as_deref())
+            {
+                *how = Undone::Refused("it could not be made as it was before".to_owned());
+            }
+        }
+        let after = entries(after);
         let before = entries(before.into_values().collect());
         let is_plain_directory = |name: &Name| {
             let step = &plan.steps[name];
@@ -271,7 +299,7 @@ impl Workspace {
                 Ok(rustix::fs::symlinkat(target.as_path(), disk::open_folder(parent)?, name)?)
             }
             State::File { mode, hash } => {
-                let mode = Mode::from_raw_mode(*mode & 0o777);
+                let mode = Mode::from_raw_mode(*mode);
                 // The directory of a ref disappears with its last one.
                 if path.components().any(|part| part.as_os_str() == ".git") {
                     disk::make_folder(parent, 0o777)?;
@@ -287,10 +315,14 @@ impl Workspace {
                     Some(Err(error)) => return Err(io::Error::other(error.to_string())),
                     None => return Err(io::Error::other("its content is not stored any more")),
                 };
-                match self.same_path(path).filter(|_| now.is_some()) {
-                    // As the file tools do it: what another process writes meanwhile is not lost.
+                // As the file tools do it: what another process writes meanwhile is not lost.
+                let is_writable = |now: &Entry| matches!(now.state, State::File { mode, .. } if mode & 0o600 == 0o600);
+                match self.same_path(path).filter(|_| now.is_some_and(is_writable)) {
                     Some(inside) => self.exchange_content(&inside, bytes)?,
-                    None => put(&disk::open_folder(parent)?, name, bytes, now.is_some())?,
+                    None => {
+                        let directory = disk::open_folder(parent)?;
+                        return put(&directory, name, bytes, mode, now.is_some());
+                    }
                 }
                 Ok(rustix::fs::fchmod(disk::open_file(path)?, mode)?)
             }
@@ -354,20 +386,56 @@ impl Checkpoints {
 }
 
 /// Why a step is not carried out, or that it needs nothing.
-fn refusal(step: &Step, now: Option<&State>, force: bool) -> Option<Undone> {
-    if now == step.target.as_ref() {
+fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<Undone> {
+    if is_at(step.target.as_ref(), now) {
         return Some(Undone::AsBefore);
     }
     if let Some(State::NotCovered { why, .. }) = &step.target {
         return Some(Undone::Refused(format!("its old content is not kept: {why}")));
     }
-    if !force && (step.is_broken || now != step.expected.as_ref()) {
-        let what = if now.is_some() { "changed" } else { "removed" };
-        return Some(Undone::Refused(format!(
-            "it was {what} since by you or another process; use --force to restore it anyway"
-        )));
+    if force || !step.is_broken && is_at(step.expected.as_ref(), now) {
+        return None;
     }
-    None
+    Some(Undone::Refused(match now.map(|now| &now.state) {
+        Some(State::NotCovered { why, .. }) => format!(
+            "what is there now cannot be compared or kept: {why}; use --force to restore it anyway"
+        ),
+        now => {
+            let what = if now.is_some() { "changed" } else { "removed" };
+            format!("it was {what} since by {OTHERS}; use --force to restore it anyway")
+        }
+    }))
+}
+
+/// This lies at a path. What is not covered is compared by what the file system says of it.
+fn is_at(state: Option<&State>, now: Option<&Entry>) -> bool {
+    match (state, now) {
+        (None, None) => true,
+        (Some(State::NotCovered { stat, .. }), Some(now)) => now.stat == *stat,
+        (Some(state), Some(now)) => now.state == *state,
+        (None, Some(_)) | (Some(_), None) => false,
+    }
+}
+
+/// Nothing happened to a path since it was looked at. (What is in a directory is not removed with it.)
+fn is_still(path: &Path, seen: Option<&Entry>) -> bool {
+    match (stat(path), seen) {
+        (Ok(_), Some(Entry { state: State::Directory { .. }, .. })) => true,
+        (Ok(stat), Some(seen)) => stat == seen.stat,
+        // (Of nothing: what is created does not replace anything.)
+        (_, None) => true,
+        (Err(_), Some(_)) => false,
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let parent = disk::open_folder(parent)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+    std::fs::set_permissions(disk::by_descriptor(&directory), Permissions::from_mode(mode))
 }
 
 fn refused(error: &io::Error) -> Undone {
@@ -401,20 +469,31 @@ fn put(
     directory: &OwnedFd,
     name: &std::ffi::OsStr,
     bytes: &[u8],
+    mode: Mode,
     replaces: bool,
 ) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let create = |name: &std::ffi::OsStr| {
-        rustix::fs::openat(directory, name, flags, Mode::from_raw_mode(0o600)).map(File::from)
+    let temporary = format!(".agent-{}-undo.tmp", std::process::id());
+    let mut file = disk::create_in(directory, &temporary)?;
+    let mut finish = || {
+        file.write_all(bytes)?;
+        rustix::fs::fchmod(&file, mode)?;
+        if replaces {
+            return Ok(rustix::fs::renameat(directory, &temporary, directory, name)?);
+        }
+        match renameat_with(directory, &temporary, directory, name, RenameFlags::NOREPLACE) {
+            // Network file systems know no such flag.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::linkat(directory, &temporary, directory, name, AtFlags::empty())?;
+                Ok(rustix::fs::unlinkat(directory, &temporary, AtFlags::empty())?)
+            }
+            other => Ok(other?),
+        }
     };
-    if !replaces {
-        return create(name)?.write_all(bytes);
+    let finished: io::Result<()> = finish();
+    if finished.is_err() {
+        _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
     }
-    let temporary = std::ffi::OsString::from(format!(".agent-{}-undo.tmp", std::process::id()));
-    let mut file = create(&temporary)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    file.write_all(bytes)?;
-    Ok(rustix::fs::renameat(directory, &temporary, directory, name)?)
+    finished
 }
 
 fn hexadecimal(id: &BlobId) -> String {

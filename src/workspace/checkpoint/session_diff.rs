@@ -34,7 +34,7 @@ impl Checkpoints {
         contents: &HashMap<Hash, io::Result<Vec<u8>>>,
     ) -> Option<String> {
         let path = self.scanner.root().join(name.as_path());
-        let now = self.scanner.look(&path, self.pack());
+        let now = self.look(name, [before, None]);
         let now = now.as_ref().map(|entry| &entry.state);
         let is_directory = |state: Option<&State>| {
             state.is_none_or(|state| matches!(state, State::Directory { .. }))

@@ -137,7 +137,6 @@ fn a_file_that_is_not_covered_is_reported() {
 fn a_project_with_too_many_files_has_no_checkpoints_of_commands() {
     let project = Project::new(&[("a", "1"), ("b", "1"), ("c", "1")]);
     let workspace = project.workspace(Limits { max_files: 2, ..LIMITS });
-    assert!(!workspace.checkpoints().unwrap().cover_commands());
     assert!(workspace.checkpoints().unwrap().gap().unwrap().contains("checkpoints.max_files"));
     assert!(operation(&workspace, || project.write("a", "2")).is_empty());
     // A file tool still has them.
@@ -314,4 +313,314 @@ fn what_a_deletion_would_lose_is_known() {
     assert!(!is_uncovered("p") && !is_uncovered("p/a") && !is_uncovered("p/node_modules"));
     assert!(is_uncovered("q") && is_uncovered("q/.env"));
     assert!(is_uncovered("r") && is_uncovered("s"));
+}
+
+fn git(project: &Project, line: &str) {
+    #[expect(clippy::disallowed_methods, reason = "a test")]
+    let mut bash = std::process::Command::new("bash");
+    let line = format!("git -c user.email=a@b -c user.name=n {line}");
+    let done = bash.args(["-c", &line]).current_dir(project.path("")).output().unwrap();
+    assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn age(directory: &Path, hours: u64) {
+    for entry in fs::read_dir(directory).unwrap().flatten() {
+        let file = fs::File::options().append(true).open(entry.path()).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_hours(hours)).unwrap();
+    }
+}
+
+#[test]
+fn a_tracked_file_is_covered_also_once_it_is_ignored() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    git(&project, "init -q");
+    git(&project, "add -A");
+    let workspace = project.workspace(LIMITS);
+    let changed = operation(&workspace, || project.write(".gitignore", "a\n"));
+    assert_eq!(changed, [".gitignore"], "what is ignored from now on was not removed");
+    let changed = operation(&workspace, || fs::remove_file(project.path("a")).unwrap());
+    assert_eq!(changed, ["a"]);
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+}
+
+#[test]
+fn a_file_that_is_changed_and_ignored_at_once_comes_back() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let workspace = project.workspace(LIMITS);
+    let changed = operation(&workspace, || {
+        project.write(".gitignore", "a\nb\n");
+        project.write("a", "2");
+    });
+    assert_eq!(changed, [".gitignore", "a"]);
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+    assert!(!project.path(".gitignore").exists());
+}
+
+#[test]
+fn tracked_files_in_a_directory_behind_a_link_come_back() {
+    let project = Project::new(&[("data/sub/a", "1")]);
+    git(&project, "init -q");
+    git(&project, "add -A");
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        fs::rename(project.path("data"), project.path("real")).unwrap();
+        symlink("real", project.path("data")).unwrap();
+    });
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done.iter().all(|(_, how)| !how.starts_with("left")), "{done:?}");
+    assert_eq!(fs::read_to_string(project.path("data/sub/a")).unwrap(), "1");
+    assert!(!project.path("data").is_symlink() && !project.path("real").exists());
+}
+
+#[test]
+fn names_that_are_no_text_are_undone_and_done_again() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let project = Project::new(&[("a", "1")]);
+    let odd = project.path("").join(std::ffi::OsStr::from_bytes(b"n\xff"));
+    fs::write(&odd, "1").unwrap();
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        fs::write(&odd, "2").unwrap();
+        project.write("z", "1");
+    });
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read(&odd).unwrap(), b"1");
+    let done = undo(&workspace, Undo::Redo, false);
+    assert!(done.iter().all(|(_, how)| !how.starts_with("left")), "{done:?}");
+    assert_eq!(fs::read(&odd).unwrap(), b"2");
+    assert!(project.path("z").exists());
+}
+
+#[test]
+fn a_large_file_that_a_file_tool_changes_comes_back() {
+    let large = "x".repeat(2000);
+    let project = Project::new(&[("large", &large)]);
+    let workspace = project.workspace(LIMITS);
+    let checkpoints = workspace.checkpoints().unwrap();
+    let begun = checkpoints.before("Edit", Scope::File(project.path("large")));
+    project.write("large", &"y".repeat(3000));
+    assert_eq!(checkpoints.after(begun, false).unwrap().files, ["large"]);
+    // A command that does not touch it changes nothing of that.
+    operation(&workspace, || project.write("small", "1"));
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("large")).unwrap(), large);
+}
+
+#[test]
+fn a_file_tool_finds_room_where_old_contents_can_go() {
+    let project = Project::new(&[("a", &"1".repeat(500))]);
+    let limits = Limits { max_bytes: 1200, ..LIMITS };
+    let workspace = project.workspace(limits);
+    operation(&workspace, || project.write("a", &"2".repeat(500)));
+    drop(workspace);
+    let store = project.dir.path().join("state/store");
+    fs::remove_file(store.join(MANIFEST_FILE)).unwrap();
+    project.write("a", &"3".repeat(500));
+    age(&store, 2);
+    let workspace = project.workspace(Limits { expire_after: Duration::from_hours(9), ..limits });
+    let checkpoints = workspace.checkpoints().unwrap();
+    checkpoints.begin_turn(1);
+    let begun = checkpoints.before("Edit", Scope::File(project.path("a")));
+    project.write("a", "4");
+    checkpoints.after(begun, false).unwrap();
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "3".repeat(500));
+}
+
+#[test]
+fn a_content_does_not_expire_right_after_it_was_needed() {
+    let limits = Limits { expire_after: Duration::from_hours(10), ..LIMITS };
+    let project = Project::new(&[("a", "1")]);
+    operation(&project.workspace(limits), || project.write("b", "2"));
+    let store = project.dir.path().join("state/store");
+    age(&store, 9);
+    let workspace = project.workspace(limits);
+    workspace.checkpoints().unwrap().begin_turn(1);
+    operation(&workspace, || fs::remove_file(project.path("a")).unwrap());
+    drop(workspace);
+    // Two hours later.
+    for entry in fs::read_dir(&store).unwrap().flatten() {
+        let file = fs::File::options().append(true).open(entry.path()).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(modified - Duration::from_hours(2)).unwrap();
+    }
+    undo(&project.workspace(limits), Undo::Latest, false);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+}
+
+#[test]
+fn contents_are_stored_again_where_the_store_was_removed() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || project.write("b", "2"));
+    fs::remove_dir_all(project.dir.path().join("state/store")).unwrap();
+    operation(&workspace, || fs::remove_file(project.path("a")).unwrap());
+    undo(&workspace, Undo::Latest, true);
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+}
+
+#[test]
+fn what_cannot_be_stored_is_a_gap_and_no_change() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let store = project.dir.path().join("state/store");
+    fs::write(&store, "no directory").unwrap();
+    let workspace = project.workspace(LIMITS);
+    let checkpoints = workspace.checkpoints().unwrap();
+    let gap = checkpoints.gap().unwrap();
+    assert!(gap.contains("it could not be stored"), "{gap}");
+    let begun = checkpoints.before("Bash", Scope::Project);
+    fs::remove_file(project.path("a")).unwrap();
+    fs::remove_file(&store).unwrap();
+    assert_eq!(checkpoints.after(begun, false).unwrap().files, ["a"], "b is as it was");
+    assert_eq!(checkpoints.gap(), None);
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done[0].1.contains("its old content is not kept: it could not be stored"), "{done:?}");
+    fs::remove_dir_all(&store).unwrap();
+    fs::write(&store, "no directory").unwrap();
+    assert!(checkpoints.gap().unwrap().contains("cannot be written"));
+}
+
+#[test]
+fn operations_that_end_at_the_same_time_have_numbers_of_their_own() {
+    let files: Vec<String> = (0..40).map(|n| format!("f{n}")).collect();
+    let project = Project::new(&[]);
+    files.iter().for_each(|file| project.write(file, "1"));
+    let workspace = project.workspace(LIMITS);
+    let checkpoints = workspace.checkpoints().unwrap();
+    std::thread::scope(|scope| {
+        for part in files.chunks(5) {
+            let project = &project;
+            scope.spawn(move || {
+                for file in part {
+                    let begun = checkpoints.before("Edit", Scope::File(project.path(file)));
+                    project.write(file, "2");
+                    checkpoints.after(begun, false).unwrap();
+                }
+            });
+        }
+    });
+    let mut ids: Vec<u32> = checkpoints.journal.read().iter().map(|it| it.id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=40).collect::<Vec<u32>>());
+}
+
+#[test]
+fn sessions_that_begin_at_once_see_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let overlap = Overlap::new(directory.path());
+    for _ in 0..3000 {
+        let barrier = std::sync::Barrier::new(2);
+        let one = || {
+            barrier.wait();
+            let begun = overlap.begin();
+            barrier.wait();
+            begun.end()
+        };
+        let (a, b) = std::thread::scope(|scope| {
+            let other = scope.spawn(one);
+            (one(), other.join().unwrap())
+        });
+        assert!(a && b);
+    }
+}
+
+#[test]
+fn a_killed_command_is_told_from_what_another_session_saved() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let (one, other) = (project.workspace(LIMITS), project.workspace(LIMITS));
+    // The other session knows the project as it was before, and saves that when it ends.
+    drop(other.checkpoints().unwrap().take());
+    operation(&one, || project.write("a", "2"));
+    std::thread::sleep(Duration::from_millis(300));
+    operation(&one, || ());
+    operation(&one, || ());
+    drop(other);
+    let begun = one.checkpoints().unwrap().before("Bash", Scope::Project);
+    project.write("b", "2");
+    std::mem::forget(begun);
+    std::mem::forget(one);
+    let workspace = project.workspace(LIMITS);
+    workspace.checkpoints().unwrap().recover();
+    let operations = workspace.checkpoints().unwrap().journal.read();
+    let killed: Vec<String> =
+        operations.last().unwrap().changes.iter().map(|it| shown(&it.path)).collect();
+    assert_eq!(killed, ["b"]);
+}
+
+#[test]
+fn ignored_files_are_not_taken_for_those_of_a_killed_command() {
+    let project = Project::new(&[("a", "1"), ("data/db", "2"), (".gitignore", "data\n")]);
+    std::thread::sleep(Duration::from_millis(300));
+    let workspace = project.workspace(LIMITS);
+    std::mem::forget(workspace.checkpoints().unwrap().before("Bash", Scope::Project));
+    project.write("a", "2");
+    drop(workspace);
+    fs::remove_file(project.path(".gitignore")).unwrap();
+    let workspace = project.workspace(LIMITS);
+    workspace.checkpoints().unwrap().recover();
+    undo(&workspace, Undo::Latest, true);
+    assert_eq!(fs::read_to_string(project.path("data/db")).unwrap(), "2");
+    assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
+}
+
+#[test]
+fn all_permission_bits_and_a_write_protected_file_come_back() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let mode = |path: &str| project.path(path).metadata().unwrap().permissions().mode() & 0o7777;
+    let set = |path: &str, mode| {
+        fs::set_permissions(project.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set("a", 0o4755);
+    set("b", 0o444);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        fs::remove_file(project.path("a")).unwrap();
+        fs::remove_file(project.path("b")).unwrap();
+        project.write("b", "2");
+        set("b", 0o444);
+    });
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done.iter().all(|(_, how)| how == "restored"), "{done:?}");
+    assert_eq!((mode("a"), mode("b")), (0o4755, 0o444));
+    assert_eq!(fs::read_to_string(project.path("b")).unwrap(), "1");
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_never_kept_as_a_mixture() {
+    const SIZE: usize = 4 << 20;
+    let project = Project::new(&[("big", "")]);
+    fs::write(project.path("big"), vec![b'a'; SIZE]).unwrap();
+    let limits = Limits { max_file_bytes: 1 << 30, max_bytes: 1 << 30, max_files: 9, ..LIMITS };
+    let workspace = project.workspace(limits);
+    let checkpoints = workspace.checkpoints().unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let writer = || {
+        use std::os::unix::fs::FileExt as _;
+        let file = fs::File::options().write(true).open(project.path("big")).unwrap();
+        for byte in (b'a'..=b'z').cycle() {
+            for part in 0..64 {
+                file.write_all_at(&[byte; SIZE / 64], (part * SIZE / 64) as u64).unwrap();
+                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    return;
+                }
+            }
+        }
+    };
+    let contents = || {
+        let manifest = checkpoints.take().unwrap();
+        checkpoints.contents(manifest.files.iter().map(|it| &it.state))
+    };
+    let kept: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        scope.spawn(writer);
+        let kept = (0..30).flat_map(|_| contents().into_values().flatten()).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        kept
+    });
+    for bytes in kept {
+        // The writer goes from the front to the back: at any time there are two letters at most.
+        let n_letters = 1 + bytes.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(n_letters <= 2, "{n_letters} letters");
+    }
 }
