@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
+pub use crate::workspace::UndoOptions;
 use checkpoints::FirstCheckpoint;
 pub use checkpoints::{limits, with_checkpoints};
 pub use gate::{Gate, exec, masker, no_sandbox, open_gate, open_sandbox, open_workspace, settings};
@@ -36,7 +37,7 @@ pub use place::branch;
 use project::ProjectFiles;
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::Storage;
-pub use undo::{Recorded, Rewind, Rewound, UndoOptions};
+pub use undo::{Recorded, Rewind, Rewound};
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};

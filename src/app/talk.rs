@@ -63,15 +63,12 @@ impl Session {
             return Err("a command is running in the background and may still write; end it, or use /undo force"
                 .to_owned());
         }
-        let report =
-            self.workspace.undo(what, options.force, options.git).map_err(|error| match error {
-                UndoError::Nothing if what == Undo::Redo => {
-                    "there is no undo to take back".to_owned()
-                }
-                UndoError::Nothing => "there is no change that could be undone".to_owned(),
-                UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
-                UndoError::Failed(_) => error.to_string(),
-            })?;
+        let report = self.workspace.undo(what, options).map_err(|error| match error {
+            UndoError::Nothing if what == Undo::Redo => "there is no undo to take back".to_owned(),
+            UndoError::Nothing => "there is no change that could be undone".to_owned(),
+            UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
+            UndoError::Failed(_) => error.to_string(),
+        })?;
         let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
         self.kernel.heard_of_undo(report.turns.0, files.collect());
         if report.leaves_git {

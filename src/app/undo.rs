@@ -8,7 +8,7 @@ use super::{OpenError, StateDirs, Storage, SystemClock, log_error, with_checkpoi
 use crate::config::Config;
 use crate::protocol::event::{Body, Event, Events, Place};
 use crate::record::{self, Log};
-use crate::workspace::{Undo, UndoError, UndoReport, Workspace};
+use crate::workspace::{Undo, UndoError, UndoOptions, UndoReport, Workspace};
 
 /// A recorded session that is to be changed. Nobody else works on it as long as this lives.
 pub struct Recorded {
@@ -27,15 +27,6 @@ pub enum Rewind {
     Files,
     /// Both.
     Both,
-}
-
-/// How far an undo goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UndoOptions {
-    /// Also what was changed since, and what another session may have changed.
-    pub force: bool,
-    /// HEAD, the index and refs too.
-    pub git: bool,
 }
 
 /// What a rewind did.
@@ -111,12 +102,8 @@ impl Recorded {
     }
 
     /// `None`: there is nothing to undo.
-    fn take_back(
-        &self,
-        what: Undo,
-        UndoOptions { force, git }: UndoOptions,
-    ) -> Result<Option<UndoReport>, OpenError> {
-        let report = match self.workspace.undo(what, force, git) {
+    fn take_back(&self, what: Undo, options: UndoOptions) -> Result<Option<UndoReport>, OpenError> {
+        let report = match self.workspace.undo(what, options) {
             Ok(report) => report,
             Err(UndoError::Nothing) => return Ok(None),
             Err(error @ UndoError::Shared(_)) => {

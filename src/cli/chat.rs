@@ -13,7 +13,7 @@ use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoO
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
-use crate::workspace::Undo;
+use crate::workspace::{Undo, UndoReport};
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
 use places::Places;
@@ -283,7 +283,8 @@ async fn converse(
                         }
                     }
                     Request::Command(CommandDeed::Redo, arguments) => {
-                        let options = UndoOptions { force: arguments == "force", git: true };
+                        let force = arguments == "force";
+                        let options = UndoOptions { confirmed: force, force, git: true };
                         if let Err(reason) = session.undo(Undo::Redo, options) {
                             handle.tell(News::Note(false, reason));
                         }
@@ -405,7 +406,10 @@ fn rewind(options: &Options, id: &str, turn: u32, what: Rewind) -> Result<News, 
     let files = rewound.files.iter().flat_map(|report| &report.files);
     let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();
     let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
-    Ok(if what == Rewind::Files {
+    let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
+    Ok(if what == Rewind::Files && !is_complete {
+        News::Note(false, format!("not every file is as before turn {turn}{files}"))
+    } else if what == Rewind::Files {
         News::Note(true, format!("files are as before turn {turn}{files}"))
     } else if rewound.conversation {
         News::Rewound(format!("back to before turn {turn}{files}"))

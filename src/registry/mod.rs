@@ -30,7 +30,7 @@ use crate::protocol::event::{Body, Event, Events, SessionRule};
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::ToolSpec;
 use crate::tools::{Tool, ToolCx};
-use crate::workspace::{Begun, Undo, UndoError};
+use crate::workspace::{Begun, Undo, UndoError, UndoOptions};
 
 /// Every tool, and the gate in front of them.
 pub struct Registry {
@@ -235,7 +235,7 @@ impl Registry {
 
     /// Undoes what this turn changed: each path, and what became of it.
     pub fn undo(&self, turn: u32) -> BTreeMap<String, String> {
-        match self.cx.workspace.undo(Undo::Turn(turn), false, false) {
+        match self.cx.workspace.undo(Undo::Turn(turn), UndoOptions::default()) {
             Ok(report) => {
                 report.files.into_iter().map(|(path, how)| (path, how.to_string())).collect()
             }

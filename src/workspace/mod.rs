@@ -30,8 +30,8 @@ use std::sync::{Arc, Mutex};
 
 pub use charset::Charset;
 pub use checkpoint::{
-    Begun, Changed, Checkpoints, Limits, ReadBlobs, Scope, Settings, Undo, UndoError, UndoReport,
-    Undone, copy_journal,
+    Begun, Changed, Checkpoints, Limits, ReadBlobs, Scope, Settings, Undo, UndoError, UndoOptions,
+    UndoReport, Undone, copy_journal,
 };
 pub use content::Content;
 pub use diff::Diff;

@@ -9,6 +9,7 @@ mod background;
 mod bad_input;
 mod batch;
 mod chat;
+mod checkpoints;
 mod commands;
 mod context;
 mod directives;

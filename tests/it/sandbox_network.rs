@@ -1,11 +1,12 @@
 //! The network of commands: localhost is the session's own, and nothing beyond it is reachable.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 use serde_json::json;
 
-use crate::sandbox::{places, session, write};
+use crate::chat::Pty;
+use crate::sandbox::{Place, places, session, write};
 use crate::support::{Done, has, say};
 
 /// Connects with bash alone.
@@ -134,4 +135,47 @@ fn a_session_with_landlock_alone_works_without_network_and_names_its_gaps_once()
         return;
     }
     say("SKIPPED: a session with Landlock alone: this system has no Landlock");
+}
+
+#[test]
+fn in_chat_a_server_in_the_background_is_reachable_for_the_user() {
+    if !has("python3", "in_chat_a_server_in_the_background_is_reachable_for_the_user") {
+        return;
+    }
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        // The same port is taken on the machine: the address names another one.
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let server = format!(
+            "import socket\n\
+             server = socket.create_server(('127.0.0.1', {port}))\n\
+             while True:\n\
+             \x20   connection, _ = server.accept()\n\
+             \x20   connection.sendall(b'served ' + connection.recv(100))\n\
+             \x20   connection.close()\n"
+        );
+        write(&place.test.root().join("server.py"), &server);
+        let call = json!({"command": "python3 server.py", "background": true});
+        let script = format!("call: Bash {call}\n---\ntext: It runs.");
+        let place = Place { test: place.test.script(&script), ..place };
+        let command = place.command(&["--model", "script:../script"]);
+        let mut pty = Pty::spawn(&command, 40, 120, "xterm-256color");
+        pty.wait_for("/help");
+        pty.say("start it");
+        pty.wait_for("It runs.");
+        let address = format!("port {port} of a background command is reachable at http://");
+        pty.wait_for(&address);
+        let screen = pty.screen();
+        let shown = screen.split(&address).nth(1).unwrap();
+        let shown = shown.split_whitespace().next().unwrap();
+        assert_ne!(shown, format!("127.0.0.1:{port}"));
+        let mut connection = TcpStream::connect(shown).unwrap();
+        connection.write_all(b"hello\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "served hello\n", "{:?}", place.user);
+        pty.say("/quit");
+        assert_eq!(pty.end(), 0);
+        assert!(TcpStream::connect(shown).is_err(), "it is closed with the session");
+    }
 }

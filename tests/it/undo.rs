@@ -333,3 +333,29 @@ fn a_command_that_was_killed_is_undone_if_the_user_insists() {
     assert!(done.stdout.contains("a.txt: restored"), "{}", done.stdout);
     assert_eq!(test.read("a.txt"), "one\n");
 }
+
+#[test]
+fn contents_come_back_from_a_repository_of_another_user() {
+    let name = "contents_come_back_from_a_repository_of_another_user";
+    if !has("git", name) {
+        return;
+    }
+    if !crate::support::is_root() {
+        crate::support::say(&format!("SKIPPED: {name}: the tests do not run as root"));
+        return;
+    }
+    let mut test = Test::new();
+    for n in 0..20 {
+        test = test.file(&format!("d/f{n}.txt"), format!("{n}\n"));
+    }
+    let line = "git init -q && git add -A && git -c user.email=a@b -c user.name=n commit -qm first \
+        && chown -R 65534:65534 .git";
+    let done =
+        std::process::Command::new("bash").args(["-c", line]).current_dir(test.root()).status();
+    assert!(done.unwrap().success());
+    let test = test.script(&command_script("rm -rf d"));
+    test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert!(!test.root().join("d").exists());
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert_eq!(test.read("d/f7.txt"), "7\n");
+}

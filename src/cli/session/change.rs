@@ -155,7 +155,8 @@ fn confirmed<T>(
     match work(options) {
         Err(OpenError::NotConfirmed(why)) if std::io::stdin().is_terminal() => {
             if is_agreed(&format!("{why}; undo them?"), "whether to undo")? {
-                return work(UndoOptions { force: true, ..options });
+                // (What was changed since is still left alone.)
+                return work(UndoOptions { confirmed: true, ..options });
             }
             Err(OpenError::NotUndone("nothing was undone".to_owned()))
         }
@@ -165,7 +166,7 @@ fn confirmed<T>(
 
 impl FilesArgs {
     fn options(&self) -> UndoOptions {
-        UndoOptions { force: self.force, git: self.git }
+        UndoOptions { confirmed: false, force: self.force, git: self.git }
     }
 }
 

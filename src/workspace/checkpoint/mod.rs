@@ -29,7 +29,7 @@ use manifest::{Change, Entry, Manifest, Name, Scanner, State, TooMany, changes, 
 use overlap::Overlap;
 use pack::Pack;
 
-pub use restore::{Undo, UndoError, UndoReport, Undone};
+pub use restore::{Undo, UndoError, UndoOptions, UndoReport, Undone};
 
 pub(super) use blake3::Hash;
 

@@ -213,17 +213,15 @@ impl Pack {
         }
     }
 
-    /// Makes room by removing old segments that hold nothing of what is needed.
+    /// Makes room by removing old segments, first those that hold nothing of what is needed. What was needed of the
+    /// others is to be stored again.
     pub(super) fn make_room(&mut self, needed: &HashSet<Hash>) {
         let used: HashSet<&Arc<Path>> =
             needed.iter().filter_map(|hash| Some(&self.index.get(hash)?.1)).collect();
         let is_old = |path: &Path| age(path).is_some_and(|age| age > IN_USE);
-        let mut removable: Vec<Arc<Path>> = self
-            .sizes
-            .keys()
-            .filter(|path| !used.contains(path) && is_old(path))
-            .cloned()
-            .collect();
+        let mut removable: Vec<Arc<Path>> =
+            self.sizes.keys().filter(|path| is_old(path)).cloned().collect();
+        removable.sort_by_key(|path| used.contains(path));
         removable.reverse();
         let mut total: u64 = self.sizes.values().sum();
         // A third is free afterwards, or nothing more can be removed.

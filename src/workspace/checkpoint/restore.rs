@@ -40,6 +40,17 @@ pub enum Undo {
     Redo,
 }
 
+/// How far an undo goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UndoOptions {
+    /// The user confirmed that also what another session may have changed is undone.
+    pub confirmed: bool,
+    /// That, and what was changed since.
+    pub force: bool,
+    /// HEAD, the index and refs too (the index alone is restored in any case).
+    pub git: bool,
+}
+
 /// What became of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
@@ -121,9 +132,9 @@ impl Checkpoints {
 }
 
 impl Workspace {
-    /// Undoes operations. A path that something else changed since is left alone unless `force` insists. `git`: HEAD,
-    /// the index and refs too (the index alone is restored in any case).
-    pub fn undo(&self, what: Undo, force: bool, git: bool) -> Result<UndoReport, UndoError> {
+    /// Undoes operations. A path that something else changed since is left alone, unless that is forced.
+    pub fn undo(&self, what: Undo, options: UndoOptions) -> Result<UndoReport, UndoError> {
+        let UndoOptions { confirmed, force, git } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
         let selected = Checkpoints::select(&operations, what);
@@ -131,7 +142,7 @@ impl Workspace {
             return Err(UndoError::Nothing);
         };
         let files = Plan::of(selected.iter().rev().flat_map(|it| it.changes.iter().rev()));
-        if !force && selected.iter().any(|it| it.is_shared) {
+        if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
             return Err(UndoError::Shared(files.steps.keys().map(shown).collect()));
         }
         let turns = (first.turn, last.turn);

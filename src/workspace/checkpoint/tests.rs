@@ -60,7 +60,7 @@ fn operation(workspace: &Workspace, work: impl FnOnce()) -> Vec<String> {
 }
 
 fn undo(workspace: &Workspace, what: Undo, force: bool) -> Vec<(String, String)> {
-    let report = workspace.undo(what, force, false).unwrap();
+    let report = workspace.undo(what, UndoOptions { force, ..UndoOptions::default() }).unwrap();
     report.files.into_iter().map(|(path, how)| (path, how.to_string())).collect()
 }
 
@@ -200,8 +200,25 @@ fn an_operation_beside_another_sessions_is_shared() {
     project.write("a", "2");
     operation(&other, || project.write("b", "2"));
     one.checkpoints().unwrap().after(begun, false).unwrap();
-    let error = one.undo(Undo::Latest, false, false).unwrap_err();
+    let error = one.undo(Undo::Latest, UndoOptions::default()).unwrap_err();
     assert!(matches!(error, UndoError::Shared(_)), "{error}");
+}
+
+#[test]
+fn who_confirms_a_shared_operation_keeps_what_was_changed_since() {
+    let project = Project::new(&[("a", "1"), ("b", "1")]);
+    let workspace = project.workspace(LIMITS);
+    let checkpoints = workspace.checkpoints().unwrap();
+    let begun = checkpoints.before("Bash", Scope::Project);
+    project.write("a", "2");
+    project.write("b", "2");
+    checkpoints.after(begun, true).unwrap();
+    project.write("b", "by the user");
+    let options = UndoOptions { confirmed: true, ..UndoOptions::default() };
+    let report = workspace.undo(Undo::Latest, options).unwrap();
+    assert_eq!(report.files[0], ("a".to_owned(), Undone::Restored));
+    assert!(!report.is_complete());
+    assert_eq!(fs::read_to_string(project.path("b")).unwrap(), "by the user");
 }
 
 #[test]
@@ -297,7 +314,7 @@ fn a_partial_undo_is_undone_too() {
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
     undo(&workspace, Undo::Redo, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "2");
-    assert_eq!(workspace.undo(Undo::Redo, false, false).unwrap_err(), UndoError::Nothing);
+    assert_eq!(workspace.undo(Undo::Redo, UndoOptions::default()).unwrap_err(), UndoError::Nothing);
 }
 
 #[test]

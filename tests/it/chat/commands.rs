@@ -535,3 +535,36 @@ fn a_file_makes_a_command_only_where_the_command_is_called_as_the_list_says() {
     pty.wait_for("heard");
     assert_eq!(test.events_of("turn.started")[0]["input"], "Review the change");
 }
+
+#[test]
+fn files_that_were_changed_meanwhile_are_not_said_to_be_as_before() {
+    let (test, mut pty) =
+        chat("call: Bash {\"command\": \"echo two > a.txt; touch b.txt\"}\n---\ntext: changed it");
+    pty.say("change it");
+    pty.wait_for("changed it");
+    pty.wait_for("/help");
+    test.write("a.txt", "three\n");
+    pty.say("/rewind 1 files");
+    pty.wait_for("not every file is as before turn 1: a.txt left as it is");
+    assert_eq!(test.read("a.txt"), "three\n");
+}
+
+#[test]
+fn an_undo_waits_for_a_background_command_unless_the_user_insists() {
+    let line = "call: Bash {\"command\": \"touch began; sleep 311.61\", \"background\": true}\n---\n\
+         call: Bash {\"command\": \"until [ -e began ]; do sleep 0.05; done; echo two > a.txt\"}\n\
+         ---\ntext: changed it";
+    let (test, mut pty) = chat(line);
+    pty.say("change it");
+    pty.wait_for("changed it");
+    assert!(!running("sleep 311.61").is_empty());
+    pty.say("/undo");
+    pty.wait_for("a command is running in the background");
+    assert_eq!(test.read("a.txt"), "two\n");
+    pty.say("/undo force");
+    pty.wait_for("turn 1 undone: a.txt restored");
+    assert_eq!(test.read("a.txt"), "one\n");
+    assert!(!running("sleep 311.61").is_empty(), "it is left alone");
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+}

@@ -111,7 +111,9 @@ impl Conversation {
                 if let Some(said) = self.turns.iter_mut().find(|said| said.turn == *undone) {
                     said.files.clear();
                 }
-                let text = format!("turn {undone} undone: {}", files.join(", "));
+                let is_left = |file: &String| file.contains(" left as it is: ");
+                let part = if files.iter().any(is_left) { " in part" } else { "" };
+                let text = format!("turn {undone} undone{part}: {}", files.join(", "));
                 self.note(Tone::Quiet, &text);
             }
             _ => {}
