@@ -109,7 +109,7 @@ fn workspace(root: &Path, state: &Path) -> Workspace {
 fn store(name: &str, root: &Path, state: &Path, goal: u32) {
     let workspace = workspace(root, state);
     let begun = Instant::now();
-    assert!(workspace.checkpoints().unwrap().cover_commands());
+    assert!(workspace.checkpoints().unwrap().gap().is_none());
     println!("| {name} | {:.0} | {goal} |", millis(begun.elapsed()));
 }
 
@@ -118,7 +118,7 @@ fn manifests(name: &str, root: &Path, state: &Path, goal: u32) {
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = Instant::now();
     let before = bytes_read();
-    assert!(checkpoints.cover_commands());
+    assert!(checkpoints.gap().is_none());
     let (first, read) = (millis(begun.elapsed()), bytes_read() - before);
     let mut times: Vec<f64> = (0..11)
         .map(|_| {

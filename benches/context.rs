@@ -5,13 +5,13 @@
 #![expect(clippy::print_stdout, reason = "it prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that can not go on ends")]
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use code_agent::context::{self, Budget, History, Layers, Sent, SummaryParts};
 use code_agent::protocol::Object;
-use code_agent::protocol::control::PermissionMode;
 use code_agent::protocol::envelope::{Context, Envelope, Verdict};
 use code_agent::protocol::event::{Compacted, CompactionCause, Place, SummaryAuthor};
 use code_agent::protocol::message::ToolCall;
@@ -71,8 +71,7 @@ fn main() {
     for n in 1..=10_000u32 {
         round(&mut history, n);
         let started = Instant::now();
-        let trailing = context::trailing(PermissionMode::AutoEdit, &[], &Plan::default());
-        let request = layers.request(&[], &history, &trailing);
+        let request = layers.request(&[], &history);
         black_box(layers.describe(&mut sent, "bench/model", &request, &history, &budget));
         times.push(started.elapsed());
         if [100, 1000, 10_000].contains(&n) {
@@ -98,7 +97,6 @@ fn main() {
     let parts = SummaryParts {
         stretch,
         sections: None,
-        pins: &[],
         plan: &Plan::default(),
         record: Some("history.txt"),
         room: small.bytes(context::summary_tokens(small.window())),
@@ -111,6 +109,7 @@ fn main() {
         from: stretch.from,
         to: stretch.to,
         summary,
+        user_messages: BTreeMap::new(),
         by: SummaryAuthor::Program,
         forgotten: 0,
         cut: context::stale(&history, &stretch),

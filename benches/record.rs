@@ -197,6 +197,7 @@ fn started(project: &Path) -> Body {
         tools: vec!["Read".to_owned()],
         sandbox: Sandbox::none(),
         program: "0".to_owned(),
+        place: String::new(),
         learns: true,
     })
 }
@@ -248,7 +249,7 @@ fn round(n: u32) -> Vec<Body> {
             shared_bytes: 9_000,
             layers: std::collections::BTreeMap::new(),
             texts: std::collections::BTreeMap::new(),
-            trailing: Some("<system-reminder>mode auto-edit</system-reminder>".to_owned()),
+            question: None,
         }),
         Body::ModelResponded(ModelResponded {
             purpose: Purpose::Main,

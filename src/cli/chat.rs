@@ -292,24 +292,14 @@ async fn converse(
                     Request::Command(CommandDeed::Compact, focus) => {
                         work = Some(Work::Compact(focus));
                     }
-                    Request::Command(CommandDeed::Pins, _) => {
-                        handle.tell(News::Page { title: "Pins".to_owned(), text: pins(session) });
-                    }
-                    Request::Command(CommandDeed::Pin, words) => {
-                        if session.pin(&words).is_none() {
-                            let text = "say what to pin, as a sentence that is no pin yet";
-                            handle.tell(News::Note(false, text.to_owned()));
+                    Request::Command(
+                        what @ (CommandDeed::Pins | CommandDeed::Pin | CommandDeed::Unpin
+                            | CommandDeed::Permissions),
+                        arguments,
+                    ) => {
+                        if let Some(news) = instruct(session, options, what, &arguments) {
+                            handle.tell(news);
                         }
-                    }
-                    Request::Command(CommandDeed::Unpin, number) => {
-                        if !number.parse().is_ok_and(|id| session.unpin(id)) {
-                            let text = "there is no such pin: /pins lists them with their numbers";
-                            handle.tell(News::Note(false, text.to_owned()));
-                        }
-                    }
-                    Request::Command(CommandDeed::Permissions, arguments) => {
-                        let news = permissions(session, options, &arguments);
-                        handle.tell(news);
                     }
                     Request::Command(CommandDeed::Model, model) => work = Some(Work::Model(model)),
                     request => jobs.begin(request),
@@ -362,6 +352,31 @@ async fn converse(
             handle.tell(News::Idle { interrupted: interrupted.is_some() });
         }
     }
+}
+
+/// Carries out a command about pins or permissions; what the chat shows for it, if anything.
+fn instruct(
+    session: &mut Session,
+    options: &Options,
+    command: CommandDeed,
+    arguments: &str,
+) -> Option<News> {
+    let failure = match command {
+        CommandDeed::Pins => {
+            return Some(News::Page { title: "Pins".to_owned(), text: pins(session) });
+        }
+        CommandDeed::Permissions => return Some(permissions(session, options, arguments)),
+        CommandDeed::Pin => {
+            let is_new = session.pin(arguments).is_some();
+            (!is_new).then_some("Say what to pin: a sentence that is not pinned yet.")
+        }
+        CommandDeed::Unpin => {
+            let is_removed = arguments.parse().is_ok_and(|id| session.unpin(id));
+            (!is_removed).then_some("There is no such pin. /pins lists them with their numbers.")
+        }
+        _ => None,
+    };
+    failure.map(|text| News::Note(false, text.to_owned()))
 }
 
 async fn signalled(signal: &mut Option<tokio::signal::unix::Signal>) {

@@ -115,7 +115,7 @@ impl Layers {
         }
         let tools = tools
             .iter()
-            .map(|tool| format!("{}: {}\n{}\n", tool.name, tool.description, tool.schema))
+            .map(|tool| format!("{}: {}\n{}\n", tool.name, tool.description, tool.parameters()))
             .collect();
         let base_bytes = system.len();
         let mut layers = Self { system, l1_bytes, base_bytes, tools, hashes: Default::default() };

@@ -157,7 +157,7 @@ impl Kernel {
         if said.patch_prompt.len() > PATCH_BYTES {
             said.patch_prompt = shorten(&said.patch_prompt, PATCH_BYTES);
         }
-        if let Some(why) = self.refuses_patch(&said.patch_prompt) {
+        if let Some(why) = refuses_patch(&said.patch_prompt) {
             refused.push(format!("patch: {why}"));
             said.patch_prompt = String::new();
         }
@@ -170,20 +170,6 @@ impl Kernel {
         said.fix_strategy.truncate(3);
         said.root_cause.confidence = said.root_cause.confidence.clamp(0.0, 1.0);
         said
-    }
-
-    /// Why rules of a reflection are not taken up: they would widen a permission, or lead to what a pin
-    /// forbids.
-    fn refuses_patch(&self, patch: &str) -> Option<String> {
-        let patch = patch.to_lowercase();
-        proposals(&patch).into_iter().find_map(|sentence| {
-            if let Some(word) = widens(sentence) {
-                return Some(format!(
-                    "it speaks of {word:?}: what is allowed is a person's business"
-                ));
-            }
-            None
-        })
     }
 
     /// The call that a reflection proposes; why not, where there is none.
@@ -421,4 +407,11 @@ impl Kernel {
         }
         text
     }
+}
+
+/// Why the rules that a reflection proposes are not taken up: they would widen a permission.
+fn refuses_patch(patch: &str) -> Option<String> {
+    let patch = patch.to_lowercase();
+    let word = proposals(&patch).into_iter().find_map(widens)?;
+    Some(format!("It mentions {word:?}; only the user widens permissions."))
 }

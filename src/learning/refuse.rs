@@ -163,7 +163,7 @@ pub fn why(text: &str, task: &str) -> Option<String> {
         return Some(format!("{path} is outside the project"));
     }
     if let Some(word) = widens_anywhere(&lower) {
-        return Some(format!("it speaks of {word:?}: what is allowed is a person's business"));
+        return Some(format!("It mentions {word:?}; only the user widens permissions."));
     }
     // Names of commands and files feel nothing.
     let prose: String = lower.split('`').step_by(2).collect::<Vec<_>>().join("`");

@@ -14,8 +14,32 @@ pub struct ToolSpec {
     /// What it does, from `prompts/tools/<name>.md`.
     pub description: Cow<'static, str>,
     /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
-    /// additional properties.
+    /// additional properties. A property with `"x-unlisted": true` is accepted, but the model is not told about it.
     pub schema: Value,
+}
+
+impl ToolSpec {
+    /// The schema as the model receives it: without unlisted properties and without the bounds that the error of a call
+    /// names. They would cost tokens in every request.
+    pub fn parameters(&self) -> Value {
+        let mut parameters = self.schema.clone();
+        shorten_schema(&mut parameters);
+        parameters
+    }
+}
+
+fn shorten_schema(schema: &mut Value) {
+    const LEFT_OUT: [&str; 6] =
+        ["additionalProperties", "minimum", "minLength", "maxLength", "minItems", "maxItems"];
+    let Value::Object(schema) = schema else { return };
+    schema.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.retain(|_, property| property["x-unlisted"] != true);
+        properties.values_mut().for_each(shorten_schema);
+    }
+    if let Some(items) = schema.get_mut("items") {
+        shorten_schema(items);
+    }
 }
 
 /// What a call with given arguments would touch. Paths are relative to the project root, with `/`,

@@ -74,7 +74,6 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::RuleAdded { rule } => format!("  rule {} added: {}", rule.id, rule.rule),
         Body::RuleRemoved { rule } => format!("  rule {} removed: {}", rule.id, rule.rule),
-        Body::Reminder { text, .. } => format!("  to the model: {}", one_line(text, 120)),
         Body::TurnSteered { input, .. } => format!("  user, meanwhile: {}", one_line(input, 100)),
         Body::UserCommand { command, exit_code, .. } => {
             let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
@@ -117,7 +116,9 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             let recap = plan.recap().unwrap_or_else(|| format!("{} todos", plan.todos.len()));
             format!("  plan ({reason}): {recap}")
         }
-        Body::Feedback { text, .. } => format!("  to the model: {}", one_line(text, 120)),
+        Body::Feedback { text, .. } | Body::Reminder { text, .. } => {
+            format!("  to the model: {}", one_line(text, 120))
+        }
         Body::CheckFinished { command, passed, exit_code, time_ms, .. } => {
             format!("  check {command}: {} ({time_ms} ms)", how_it_ended(*passed, *exit_code))
         }

@@ -159,7 +159,7 @@ mod tests {
         }})
     }
 
-    fn check(given: Value, expected: Result<(Value, &[&str]), &str>) {
+    fn check(given: &Value, expected: Result<(Value, &[&str]), &str>) {
         let Value::Object(mut arguments) = given.clone() else { unreachable!() };
         let result = canonical(&schema(), &mut arguments).map_err(|failure| failure.message);
         let expected = expected.map_err(str::to_owned);
@@ -183,33 +183,36 @@ mod tests {
     #[test]
     fn names_of_other_agents_are_accepted() {
         check(
-            json!({"file_path": "a", "offset": 3}),
+            &json!({"file_path": "a", "offset": 3}),
             Ok((json!({"path": "a", "start_line": 3}), &[])),
         );
         check(
-            json!({"filePath": "a", "replaceAll": true}),
+            &json!({"filePath": "a", "replaceAll": true}),
             Ok((json!({"path": "a", "replace_all": true}), &[])),
         );
-        check(json!({"path": "a", "filename": "a"}), Ok((json!({"path": "a"}), &[])));
+        check(&json!({"path": "a", "filename": "a"}), Ok((json!({"path": "a"}), &[])));
         check(
-            json!({"path": "a", "edits": [{"old_str": "x", "newText": "y"}]}),
+            &json!({"path": "a", "edits": [{"old_str": "x", "newText": "y"}]}),
             Ok((json!({"path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}), &[])),
         );
     }
 
     #[test]
     fn what_is_unknown_is_ignored_and_named() {
-        check(json!({"path": "a", "verbose": true}), Ok((json!({"path": "a"}), &["verbose"])));
-        check(json!({"path": "a", "activeForm": "Reading"}), Ok((json!({"path": "a"}), &[])));
+        check(&json!({"path": "a", "verbose": true}), Ok((json!({"path": "a"}), &["verbose"])));
+        check(&json!({"path": "a", "activeForm": "Reading"}), Ok((json!({"path": "a"}), &[])));
     }
 
     #[test]
     fn a_typing_error_and_two_values_are_errors() {
-        check(json!({"pth": "a"}), Err("unknown parameter `pth`: did you mean `path`?"));
+        check(&json!({"pth": "a"}), Err("unknown parameter `pth`: did you mean `path`?"));
         check(
-            json!({"path": "a", "limits": 1}),
+            &json!({"path": "a", "limits": 1}),
             Err("unknown parameter `limits`: did you mean `limit`?"),
         );
-        check(json!({"path": "a", "file": "b"}), Err("`file` and `path` mean the same and differ"));
+        check(
+            &json!({"path": "a", "file": "b"}),
+            Err("`file` and `path` mean the same and differ"),
+        );
     }
 }

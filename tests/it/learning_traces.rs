@@ -341,7 +341,7 @@ fn the_tools_contract_is_known_everywhere() {
     let path = json!({"path": "src/a.rs"});
     let items = case.teaches(
         &[
-            ("Read", json!({"file_path": "src/a.rs"})),
+            ("Read", json!({"paths": "src/a.rs"})),
             ("Read", path.clone()),
             ("Search", json!({"pattern": "fn b"})),
             ("Grep", json!({"pattern": "fn b"})),
@@ -349,7 +349,7 @@ fn the_tools_contract_is_known_everywhere() {
             ("LS", json!({"path": "src"})),
         ],
         &[
-            "Name the argument of Read `path`, not `file_path`.",
+            "Name the argument of Read `path`, not `paths`.",
             "Use Grep: there is no tool named Search.",
             "Use LS for folders, not Read.",
         ],

@@ -134,7 +134,7 @@ fn the_first_request_is_lean() {
     let system = request["messages"][0]["content"].as_str().unwrap();
     let (prompt, tools) = (tokens(system), tokens(&request["tools"].to_string()));
     assert!(prompt <= 1000, "{prompt} tokens of prompt");
-    assert!(prompt + tools <= 2400, "{prompt} tokens of prompt and {tools} of tools");
+    assert!(prompt + tools <= 1500, "{prompt} tokens of prompt and {tools} of tools");
     crate::support::say(&format!("first request: {prompt} tokens of prompt, {tools} of tools"));
 }
 

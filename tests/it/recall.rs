@@ -122,9 +122,9 @@ fn each_kind_of_fix_is_tried_after_its_failure() {
     };
     check(
         Test::new().file("a.txt", "here it is\n"),
-        json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "file_path"}),
-        json!({"kind": "rename_argument", "from": "file_path", "to": "path"}),
-        "Read {\"file_path\":\"a.txt\"}",
+        json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "paths"}),
+        json!({"kind": "rename_argument", "from": "paths", "to": "path"}),
+        "Read {\"paths\":\"a.txt\"}",
         "here it is",
     );
     check(
@@ -268,9 +268,9 @@ fn what_a_reflection_mended_is_no_success_of_the_fix_that_failed() {
 #[test]
 fn what_is_done_without_the_advice_too_is_no_success_of_it() {
     let renamed = |test: &Test| {
-        let when = json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "file_path"});
-        let fix = json!({"kind": "rename_argument", "from": "file_path", "to": "path"});
-        remember(test, 0, "Name the argument of Read `path`, not `file_path`.", &when, &fix);
+        let when = json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "paths"});
+        let fix = json!({"kind": "rename_argument", "from": "paths", "to": "path"});
+        remember(test, 0, "Name the argument of Read `path`, not `paths`.", &when, &fix);
     };
     let right = "call: Read {\"path\":\"a.txt\"}\n---\ntext: done";
     let test = Test::new().file("a.txt", "one\n").script(right);
@@ -279,7 +279,7 @@ fn what_is_done_without_the_advice_too_is_no_success_of_it() {
     assert_eq!(test.events_of("memory.recalled")[0]["moment"], "task");
     assert_eq!(counts, (0, 0));
     // Where it was told after the failure, and then the call went well, it helped.
-    let wrong = format!("call: Read {{\"file_path\":\"a.txt\"}}\n---\n{right}");
+    let wrong = format!("call: Read {{\"paths\":\"a.txt\"}}\n---\n{right}");
     let test = Test::new().file("a.txt", "one\n").script(&wrong);
     renamed(&test);
     let counts = counts_after(&test, &["say hello"]);

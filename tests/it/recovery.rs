@@ -141,6 +141,9 @@ impl Case {
                 if !scenario.outcome.is(run.code) {
                     differs("outcome", &scenario.outcome, &ended);
                 }
+                if scenario.reason.as_ref().is_some_and(|expected| *expected != run.reason) {
+                    differs("reason", &scenario.reason.as_deref().unwrap_or_default(), &run.reason);
+                }
                 let decisions = run.decisions.join(", ");
                 if scenario.decisions.as_ref().is_some_and(|expected| *expected != decisions) {
                     differs(

@@ -172,6 +172,8 @@ impl Test {
     /// `agent run` with the script.
     pub(crate) fn run(&self, args: &[&str]) -> Done {
         let mut all = vec!["run", "--model", "script:../script"];
+        // A busy machine does not decide what is recalled.
+        all.extend(["--set", "learning.wait_ms=10000"]);
         all.extend(args);
         self.agent(&all)
     }

@@ -33,7 +33,7 @@ pub(in crate::model) fn encode(request: &Request<'_>, model: &str, quirks: Quirk
             .iter()
             .map(|tool| {
                 json!({"type": "function", "function": {
-                    "name": tool.name, "description": tool.description, "parameters": tool.schema,
+                    "name": tool.name, "description": tool.description, "parameters": tool.parameters(),
                 }})
             })
             .collect(),

@@ -431,10 +431,9 @@ fn is_at(state: Option<&State>, now: Option<&Entry>) -> bool {
 /// Nothing happened to a path since it was looked at. (What is in a directory is not removed with it.)
 fn is_still(path: &Path, seen: Option<&Entry>) -> bool {
     match (stat(path), seen) {
-        (Ok(_), Some(Entry { state: State::Directory { .. }, .. })) => true,
+        // A path that did not exist: what is created does not replace anything.
+        (Ok(_), Some(Entry { state: State::Directory { .. }, .. })) | (_, None) => true,
         (Ok(stat), Some(seen)) => stat == seen.stat,
-        // (Of nothing: what is created does not replace anything.)
-        (_, None) => true,
         (Err(_), Some(_)) => false,
     }
 }

@@ -503,7 +503,9 @@ fn what_cannot_be_stored_is_a_gap_and_no_change() {
 fn operations_that_end_at_the_same_time_have_numbers_of_their_own() {
     let files: Vec<String> = (0..40).map(|n| format!("f{n}")).collect();
     let project = Project::new(&[]);
-    files.iter().for_each(|file| project.write(file, "1"));
+    for file in &files {
+        project.write(file, "1");
+    }
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
     std::thread::scope(|scope| {
@@ -618,7 +620,7 @@ fn a_file_that_changes_while_it_is_read_is_never_kept_as_a_mixture() {
         let file = fs::File::options().write(true).open(project.path("big")).unwrap();
         for byte in (b'a'..=b'z').cycle() {
             for part in 0..64 {
-                file.write_all_at(&[byte; SIZE / 64], (part * SIZE / 64) as u64).unwrap();
+                file.write_all_at(&vec![byte; SIZE / 64], (part * SIZE / 64) as u64).unwrap();
                 if stop.load(std::sync::atomic::Ordering::Relaxed) {
                     return;
                 }

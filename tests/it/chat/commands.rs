@@ -177,7 +177,7 @@ fn what_is_pinned_by_hand_is_seen_and_taken_away_by_hand() {
     pty.say("/unpin 1");
     pty.wait_for("pin 1 removed");
     pty.say("/unpin 1");
-    pty.wait_for("there is no such pin");
+    pty.wait_for("There is no such pin");
     let log = std::fs::read_to_string(test.log()).unwrap();
     assert!(log.contains("pin.added") && log.contains("pin.removed"), "{log}");
 }
@@ -188,7 +188,7 @@ fn esc_stops_a_compaction_and_what_is_said_meanwhile_is_heard_after_one() {
         "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\
          text: I heard it\n---\nfor: summary\ntimes: any\npause: 20s\ntext: never",
     );
-    test.write("a.txt", &"a line of the file\n".repeat(200));
+    test.write("a.txt", "a line of the file\n".repeat(200));
     for (message, answer) in [("first", "one"), ("second", "two"), ("third", "three")] {
         pty.say(message);
         pty.wait_for(&format!("› {message}\n\n"));

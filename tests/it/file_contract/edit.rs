@@ -142,7 +142,7 @@ fn a_file_that_is_not_read_or_changed_is_not_edited() {
     project.test.write("a", "one\nTWO\n");
     let refused = project.fails("Edit", &edit("one", "x"), "CONFLICT");
     says(&refused, "/data/diff_preview", "-two\n+TWO\n");
-    says(&refused, "/data/content", "   2 | TWO\n");
+    says(&refused, "/data/content", "   2 | TWO");
     project.ok("Edit", &edit("one", "x"));
     std::fs::remove_file(project.at("a")).unwrap();
     project.fails("Edit", &edit("one", "x"), "NOT_FOUND");

@@ -14,6 +14,8 @@ pub(super) struct Scenario {
     /// Nothing goes wrong in it: recovery must not cost a call.
     pub(super) is_control: bool,
     pub(super) outcome: Outcome,
+    /// The reason with which the turn ends.
+    pub(super) reason: Option<String>,
     /// What `control.decided` says besides `continue`, joined by commas.
     pub(super) decisions: Option<String>,
     pub(super) reflections: Option<usize>,
@@ -143,6 +145,7 @@ impl Scenario {
             "args" => self.args.extend(words(value)?),
             "control" if value == "yes" => self.is_control = true,
             "outcome" => self.outcome = outcome()?,
+            "reason" => self.reason = Some(value.to_owned()),
             "decisions" => self.decisions = Some(value.to_owned()),
             "reflections" => self.reflections = Some(number()?),
             "answers" => self.answers = Some(number()?),
