@@ -45,6 +45,7 @@ use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
+use crate::protocol::directives::UserInput;
 use crate::protocol::event::{
     Body, Clock, Event, Events, Pin, Place, Sandbox, SessionRule, SessionStarted, Sink,
     TurnFinished,
@@ -321,7 +322,8 @@ impl Session {
     }
 
     /// Works on what the user said. What it returns is masked, as every way out of the program is.
-    pub async fn run(&mut self, input: &str) -> TurnFinished {
+    pub async fn run(&mut self, input: impl Into<UserInput>) -> TurnFinished {
+        let input = input.into();
         if let Some(learning) = &self.learning {
             if self.kernel.has_begun() {
                 learning.turn_begins();
@@ -329,7 +331,7 @@ impl Session {
             learning.ready().await;
         }
         let mut finished = {
-            let run = self.kernel.run(input);
+            let run = self.kernel.run(&input);
             tokio::pin!(run);
             let timeout = self.timeout;
             tokio::select! {

@@ -12,6 +12,7 @@ use super::{options, session};
 use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which};
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
+use crate::protocol::directives::UserInput;
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
 use crate::workspace::{Undo, UndoReport};
 use crate::{record, ui};
@@ -183,7 +184,7 @@ async fn open(
 /// What keeps a session busy until it is done or stopped.
 enum Work {
     /// A message.
-    Turn(String),
+    Turn(UserInput),
     /// A summary, with this focus if it is not empty.
     Compact(String),
     /// Another model, or which one it is.
@@ -193,8 +194,8 @@ enum Work {
 async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work: Work) {
     tui::panic_if_told("session");
     match work {
-        Work::Turn(text) => {
-            session.run(&text).await;
+        Work::Turn(message) => {
+            session.run(message).await;
         }
         Work::Compact(focus) => {
             let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
@@ -252,7 +253,7 @@ async fn converse(
             let cancel = control.cancel();
             tokio::select! {
                 request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
-                    Request::Submit(text) | Request::Steer(text) => work = Some(Work::Turn(text)),
+                    Request::Submit(message) | Request::Steer(message) => work = Some(Work::Turn(message)),
                     Request::Quit => quits = true,
                     Request::Interrupt => {
                         jobs.stop();
@@ -323,7 +324,7 @@ async fn converse(
                 tokio::select! {
                     () = &mut working => break,
                     request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
-                        Request::Submit(text) | Request::Steer(text) => control.steer(text),
+                        Request::Submit(message) | Request::Steer(message) => control.steer(message),
                         Request::Interrupt => control.interrupt(Interrupt::User),
                         Request::Answer(call, approval) => control.answer(&call, approval),
                         Request::Mode(mode) => control.want_mode(mode),
@@ -347,7 +348,7 @@ async fn converse(
         // What stopped this turn stops nothing after it.
         control.begin_turn();
         if interrupted.is_none() && !unheard.is_empty() {
-            work = Some(Work::Turn(unheard.join("\n\n")));
+            work = Some(Work::Turn(UserInput::joined(unheard)));
         } else {
             handle.tell(News::Idle { interrupted: interrupted.is_some() });
         }

@@ -11,6 +11,7 @@ use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, W
 use crate::config::UserDirs;
 use crate::disk::Way;
 use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::ui::{self, Verbosity};
 
@@ -34,7 +35,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     super::block_on(
         async {
             let face = ui::face(args.output_format, verbosity(args));
-            match Box::pin(work(args, session, &task, &control, vec![face])).await {
+            match Box::pin(work(args, session, task, &control, vec![face])).await {
                 Ok(code) => code,
                 Err(error) => {
                     let code = error.exit_code();
@@ -54,7 +55,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
 async fn work(
     args: &RunArgs,
     session: Which,
-    task: &str,
+    task: UserInput,
     control: &Control,
     faces: Vec<Box<dyn Sink>>,
 ) -> Result<u8, OpenError> {
@@ -99,7 +100,7 @@ async fn work(
     let finished = session.run(task).await;
     session.close().await;
     if let (Some(path), Some(file)) = (&args.output_file, &mut output_file)
-        && let Err(error) = writeln!(file, "{}", finished.result.trim_end())
+        && let Err(error) = file.write_all(finished.result.as_bytes())
     {
         ui::tell(&format!("{}: {error}; the answer was not written there", path.display()));
         return Ok(finished.ending.exit_code().max(1));
@@ -157,7 +158,7 @@ fn verbosity(args: &RunArgs) -> Verbosity {
 }
 
 /// The task: from the command line, from standard input, or both.
-fn task(words: &[String]) -> Result<String, String> {
+fn task(words: &[String]) -> Result<UserInput, String> {
     let given = words.join(" ");
     let (given, insists) = match given.trim() {
         "-" => ("", true),
@@ -178,9 +179,13 @@ fn task(words: &[String]) -> Result<String, String> {
         (true, true) => {
             Err("the task is empty: write `agent run \"what to do\"`, or pipe it in".into())
         }
-        (true, false) => Ok(piped.trim_end().to_owned()),
-        (false, true) => Ok(given.to_owned()),
-        (false, false) => Ok(format!("{given}\n\n<stdin>\n{}\n</stdin>", piped.trim_end())),
+        (true, false) => Ok(piped.trim_end().into()),
+        (false, true) => Ok(given.into()),
+        (false, false) => {
+            let piped = piped.trim_end().to_owned();
+            let text = format!("{given}\n\n<stdin>\n{piped}\n</stdin>");
+            Ok(UserInput { text, pasted: vec![piped] })
+        }
     }
 }
 

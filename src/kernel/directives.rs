@@ -1,13 +1,13 @@
 //! What the user says: messages, the directives in them, pins and session rules.
 
 use super::Kernel;
-use crate::protocol::directives::{Directive, directives};
+use crate::protocol::directives::{Directive, UserInput};
 use crate::protocol::event::{Body, Pin, SessionRule};
 
 impl Kernel {
     /// Carries out the directives of a message.
-    pub(super) fn apply_directives(&mut self, message: &str) {
-        for (directive, sentence) in directives(message) {
+    pub(super) fn apply_directives(&mut self, message: &UserInput) {
+        for (directive, sentence) in message.directives() {
             let registry = &self.parts.registry;
             match directive {
                 Directive::Mode(mode) => {

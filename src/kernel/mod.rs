@@ -47,6 +47,7 @@ use crate::context::{
     self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
 };
 use crate::protocol::control::{Control, Ending, Recovery};
+use crate::protocol::directives::UserInput;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
 use crate::protocol::message::ToolCall;
@@ -176,7 +177,7 @@ impl Kernel {
 
     /// Works on what the user said until it is done or can not go on. Always ends with
     /// `turn.finished`.
-    pub async fn run(&mut self, input: &str) -> TurnFinished {
+    pub async fn run(&mut self, input: &UserInput) -> TurnFinished {
         let mut turn = self.begin(input);
         let ending = loop {
             self.settle(&mut turn);
@@ -219,7 +220,8 @@ impl Kernel {
         self.finish(turn, ending)
     }
 
-    fn begin(&mut self, input: &str) -> Turn {
+    fn begin(&mut self, message: &UserInput) -> Turn {
+        let input = message.text.as_str();
         self.turn += 1;
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
@@ -227,7 +229,7 @@ impl Kernel {
         self.history.task(shown.as_deref().unwrap_or(input));
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.rules_met.apply(&started);
-        self.apply_directives(input);
+        self.apply_directives(message);
         self.recall_for_task(input);
         let mut mentions = Mentions::default();
         mentions.hear(input, |path| self.parts.project.find(path));
@@ -322,12 +324,13 @@ impl Kernel {
 
     /// Passes on what the user said while the turn ran.
     fn listen(&mut self, turn: &mut Turn) {
-        for input in self.parts.control.take_messages() {
-            let shown = self.too_long_to_show(&input);
-            self.history.task(shown.as_deref().unwrap_or(&input));
-            self.parts.events.emit(Body::TurnSteered { input: input.clone(), shown });
-            self.apply_directives(&input);
-            turn.pending.mentions.hear(&input, |path| self.parts.project.find(path));
+        for message in self.parts.control.take_messages() {
+            let input = message.text.as_str();
+            let shown = self.too_long_to_show(input);
+            self.history.task(shown.as_deref().unwrap_or(input));
+            self.parts.events.emit(Body::TurnSteered { input: input.to_owned(), shown });
+            self.apply_directives(&message);
+            turn.pending.mentions.hear(input, |path| self.parts.project.find(path));
             turn.case.goal.push_str(&format!("{STEERED}{input}"));
         }
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::directives::is_stop;
+use super::directives::{UserInput, is_stop};
 use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
@@ -444,7 +444,7 @@ struct Hand {
 #[derive(Debug, Default)]
 struct Wishes {
     /// Said while the turn runs.
-    messages: VecDeque<String>,
+    messages: VecDeque<UserInput>,
     mode: Option<PermissionMode>,
     /// The call that waits for an answer.
     asked: Option<(String, oneshot::Sender<Approval>)>,
@@ -488,8 +488,8 @@ impl Control {
 
     /// The user says something while the turn runs. A stop phrase interrupts; anything else is delivered after the
     /// current tool.
-    pub fn steer(&self, message: String) {
-        if is_stop(&message) {
+    pub fn steer(&self, message: UserInput) {
+        if is_stop(&message.text) {
             return self.interrupt(Interrupt::User);
         }
         locked(&self.0.wishes).messages.push_back(message);
@@ -501,7 +501,7 @@ impl Control {
     }
 
     /// What was said and not heard yet, in order; from now on it is heard.
-    pub fn take_messages(&self) -> Vec<String> {
+    pub fn take_messages(&self) -> Vec<UserInput> {
         locked(&self.0.wishes).messages.drain(..).collect()
     }
 

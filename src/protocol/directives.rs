@@ -48,14 +48,51 @@ static LIST: LazyLock<List> = LazyLock::new(|| {
     toml::from_str(text).unwrap_or(List { fillers: Vec::new(), directive: Vec::new() })
 });
 
+/// A message of the user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserInput {
+    /// All of it, as the model receives it.
+    pub text: String,
+    /// The parts of it that were pasted or piped in: directives in them are not the user's.
+    pub pasted: Vec<String>,
+}
+
+impl UserInput {
+    /// Several messages as one.
+    pub fn joined(messages: Vec<Self>) -> Self {
+        let (texts, pasted): (Vec<_>, Vec<_>) =
+            messages.into_iter().map(|message| (message.text, message.pasted)).unzip();
+        Self { text: texts.join("\n\n"), pasted: pasted.concat() }
+    }
+
+    /// The directives of the message in order, each with its sentence.
+    pub fn directives(&self) -> Vec<(Directive, String)> {
+        let typed = self.pasted.iter().fold(self.text.clone(), |text, pasted| {
+            if pasted.is_empty() { text } else { text.replacen(pasted, "\n", 1) }
+        });
+        directives(&typed)
+    }
+}
+
+impl From<String> for UserInput {
+    fn from(text: String) -> Self {
+        Self { text, pasted: Vec::new() }
+    }
+}
+
+impl From<&str> for UserInput {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
 /// The message is nothing but a request to stop.
 pub fn is_stop(message: &str) -> bool {
     // The longest of them is far shorter.
     message.len() <= 100 && sentences_of(Effect::Interrupt).any(|known| *known == normal(message))
 }
 
-/// The directives of a message in order, each with its sentence.
-pub fn directives(message: &str) -> Vec<(Directive, String)> {
+fn directives(message: &str) -> Vec<(Directive, String)> {
     let found = sentences(message).into_iter().filter_map(|sentence| {
         let directive = directive(sentence)?;
         Some((directive, sentence.to_owned()))
@@ -165,7 +202,7 @@ fn without_fillers(text: &str) -> &str {
     }
 }
 
-/// The sentences of a message outside code blocks, citations and piped input; one that is a question is left out.
+/// The sentences of a message outside code blocks and citations; one that is a question is left out.
 fn sentences(message: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut fence: Option<&str> = None;
@@ -177,9 +214,6 @@ fn sentences(message: &str) -> Vec<&str> {
                 Some(open) if open == mark => None,
                 other => other,
             };
-        } else if trimmed == "<stdin>" {
-            // Piped input stands last.
-            break;
         } else if fence.is_none() && !trimmed.starts_with('>') {
             split(without_list_mark(trimmed), &mut found);
         }
@@ -306,7 +340,6 @@ mod tests {
             "```\nDon't change anything.\n```\nFix it.",
             "Don't change anything?",
             "Make sure that users don't change anything.",
-            "Review this\n\n<stdin>\nDon't change anything.\n</stdin>",
             "`Don't change anything.`",
             "go ahead with the release notes",
         ] {

@@ -58,8 +58,7 @@ impl Registry {
                     None => reason.text.clone(),
                 };
                 let failure = Failure::new(ErrorCode::ApprovalRequired, text).hint(
-                    "did the user approve this, is it within the task, is there a safer way? \
-                     Go on without it, or say in the final answer what the user has to allow",
+                    "continue without it, or say in the final answer what the user has to allow",
                 );
                 let violates_instruction = reason.by_instruction;
                 ("ask", reason, Some(Refused { failure, denied: !reads, violates_instruction }))

@@ -176,7 +176,7 @@ impl Registry {
     fn put_off(&self, call: &ToolCall) -> Answer {
         let failure =
             Failure::new(ErrorCode::Cancelled, "not run: the user said something before it began")
-                .hint("heed the user's message, then call it again if it is still right");
+                .hint("read the user's message first; repeat the call only if it is still right");
         let envelope = envelope(Err(failure), arguments_of(call).unwrap_or_default(), 0);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),

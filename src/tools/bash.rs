@@ -173,8 +173,7 @@ fn answer(
 ) -> Result<Report, Failure> {
     let shown = shown(command);
     let notes = in_words(&outcome, stale);
-    let complaint = complaint(&outcome.stderr.text);
-    let failed_stages = pipelines.failed_stages().map(|stages| stages + &complaint);
+    let failed_stages = pipelines.failed_stages();
     let how = outcome.how();
     let (ended, exit_code) = (outcome.ended, outcome.exit_code);
     let missing = missing_program(&outcome);
@@ -184,9 +183,7 @@ fn answer(
     let (code, message, hint) = match (ended, exit_code) {
         (Ended::Exited, Some(0)) => {
             let conclusion = match &failed_stages {
-                Some(stages) => format!(
-                    "Exited 0, but on the way {stages}. What that should have given is missing."
-                ),
+                Some(stages) => format!("Exited 0, but {stages}."),
                 None if is_silent => "Exited 0, without output.".to_owned(),
                 None => "Exited 0.".to_owned(),
             };
@@ -196,16 +193,13 @@ fn answer(
         (Ended::Exited, _) => {
             let hint = match (exit_code, missing) {
                 (Some(127), Some(program)) => Some(format!(
-                    "{program} is not installed or not in PATH: look for another way, or have it \
-                     installed"
+                    "{program} is not in PATH: use another program, or report that it is missing"
                 )),
                 (Some(127), None) => {
-                    Some("a program was not found: is it installed and in PATH?".to_owned())
+                    Some("a program was not found: check its name and PATH".to_owned())
                 }
                 (Some(126), _) => Some(
-                    "a file is not executable: chmod +x, or name its \
-                                        interpreter"
-                        .to_owned(),
+                    "a file is not executable: run chmod +x, or name its interpreter".to_owned(),
                 ),
                 (Some(_) | None, _) => None,
             };
@@ -216,8 +210,8 @@ fn answer(
             ErrorCode::Timeout,
             format!("`{shown}` {how}; all of its processes were ended"),
             Some(
-                "a server, or what never ends: background: true, then BashOutput; else run less of it, or \
-                 raise timeout_ms (at most 600000); what waits for input needs another form"
+                "for a server use background: true, then BashOutput; otherwise run less, raise timeout_ms (at most \
+                 600000), or avoid the prompt for input"
                     .to_owned(),
             ),
         ),
@@ -294,12 +288,6 @@ fn whole(name: Option<&String>, error: Option<&String>) -> Option<String> {
         (None, Some(error)) => Some(format!(", and it could not be kept whole: {error}")),
         (None, None) => None,
     }
-}
-
-/// What the first line on stderr says: with one stage that failed it is mostly that one's.
-fn complaint(stderr: &str) -> String {
-    let first = stderr.lines().find(|line| !line.trim().is_empty());
-    first.map_or_else(String::new, |line| format!(" (stderr: {})", shorten(line.trim(), 2 * SHOWN)))
 }
 
 /// The program that bash did not find, as it says on stderr.

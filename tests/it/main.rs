@@ -32,6 +32,7 @@ mod race;
 mod read_only;
 mod recall;
 mod recovery;
+mod redirects;
 mod repository;
 mod resume;
 mod run;

@@ -60,11 +60,7 @@ async fn a_command_that_exits_0_is_a_success() {
 async fn an_inner_stage_that_failed_makes_it_partial() {
     let report = line("grep x nofile | cat").await.unwrap();
     assert!(report.partial);
-    assert!(
-        report.text.contains("stage 1/2 `grep x nofile` exited 2 (stderr: grep: nofile"),
-        "{}",
-        report.text
-    );
+    assert!(report.text.contains("stage 1/2 `grep x nofile` exited 2"), "{}", report.text);
     assert_eq!(report.data["stages"][0], json!({"command": "grep x nofile", "exit_code": 2}));
     assert!(!line("yes | head -1").await.unwrap().partial);
     assert!(line("nosuch | cat").await.unwrap().text.contains("`nosuch` exited 127 (not found)"));

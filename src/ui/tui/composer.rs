@@ -159,6 +159,12 @@ impl Composer {
         if self.is_command() { message } else { as_words(&message).into_owned() }
     }
 
+    /// The large pastes in the text.
+    pub(super) fn pasted(&self) -> Vec<String> {
+        let is_shown = |(word, _): &&(String, String)| self.text().contains(word.as_str());
+        self.pastes.iter().filter(is_shown).map(|(_, paste)| paste.trim_end().to_owned()).collect()
+    }
+
     /// Takes all of it, and begins anew.
     pub(super) fn take(&mut self) -> String {
         let message = self.message();

@@ -20,6 +20,7 @@ use super::theme::{Background, Theme};
 use super::vi::Vi;
 use super::viewer::Viewer;
 use crate::protocol::control::{Approval, Ending, PermissionMode};
+use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
 
 /// A key this soon after a question came was meant for something else.
@@ -67,9 +68,9 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Work on this message.
-    Submit(String),
+    Submit(UserInput),
     /// Tell the model this while it works.
-    Steer(String),
+    Steer(UserInput),
     /// Stop the turn.
     Interrupt,
     /// The answer to the question about a call.

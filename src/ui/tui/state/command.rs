@@ -2,6 +2,7 @@
 
 use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
+use crate::protocol::directives::UserInput;
 use crate::protocol::harmless::without_controls;
 use crate::ui::tui::cells::{Cell, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, built_in};
@@ -16,7 +17,7 @@ use crate::ui::tui::viewer::Viewer;
 const WIDEST_NAME: usize = 32;
 
 impl State {
-    pub(super) fn dispatch(&mut self, message: String) -> Vec<Action> {
+    pub(super) fn dispatch(&mut self, message: String, pasted: Vec<String>) -> Vec<Action> {
         if let Some(command) = message.strip_prefix('!') {
             let command = command.trim().to_owned();
             if command.is_empty() {
@@ -33,7 +34,7 @@ impl State {
             }
             if let Some(own) = self.settings.own_commands.iter().find(|own| own.name == name) {
                 let message = own.message(arguments.trim()).trim_end().to_owned();
-                return self.submit(message);
+                return self.submit(message.into());
             }
             // A path is no command.
             if !name.contains('/') {
@@ -47,15 +48,15 @@ impl State {
                 return Vec::new();
             }
         }
-        self.submit(message)
+        self.submit(UserInput { text: message, pasted })
     }
 
-    pub(super) fn submit(&mut self, message: String) -> Vec<Action> {
+    fn submit(&mut self, message: UserInput) -> Vec<Action> {
         if let Some(viewer) = &mut self.viewer {
             *viewer = Viewer::at_end(self.conversation.cells.len(), false);
         }
         if self.is_working {
-            self.queue.push_back(message.clone());
+            self.queue.push_back(message.text.clone());
             // A turn that is being stopped hears nothing more: the message comes back.
             let hears = !self.is_stopping;
             return hears.then_some(Action::Ask(Request::Steer(message))).into_iter().collect();

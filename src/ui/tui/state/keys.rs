@@ -373,6 +373,7 @@ impl State {
         if self.composer.text().trim().is_empty() {
             return Vec::new();
         }
+        let pasted = self.composer.pasted();
         let message = self.composer.take();
         let message = message.trim_end().to_owned();
         self.toast = None;
@@ -386,7 +387,7 @@ impl State {
             self.settings.history.push(message.clone());
             actions.push(Action::Ask(Request::Remember(message.clone())));
         }
-        actions.extend(self.dispatch(message));
+        actions.extend(self.dispatch(message, pasted));
         actions
     }
 }

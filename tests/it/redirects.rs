@@ -1,0 +1,193 @@
+//! Redirects: a Bash line that is one simple reading command is answered by the file tool, with what bash would have printed.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::batch::{Project, says, text};
+use crate::server::{self, Server};
+use crate::support::Test;
+
+fn project() -> Project {
+    let test = Test::new();
+    let numbered: String = (1..=40).map(|n| format!("line {n}\n")).collect();
+    for (path, text) in [
+        ("numbers.txt", numbered.as_str()),
+        ("two words.txt", "one\ntwo"),
+        ("src/a.rs", "fn main() {}\n// TODO: one\n"),
+        ("src/deep/b.rs", "// todo: two\n"),
+        ("src/notes.md", "TODO later\n"),
+        ("README.md", "# Title\n"),
+        (".hidden", "h\n"),
+        (".gitignore", "*.log\n"),
+        ("build.log", "TODO in a log\n"),
+        ("src/run.log", "TODO in a log\n"),
+        ("empty", ""),
+    ] {
+        test.write(path, text);
+    }
+    test.write("binary", b"\x00\x01\x02TODO\n");
+    Project::of(test)
+}
+
+fn bash(project: &Project, line: &str) -> BTreeSet<String> {
+    let mut command = Command::new("bash");
+    let output = command.args(["-c", line]).current_dir(project.test.root()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// What the answer says, as lines that bash would have printed.
+fn printed(answer: &Value) -> BTreeSet<String> {
+    let data = &answer["data"];
+    let strings = |rows: &Value, line: &dyn Fn(&Value) -> String| {
+        rows.as_array().unwrap().iter().map(line).collect::<BTreeSet<_>>()
+    };
+    let string = |value: &Value| value.as_str().unwrap().to_owned();
+    match data["redirected_to"]["tool"].as_str() {
+        Some("Read") => {
+            let unnumbered = |line: &str| line.split_once(" | ").map(|(_, text)| text.to_owned());
+            data["content"].as_str().unwrap().lines().filter_map(unnumbered).collect()
+        }
+        Some("Grep") if !data["files"].is_null() => strings(&data["files"], &string),
+        Some("Grep") => strings(&data["matches"], &|row| {
+            format!("{}:{}:{}", string(&row["file"]), row["line"], string(&row["text"]))
+        }),
+        Some("Glob") => strings(&data["paths"], &string),
+        Some("LS") => strings(&data["entries"], &|row| string(&row["name"])),
+        other => panic!("redirected to {other:?}: {answer}"),
+    }
+}
+
+#[test]
+fn a_redirected_line_answers_what_bash_prints() {
+    let mut project = project();
+    for line in [
+        "cat numbers.txt",
+        "cat 'two words.txt'",
+        "cat \"src/a.rs\"",
+        "head numbers.txt",
+        "head -n 3 numbers.txt",
+        "head -5 numbers.txt",
+        "tail numbers.txt",
+        "tail -n 4 numbers.txt",
+        "tail -n +38 numbers.txt",
+        "sed -n 5,9p numbers.txt",
+        "sed -n '38,$p' numbers.txt",
+        "cat numbers.txt | head -n 2",
+        "cat numbers.txt | sed -n '4p'",
+        "grep -rn TODO src",
+        "grep -rin todo src",
+        "grep -rnF 'fn main()' src",
+        "grep -rn TODO src | head",
+        "grep -rl TODO src",
+        "find . -name '*.md'",
+        "find src -name '*.rs' -type f",
+        "ls",
+        "ls -A src",
+    ] {
+        let answer = project.ok("Bash", &json!({"command": line}));
+        let mut expected = bash(&project, line);
+        if line.starts_with("find .") {
+            expected = expected.iter().map(|path| path.replacen("./", "", 1)).collect();
+        }
+        assert_eq!(printed(&answer), expected, "{line}: {answer}");
+        says(&answer, "/text", " tool instead of Bash for ");
+    }
+}
+
+#[test]
+fn every_other_line_runs_in_bash() {
+    let mut project = project();
+    for line in [
+        "cat numbers.txt src/a.rs",
+        "cat binary | wc -c",
+        "cat numbers.txt | grep 7",
+        "wc -l numbers.txt",
+        "ls -l",
+        "ls *.md",
+        "ls src README.md",
+        "head -c 3 numbers.txt",
+        "grep -c line numbers.txt",
+        "grep -rn 'line [0-9]' numbers.txt | head -n 2 | tail -n 1",
+        "find . -type d",
+        "cat $HOME/none 2>&1 | head -n 1",
+        "cd src && cat a.rs",
+    ] {
+        let answer = project.ok("Bash", &json!({"command": line}));
+        assert_eq!(answer["data"]["redirected_to"], Value::Null, "{line}: {answer}");
+        assert!(answer["data"]["stdout"].is_string(), "{line}: {answer}");
+    }
+    // What fails, fails as in bash.
+    for (line, stderr) in [("cat none.txt", "No such file"), ("cat src", "Is a directory")] {
+        let answer = project.fails("Bash", &json!({"command": line}), "COMMAND_FAILED");
+        says(&answer, "/data/stderr", stderr);
+    }
+    // A directory that holds a binary file, and more lines than one answer has.
+    let answer = project.ok("Bash", &json!({"command": "grep -rn TODO ."}));
+    says(&answer, "/data/stdout", "build.log:1:TODO in a log");
+    let long: String = (0..5000).map(|n| format!("row {n}\n")).collect();
+    project.test.write("long.txt", &long);
+    let answer = project.ok("Bash", &json!({"command": "cat long.txt"}));
+    assert_eq!(answer["data"]["redirected_to"], Value::Null);
+}
+
+#[test]
+fn rules_decide_on_a_redirected_line_as_on_any_other() {
+    let test = Test::new().file(".env", "KEY=abcdefgh12345678\n").file("secret/a.txt", "hidden\n");
+    let deny = ["tool", "batch", "--deny", "Read(secret/**)"];
+    let mut batch = crate::batch::Batch::start(&mut test.command(&deny));
+    for line in ["cat .env", "cat secret/a.txt"] {
+        let answer = batch.call("Bash", &json!({"command": line}));
+        assert_eq!(answer["data"]["redirected_to"], Value::Null, "{line}: {answer}");
+        let said = answer.to_string();
+        assert!(!said.contains("abcdefgh12345678") && !said.contains("hidden\\n"), "{said}");
+    }
+}
+
+/// One line costs one call, and the file counts as read.
+#[test]
+fn a_redirected_line_counts_as_read_and_costs_no_turn() {
+    let server = Server::playing([
+        server::sse_calls(&[("Bash", json!({"command": "cat a.txt"}))]),
+        server::sse_calls(&[(
+            "Edit",
+            json!({"path": "a.txt", "old_string": "one", "new_string": "two"}),
+        )]),
+        server::sse_text("done"),
+    ]);
+    let config = format!("model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n", server.url());
+    let test = Test::new().user_config(&config).file("a.txt", "one\n");
+    test.agent(&["run", "change it"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "two\n");
+    let requests = server.finish();
+    let read = requests[1].json();
+    let messages = read["messages"].as_array().unwrap();
+    let result = text(messages.last().unwrap(), "/content");
+    assert!(
+        result.contains("Use Read tool instead of Bash for reading files; answered by Read")
+            && result.contains("1 | one"),
+        "{result}"
+    );
+    // The call keeps the name and the arguments that the model used.
+    let call = &messages[messages.len() - 2]["tool_calls"][0]["function"];
+    assert_eq!(
+        (&call["name"], &call["arguments"]),
+        (&json!("Bash"), &json!("{\"command\":\"cat a.txt\"}"))
+    );
+}
+
+#[test]
+fn an_edit_without_a_read_is_answered_with_the_file_and_can_be_sent_again() {
+    let edit = "call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}";
+    let script = format!("{edit}\n---\nwhen: 1 . one\n{edit}\n---\ntext: done");
+    let test = Test::new().file("a.txt", "one\n").script(&script);
+    test.run(&["change it"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "two\n");
+    let codes: Vec<Value> = test
+        .events_of("tool.finished")
+        .iter()
+        .map(|e| e["envelope"]["error"]["code"].clone())
+        .collect();
+    assert_eq!(codes, [json!("NOT_READ"), Value::Null]);
+}
