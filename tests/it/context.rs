@@ -166,6 +166,57 @@ fn without_compaction_each_of_200_requests_begins_with_the_one_before() {
     assert_prefixes(&requests);
 }
 
+/// Recaps of the plan, patches of reflections, failures and a second turn: nothing changes what was sent.
+#[test]
+fn forty_calls_with_a_plan_of_five_items_keep_the_whole_prefix() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::with(move |request, _| {
+        if request.json()["tools"].is_null() {
+            let cause =
+                json!({"category": "unknown", "text": "the name is wrong", "confidence": 0.9});
+            let said = json!({"failure_signal": "tool_error", "root_cause": cause, "fix_strategy": [],
+                              "suggested_action": null, "patch_prompt": "List the directory first.",
+                              "memory_to_write": []});
+            return server::sse_text(&said.to_string());
+        }
+        let n = asked.fetch_add(1, Ordering::SeqCst);
+        let todos = |n_done: usize| {
+            let status = |at: usize| match at.cmp(&n_done) {
+                std::cmp::Ordering::Less => "completed",
+                std::cmp::Ordering::Equal => "in_progress",
+                std::cmp::Ordering::Greater => "pending",
+            };
+            let todo = |at| json!({"content": format!("part {at}"), "status": status(at)});
+            json!({"summary": "five parts", "todos": (0..5).map(todo).collect::<Vec<_>>()})
+        };
+        match n {
+            20 => server::sse_text("half of it is done"),
+            41.. => server::sse_text("all of it is done"),
+            n if n % 9 == 0 => server::sse_calls(&[("TodoWrite", todos(n / 9))]),
+            n if n % 9 == 4 => {
+                server::sse_calls(&[("Read", json!({"path": format!("none{n}.txt")}))])
+            }
+            n if n % 9 == 5 => {
+                server::sse_calls(&[("Read", json!({"path": format!("nothing{n}.txt")}))])
+            }
+            n => {
+                server::sse_calls(&[("Read", json!({"path": format!("data/file_{}.txt", n % 30)}))])
+            }
+        }
+    });
+    let project = project(&server, 30);
+    let window = "context.default_window=1000000";
+    project.agent(&["run", TASK, "--set", window]).expect_code(0);
+    let more = "Go on. Don't edit data/file_1.txt.";
+    project.agent(&["run", "-c", more, "--set", window]).expect_code(0);
+    let requests = server.finish();
+    let main: Vec<Request> = requests.into_iter().filter(|request| !is_summary(request)).collect();
+    assert_eq!(main.len(), 42);
+    assert_prefixes(&main);
+    assert!(project.events_of("reminder").len() >= 4);
+    assert!(project.has_event("rule.added"));
+}
+
 #[test]
 fn an_interrupt_while_the_summary_is_written_leaves_the_conversation_as_it_was() {
     let server = reader(60, WINDOW, |_| {

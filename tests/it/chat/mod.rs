@@ -3,6 +3,7 @@
 mod approvals;
 mod commands;
 mod composer;
+mod directives;
 mod docs;
 mod gnu_screen;
 mod manners;
