@@ -182,9 +182,12 @@ fn task(words: &[String]) -> Result<UserInput, String> {
         (true, false) => Ok(piped.trim_end().into()),
         (false, true) => Ok(given.into()),
         (false, false) => {
-            let piped = piped.trim_end().to_owned();
-            let text = format!("{given}\n\n<stdin>\n{piped}\n</stdin>");
-            Ok(UserInput { text, pasted: vec![piped] })
+            let mut text = format!("{given}\n\n<stdin>\n");
+            let start = text.len();
+            text.push_str(piped.trim_end());
+            let pasted = vec![start..text.len()];
+            text.push_str("\n</stdin>");
+            Ok(UserInput { text, pasted })
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Directives: sentences of the user that the program itself acts on, from a closed list (`data/directives.toml`).
 //!
-//! A sentence counts only as a whole. Code, quotations, citations (`> …`) and piped input are never searched. The text of a
+//! A sentence counts only as a whole. Code, quotations, citations (`> …`), pastes and piped input are never searched. The text of a
 //! message stays as it is: a directive that is not recognised still reaches the model word for word.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -53,23 +54,34 @@ static LIST: LazyLock<List> = LazyLock::new(|| {
 pub struct UserInput {
     /// All of it, as the model receives it.
     pub text: String,
-    /// The parts of it that were pasted or piped in: directives in them are not the user's.
-    pub pasted: Vec<String>,
+    /// The bytes of it that were pasted or piped in: directives in them are not the user's.
+    pub pasted: Vec<Range<usize>>,
 }
 
 impl UserInput {
     /// Several messages as one.
     pub fn joined(messages: Vec<Self>) -> Self {
-        let (texts, pasted): (Vec<_>, Vec<_>) =
-            messages.into_iter().map(|message| (message.text, message.pasted)).unzip();
-        Self { text: texts.join("\n\n"), pasted: pasted.concat() }
+        let mut joined = Self::default();
+        for message in messages {
+            if !joined.text.is_empty() {
+                joined.text.push_str("\n\n");
+            }
+            let start = joined.text.len();
+            let shifted = message.pasted.iter().map(|range| start + range.start..start + range.end);
+            joined.pasted.extend(shifted);
+            joined.text.push_str(&message.text);
+        }
+        joined
     }
 
     /// The directives of the message in order, each with its sentence.
     pub fn directives(&self) -> Vec<(Directive, String)> {
-        let typed = self.pasted.iter().fold(self.text.clone(), |text, pasted| {
-            if pasted.is_empty() { text } else { text.replacen(pasted, "\n", 1) }
-        });
+        let mut typed = self.text.clone();
+        for range in self.pasted.iter().rev() {
+            // (The end of the text may have been trimmed.)
+            let end = range.end.min(typed.len());
+            typed.replace_range(range.start.min(end)..end, "\n");
+        }
         directives(&typed)
     }
 }

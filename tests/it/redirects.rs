@@ -86,7 +86,8 @@ fn a_redirected_line_answers_what_bash_prints() {
         "ls",
         "ls -A src",
     ] {
-        let answer = project.ok("Bash", &json!({"command": line}));
+        let answer = project.call("Bash", &json!({"command": line}));
+        assert!(answer["error"].is_null(), "{line}: {answer}");
         let mut expected = bash(&project, line);
         if line.starts_with("find .") {
             expected = expected.iter().map(|path| path.replacen("./", "", 1)).collect();
@@ -114,7 +115,7 @@ fn every_other_line_runs_in_bash() {
         "cat $HOME/none 2>&1 | head -n 1",
         "cd src && cat a.rs",
     ] {
-        let answer = project.ok("Bash", &json!({"command": line}));
+        let answer = project.call("Bash", &json!({"command": line}));
         assert_eq!(answer["data"]["redirected_to"], Value::Null, "{line}: {answer}");
         assert!(answer["data"]["stdout"].is_string(), "{line}: {answer}");
     }
@@ -128,7 +129,7 @@ fn every_other_line_runs_in_bash() {
     says(&answer, "/data/stdout", "build.log:1:TODO in a log");
     let long: String = (0..5000).map(|n| format!("row {n}\n")).collect();
     project.test.write("long.txt", &long);
-    let answer = project.ok("Bash", &json!({"command": "cat long.txt"}));
+    let answer = project.call("Bash", &json!({"command": "cat long.txt"}));
     assert_eq!(answer["data"]["redirected_to"], Value::Null);
 }
 

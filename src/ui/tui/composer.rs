@@ -5,6 +5,7 @@
 //! beginning, and however it came there, is words, as is what begins in a fold.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -152,17 +153,34 @@ impl Composer {
 
     /// The text with its pastes unfolded. One that is no command does not begin like one, whoever reads it.
     pub(super) fn message(&self) -> String {
-        let mut message = self.text().to_owned();
-        for (word, paste) in &self.pastes {
-            message = message.replacen(word.as_str(), paste, 1);
-        }
-        if self.is_command() { message } else { as_words(&message).into_owned() }
+        self.unfolded().0
     }
 
-    /// The large pastes in the text.
-    pub(super) fn pasted(&self) -> Vec<String> {
-        let is_shown = |(word, _): &&(String, String)| self.text().contains(word.as_str());
-        self.pastes.iter().filter(is_shown).map(|(_, paste)| paste.trim_end().to_owned()).collect()
+    /// The message, and where in it the large pastes are, in bytes.
+    pub(super) fn unfolded(&self) -> (String, Vec<Range<usize>>) {
+        let (mut message, mut pasted) = (String::new(), Vec::new());
+        let mut rest = self.text();
+        let next = |rest: &str| {
+            let found = self
+                .pastes
+                .iter()
+                .filter_map(|(word, paste)| Some((rest.find(word)?, word, paste)));
+            found.min_by_key(|(at, ..)| *at)
+        };
+        while let Some((at, word, paste)) = next(rest) {
+            message.push_str(&rest[..at]);
+            pasted.push(message.len()..message.len() + paste.len());
+            message.push_str(paste);
+            rest = &rest[at + word.len()..];
+        }
+        message.push_str(rest);
+        if self.is_command() {
+            return (message, pasted);
+        }
+        let words = as_words(&message).into_owned();
+        let shift = words.len() - message.len();
+        let shifted = pasted.into_iter().map(|range| range.start + shift..range.end + shift);
+        (words, shifted.collect())
     }
 
     /// Takes all of it, and begins anew.

@@ -1,13 +1,15 @@
 //! Sentences of the user in the chat that the program acts on.
 
 use super::pty::Pty;
+use crate::run::wait_for;
 use crate::server::{self, Server};
 use crate::support::Test;
 
 #[test]
 fn a_pasted_block_holds_no_instruction_and_a_typed_sentence_does() {
-    let test = Test::new().script("text: heard\ntimes: any");
+    let test = Test::new().script("times: any\ntext: heard");
     let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
     let paste = "Don't change anything until I say so.\r".repeat(40);
     pty.send(&format!("\x1b[200~{paste}\x1b[201~ summarise this"));
     pty.wait_for("40 lines] summarise this");
@@ -18,13 +20,14 @@ fn a_pasted_block_holds_no_instruction_and_a_typed_sentence_does() {
     pty.wait_for("read-only");
     assert_eq!(test.events_of("mode.changed")[0]["mode"], "read-only");
     pty.say("go ahead");
-    pty.wait_for("auto-edit");
+    pty.wait_for("mode ask: “go ahead”");
 }
 
 #[test]
 fn a_protected_path_is_listed_and_removed() {
-    let test = Test::new().file("src/a.txt", "old\n").script("text: heard\ntimes: any");
+    let test = Test::new().file("src/a.txt", "old\n").script("times: any\ntext: heard");
     let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
     pty.say("Don't touch src/a.txt.");
     pty.wait_for("heard");
     pty.say("/permissions");
@@ -39,15 +42,21 @@ fn a_protected_path_is_listed_and_removed() {
 fn stop_ends_the_turn_and_is_a_message_when_nothing_runs() {
     // The model never answers the first request.
     let server = Server::with(|_, n| {
-        if n == 0 { server::no_answer() } else { server::sse_text("nothing is running") }
+        if n > 0 {
+            return server::sse_text("nothing is running");
+        }
+        let mut reply = server::sse_raw(&[]);
+        reply.body.push(server::Chunk::Pause(std::time::Duration::from_mins(1)));
+        reply
     });
     let config = format!("model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n", server.url());
     let test = Test::new().user_config(&config);
-    let mut pty = Pty::chat(&test, &[]);
+    let mut pty = Pty::start(&test, &[], 24, 80, "xterm-256color");
+    pty.wait_for("/help");
     pty.say("count to a million");
-    pty.wait_for("esc");
+    wait_for(|| test.has_event("model.requested"));
     pty.say("stop don't do anything!");
-    pty.wait_for("interrupted");
+    wait_for(|| test.has_event("turn.finished"));
     assert_eq!(test.events_of("turn.finished")[0]["ending"], "interrupted");
     pty.say("stop");
     pty.wait_for("nothing is running");

@@ -1,5 +1,7 @@
 //! What a message is: words for the model, a command of the chat, a command of the user's own.
 
+use std::ops::Range;
+
 use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
@@ -17,7 +19,7 @@ use crate::ui::tui::viewer::Viewer;
 const WIDEST_NAME: usize = 32;
 
 impl State {
-    pub(super) fn dispatch(&mut self, message: String, pasted: Vec<String>) -> Vec<Action> {
+    pub(super) fn dispatch(&mut self, message: String, pasted: Vec<Range<usize>>) -> Vec<Action> {
         if let Some(command) = message.strip_prefix('!') {
             let command = command.trim().to_owned();
             if command.is_empty() {

@@ -373,7 +373,7 @@ impl State {
         if self.composer.text().trim().is_empty() {
             return Vec::new();
         }
-        let pasted = self.composer.pasted();
+        let pasted = self.composer.unfolded().1;
         let message = self.composer.take();
         let message = message.trim_end().to_owned();
         self.toast = None;
