@@ -59,7 +59,7 @@ fn an_answer_goes_up_from_no_link_of_a_command() {
         for (number, path) in ["sub/../../out.txt", "../out.txt"].iter().enumerate() {
             fs::write(&beside, number.to_string()).unwrap();
             run(path).expect_code(0);
-            assert_eq!(fs::read_to_string(&beside).unwrap(), "the answer\n");
+            assert_eq!(fs::read_to_string(&beside).unwrap(), "the answer");
         }
     }
 }
@@ -96,9 +96,7 @@ fn what_is_made_for_the_user_is_made_behind_no_link_of_a_command() {
 #[test]
 fn an_answer_goes_to_a_pipe_by_its_descriptor() {
     let test = Test::new().script("text: the answer");
-    test.run(&["-o", "/dev/stdout", "task"])
-        .expect_code(0)
-        .expect_stdout("the answer\nthe answer\n");
+    test.run(&["-o", "/dev/stdout", "task"]).expect_code(0).expect_stdout("the answer\nthe answer");
 }
 
 #[test]

@@ -54,7 +54,10 @@ fn printed(answer: &Value) -> BTreeSet<String> {
             format!("{}:{}:{}", string(&row["file"]), row["line"], string(&row["text"]))
         }),
         Some("Glob") => strings(&data["paths"], &string),
-        Some("LS") => strings(&data["entries"], &|row| string(&row["name"])),
+        Some("LS") => strings(&data["entries"], &|row| {
+            let path = string(&row["path"]);
+            path.rsplit_once('/').map_or(path.clone(), |(_, name)| name.to_owned())
+        }),
         other => panic!("redirected to {other:?}: {answer}"),
     }
 }

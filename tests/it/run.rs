@@ -311,7 +311,7 @@ fn a_value_with_slashes_is_masked_and_so_is_the_answers_file() {
         .script(&format!("text: the key is {secret}"));
     let done = test.run(&["task", "-o", "answer.txt"]).expect_code(0);
     done.expect_stdout("the key is [redacted:AWS_SECRET_ACCESS_KEY]\n");
-    assert_eq!(test.read("answer.txt"), "the key is [redacted:AWS_SECRET_ACCESS_KEY]\n");
+    assert_eq!(test.read("answer.txt"), "the key is [redacted:AWS_SECRET_ACCESS_KEY]");
     test.run(&["task", "-o", "no/where.txt"]).expect_code(2).expect_stderr("no/where.txt");
 }
 

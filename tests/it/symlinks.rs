@@ -307,7 +307,7 @@ fn an_answer_of_before_stays_where_no_session_begins() {
         .expect_code(2);
     assert_eq!(test.read("out.txt"), "of before, and longer\n");
     test.run(&["task", "-o", "out.txt"]).expect_code(0);
-    assert_eq!(test.read("out.txt"), "ok\n");
+    assert_eq!(test.read("out.txt"), "ok");
 }
 
 /// Outside of it there is no bash at all.

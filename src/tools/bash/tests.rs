@@ -103,7 +103,7 @@ async fn a_command_that_fails_keeps_its_output() {
     assert!(crash.message.ends_with("exited 139 (SIGSEGV)"), "{}", crash.message);
     assert_eq!(crash.data["signal"], "SIGSEGV");
     let missing = line("nosuch-program x").await.unwrap_err();
-    assert!(missing.hint.unwrap().starts_with("nosuch-program is not installed"));
+    assert!(missing.hint.unwrap().starts_with("nosuch-program is not in PATH"));
     let failed = line("set -o pipefail; false | cat").await.unwrap_err();
     assert!(failed.message.ends_with("exited 1: stage 1/2 `false` exited 1"));
 }

@@ -32,7 +32,6 @@ fn a_protected_path_is_listed_and_removed() {
     pty.wait_for("heard");
     pty.say("/permissions");
     pty.wait_for("deny Edit(./src/a.txt)");
-    pty.send("\x1b");
     pty.say("/permissions remove 1");
     pty.wait_for("removed");
     assert_eq!(test.events_of("rule.removed")[0]["rule"]["id"], 1);
