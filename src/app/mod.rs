@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 pub use crate::workspace::UndoOptions;
@@ -44,7 +45,7 @@ use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
 use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
 use crate::permission::Withheld;
-use crate::protocol::control::{Control, Interrupt, PermissionMode};
+use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{
     Body, Clock, Event, Events, Pin, Place, Sandbox, SessionRule, SessionStarted, Sink,
@@ -156,8 +157,8 @@ pub struct Session {
     workspace: Arc<Workspace>,
     writable: Writable,
     learning: Option<Learning>,
-    /// Asks a model what earlier failures teach, as long as somebody polls it.
-    asking: Option<BoxFuture<'static, ()>>,
+    /// Asks a model what the last turn teaches, as long as it is polled.
+    distilling: Option<BoxFuture<'static, ()>>,
     /// What the person should know before the session begins, a line each.
     pub notices: Vec<String>,
     /// Where the session is recorded; `None` where nothing is kept.
@@ -200,7 +201,7 @@ impl Session {
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = Outside::of(&writable);
-        let Models { main, light, learner, verifier, keys } =
+        let Models { main, light, verifier, keys } =
             open_models(config, &outside, &control).await?;
         let mut settings =
             settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;
@@ -242,7 +243,7 @@ impl Session {
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
         let model = main.model.id();
-        let started = started(workspace.root(), model, mode, guarantees, learning.is_some());
+        let started = started(workspace.root(), model, mode, guarantees);
         let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
@@ -285,10 +286,11 @@ impl Session {
             prompts: prompts.clone(),
             purse: Purse::default(),
         };
-        let aside =
-            learner.map(|it| Aside::new(it, events.clone(), control.clone(), parts.purse.clone()));
-        let record = log_path.is_some().then_some((storage, seq));
-        let asking = learning.as_ref().and_then(|it| it.session(&events, record, aside, &prompts));
+        if let Some(learning) = &learning {
+            let light = parts.light.clone();
+            let aside = Aside::new(light, events.clone(), control.clone(), parts.purse.clone());
+            learning.session(&events, log_path.is_some().then_some(aside), &prompts);
+        }
         let mut kernel = Kernel::new(parts);
         match loaded {
             None => {
@@ -310,7 +312,7 @@ impl Session {
             workspace,
             writable,
             learning,
-            asking,
+            distilling: None,
             notices,
             log_path,
         })
@@ -325,9 +327,6 @@ impl Session {
     pub async fn run(&mut self, input: impl Into<UserInput>) -> TurnFinished {
         let input = input.into();
         if let Some(learning) = &self.learning {
-            if self.kernel.has_begun() {
-                learning.turn_begins();
-            }
             learning.ready().await;
         }
         let mut finished = {
@@ -342,16 +341,37 @@ impl Session {
                     self.control.interrupt(Interrupt::Timeout);
                     run.await
                 }
-                never = beside(&mut self.asking) => match never {},
+                never = beside(&mut self.distilling) => match never {},
             }
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
+        self.begin_distillation(finished.ending);
         finished
     }
 
-    /// What goes on while nobody works: earlier failures are asked about.
+    /// After a limit or an interrupt no model is asked.
+    fn begin_distillation(&mut self, ending: Ending) {
+        let is_over = matches!(
+            ending,
+            Ending::Completed | Ending::CompletedUnverified | Ending::Failed | Ending::CheckFailed
+        );
+        let next = self.learning.as_ref().filter(|_| is_over).and_then(Learning::distil);
+        self.distilling = match (self.distilling.take(), next) {
+            (Some(last), Some(next)) => Some(last.then(|()| next).boxed()),
+            (last, next) => last.or(next),
+        };
+    }
+
+    /// What continues while no turn runs: lessons are distilled.
     pub async fn idle(&mut self) -> Infallible {
-        beside(&mut self.asking).await
+        beside(&mut self.distilling).await
+    }
+
+    /// Waits at most so long until the last turn is distilled.
+    pub async fn finish_distillation(&mut self, patience: Duration) {
+        if let Some(distilling) = self.distilling.take() {
+            _ = tokio::time::timeout(patience, distilling).await;
+        }
     }
 
     /// The user's demands that hold now.
@@ -390,11 +410,11 @@ impl Session {
     }
 }
 
-/// Goes on with what runs beside the work; it never asks for an end itself.
-async fn beside(asking: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
-    if let Some(work) = asking {
+/// Polls what runs beside the work; never ends.
+async fn beside(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
+    if let Some(work) = distilling {
         work.await;
-        *asking = None;
+        *distilling = None;
     }
     std::future::pending().await
 }
@@ -562,7 +582,6 @@ fn started(
     model: &str,
     permission_mode: PermissionMode,
     sandbox: Sandbox,
-    learns: bool,
 ) -> SessionStarted {
     SessionStarted {
         cwd: root.display().to_string(),
@@ -572,7 +591,6 @@ fn started(
         place: place::section(root, &sandbox, permission_mode),
         sandbox,
         program: env!("CARGO_PKG_VERSION").to_owned(),
-        learns,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{OpenError, Outside};
-use crate::config::{self, AskModel, Config};
+use crate::config::{self, Config};
 use crate::context::DEFAULT_WINDOW;
 use crate::exec::Command;
 use crate::kernel::{Price, Speaker};
@@ -27,8 +27,6 @@ pub(super) struct Models {
     pub(super) main: Speaker,
     /// For summaries and reflections; it may be the main one.
     pub(super) light: Speaker,
-    /// Who is asked what failures teach, where somebody is.
-    pub(super) learner: Option<Speaker>,
     /// For a second look.
     pub(super) verifier: Option<Speaker>,
     /// The keys in use.
@@ -53,12 +51,7 @@ pub(super) async fn open_models(
         }
     }
     let [light, verifier] = others;
-    let learner = match config.learning.ask_model {
-        AskModel::Light => light.clone(),
-        AskModel::Main => Some(main.clone()),
-        AskModel::Never => None,
-    };
-    Ok(Models { light: light.unwrap_or_else(|| main.clone()), main, learner, verifier, keys })
+    Ok(Models { light: light.unwrap_or_else(|| main.clone()), main, verifier, keys })
 }
 
 /// The model that the configuration means.

@@ -264,11 +264,11 @@ fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut Report)
     match SqliteStore::new(file, |line| ui::tell(&line)).examine() {
         Ok(None) => report.good("memory", &format!("{shown} (made when something is learnt)")),
         Ok(Some(health)) if health.damage.is_empty() => {
-            let (n_items, n_traces) = (health.n_items, health.n_traces);
+            let (n_lessons, n_traces) = (health.n_lessons, health.n_traces);
             let size = thousands(health.bytes);
             report.good(
                 "memory",
-                &format!("{shown}: {n_items} items, {n_traces} traces, {size} bytes"),
+                &format!("{shown}: {n_lessons} items, {n_traces} traces, {size} bytes"),
             );
             if health.is_on_network {
                 report.note(

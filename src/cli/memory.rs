@@ -12,33 +12,33 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError, Storage};
 use crate::config::{Config, UserDirs};
-use crate::learning::item::{Item, Scope};
+use crate::learning::lesson::{Lesson, Scope};
 use crate::learning::refuse;
-use crate::learning::store::{SqliteStore, Store as _, StoreError};
-use crate::protocol::recall::ItemKind;
+use crate::learning::store::{SqliteStore, StoreError};
+use crate::protocol::recall::LessonKind;
 use crate::ui::{self, Answer};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MemoryCommand {
-    /// List what is remembered for this project and for all, the latest first
+    /// List the lessons of this project and of the user, the latest first
     List(look::ListArgs),
-    /// Show an item and the sessions it came from
+    /// Show a lesson: what it says, where it came from, how it has served
     Show(look::ShowArgs),
-    /// Find items by words, an error message or an identifier, the best first
+    /// Find lessons by words, an error message or an identifier, the best first
     Search(look::SearchArgs),
-    /// Remember a rule or a pattern of your own, for every task
+    /// Add a rule or a pattern of your own
     Add(change::AddArgs),
-    /// Change what an item says
+    /// Change what a lesson says
     Edit(change::EditArgs),
-    /// Forget items
+    /// Forget lessons
     Forget(change::ForgetArgs),
-    /// Write items to standard output, one JSON object a line
+    /// Write lessons to standard output, one JSON object a line
     Export(share::ExportArgs),
-    /// Take in items that were exported; those that are there already stay as they are
+    /// Add exported lessons; those that are there already stay as they are
     Import(share::ImportArgs),
-    /// Show how much is remembered, how well it helps, and where it lies
+    /// Show how many lessons there are, how well they serve, and where the file is
     Stats(look::StatsArgs),
-    /// Report what a time's sessions taught, set the weights that follow, drop what stopped helping
+    /// Report on a period, update the weights, remove lessons that stopped helping
     Review(review::ReviewArgs),
 }
 
@@ -53,7 +53,7 @@ struct Place {
     trust: bool,
 }
 
-/// Which items.
+/// Which lessons.
 #[derive(Debug, Args)]
 struct Range {
     /// Of all projects
@@ -69,7 +69,7 @@ struct Range {
     place: Place,
 }
 
-/// A kind of item, as it is typed.
+/// A kind of lesson.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
     /// What always holds
@@ -80,7 +80,7 @@ enum Kind {
     Failure,
 }
 
-impl From<Kind> for ItemKind {
+impl From<Kind> for LessonKind {
     fn from(kind: Kind) -> Self {
         match kind {
             Kind::Rule => Self::Rule,
@@ -90,11 +90,11 @@ impl From<Kind> for ItemKind {
     }
 }
 
-fn kind_in_words(kind: ItemKind) -> &'static str {
+fn kind_in_words(kind: LessonKind) -> &'static str {
     match kind {
-        ItemKind::Rule => "rule",
-        ItemKind::Pattern => "pattern",
-        ItemKind::FailurePattern => "failure",
+        LessonKind::Rule => "rule",
+        LessonKind::Pattern => "pattern",
+        LessonKind::FailurePattern => "failure",
     }
 }
 
@@ -173,13 +173,13 @@ impl Memory {
         }
     }
 
-    /// The item that is meant by this id, or the beginning of one.
-    fn item(&self, id: &str) -> Result<Item, OpenError> {
-        let found = if id.is_empty() { None } else { self.store.item(id)? };
+    /// The lesson with this id, or the only one whose id begins like this.
+    fn lesson(&self, id: &str) -> Result<Lesson, OpenError> {
+        let found = if id.is_empty() { None } else { self.store.lesson(id)? };
         found.ok_or_else(|| {
             let file = self.store.path().display();
             OpenError::Usage(format!(
-                "no item {id:?} in {file}; `agent memory list --all` shows those there are"
+                "no lesson {id:?} in {file}; `agent memory list --all` shows all"
             ))
         })
     }
@@ -193,7 +193,7 @@ impl Memory {
             0 => return wrong("the text is empty"),
             n if n > MAX => {
                 return wrong(&format!(
-                    "it has {n} bytes, and an item at most {MAX}; say it shorter"
+                    "it has {n} bytes, and a lesson at most {MAX}; shorten it"
                 ));
             }
             _ => {}

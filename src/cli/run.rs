@@ -17,6 +17,8 @@ use crate::ui::{self, Verbosity};
 
 /// How long a silent pipe beside a task is waited for before that is said, and then until it is an
 /// error.
+/// The end of the program waits at most so long for lessons to be distilled.
+const DISTILLATION: Duration = Duration::from_secs(10);
 const TELL_AFTER: Duration = Duration::from_secs(1);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(59);
 
@@ -98,14 +100,16 @@ async fn work(
         ui::tell(notice);
     }
     let finished = session.run(task).await;
-    session.close().await;
+    let mut code = finished.ending.exit_code();
     if let (Some(path), Some(file)) = (&args.output_file, &mut output_file)
         && let Err(error) = file.write_all(finished.result.as_bytes())
     {
         ui::tell(&format!("{}: {error}; the answer was not written there", path.display()));
-        return Ok(finished.ending.exit_code().max(1));
+        code = code.max(1);
     }
-    Ok(finished.ending.exit_code())
+    session.finish_distillation(DISTILLATION).await;
+    session.close().await;
+    Ok(code)
 }
 
 fn answer_schema(args: &RunArgs) -> Result<Option<serde_json::Value>, OpenError> {

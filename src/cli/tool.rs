@@ -296,7 +296,6 @@ fn open(
             sandbox: guarantees,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             place: String::new(),
-            learns: false,
         }));
         events.at(Place { turn: 1, ..Place::default() });
         gate.registry.begin_turn(1);

@@ -18,7 +18,7 @@ pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use trust::{trust, trust_in};
 pub use types::{
-    AskModel, Breaker, Checkpoints, Checks, Config, Context, Learning, Limits, ModelTable,
+    Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, ModelTable,
     Permissions, ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing,
     UiScreen, UiTheme,
 };

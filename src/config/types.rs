@@ -301,35 +301,33 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Learning {
-    /// Whether anything is learnt, and whether what was learnt is used.
+    /// Whether lessons are learnt and recalled.
     pub enabled: bool,
     /// The file; unset: `memory.db` in `$XDG_DATA_HOME/agent`.
     pub database: Option<String>,
-    /// The most tokens that memory takes at a task's start.
+    /// The most tokens of lessons at the start of a task.
     pub max_recalled_tokens: u64,
-    /// So many milliseconds the first task waits at most for what is known to be read.
+    /// The most milliseconds that the first task waits for the file to be opened.
     pub wait_ms: u64,
-    /// What was tried is forgotten after so many days; what was learnt of it stays.
+    /// Traces are kept for so many days.
     #[schemars(range(min = 1))]
     pub keep_days: u32,
-    /// Of more items than this those go that were used least; what a person wrote stays.
+    /// The most lessons; those used least are removed, never the user's own.
     #[schemars(range(min = 1))]
     pub max_items: usize,
-    /// Who is asked what a failure teaches that the rules see nothing in: `light`, the light model where one is
-    /// configured; `main`, the main model; `never`.
-    pub ask_model: AskModel,
+    /// Whether a model is asked for lessons after a turn that had trouble: `auto` (the light model if one is configured,
+    /// otherwise the main model) or `never`.
+    pub distil: Distil,
 }
 
-/// Who is asked what a failure teaches that the rules see nothing in.
+/// Whether a model is asked for lessons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum AskModel {
-    /// The light model, where one is configured; else nobody.
+pub enum Distil {
+    /// After a turn that had trouble.
     #[default]
-    Light,
-    /// The main model.
-    Main,
-    /// Nobody.
+    Auto,
+    /// Never.
     Never,
 }
 
@@ -342,7 +340,7 @@ impl Default for Learning {
             wait_ms: 5,
             keep_days: 90,
             max_items: 5000,
-            ask_model: AskModel::default(),
+            distil: Distil::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Purpose;
 use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
+use crate::protocol::recall::Moment;
 use crate::protocol::view::{call_line, view};
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
@@ -235,6 +236,7 @@ impl History {
             Body::PinAdded { pin } => self.user(&pins::added(&self.prompts, pin)),
             Body::PinRemoved { pin } => self.user(&pins::removed(&self.prompts, pin)),
             Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
+            Body::MemoryRecalled(recalled) if recalled.moment == Moment::Reflection => {}
             Body::MemoryRecalled(recalled) => match &recalled.call {
                 Some(call) => self.add_below(call, &recalled.text, None),
                 None if recalled.in_rules => {}

@@ -2,7 +2,7 @@
 
 use crate::protocol::event::{Body, Event};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::recall::{ItemKind, Recalled};
+use crate::protocol::recall::{LessonKind, Moment, Recalled};
 
 const KNOWN: Prompt = prompt!("memory/known.md");
 const REMINDER: Prompt = prompt!("memory/reminder.md");
@@ -22,7 +22,9 @@ impl Memories {
 
     /// Takes one more event of the session.
     pub fn apply(&mut self, event: &Event) {
-        if let Body::MemoryRecalled(recalled) = &event.body {
+        if let Body::MemoryRecalled(recalled) = &event.body
+            && recalled.moment != Moment::Reflection
+        {
             for item in &recalled.items {
                 self.0.retain(|known| known.id != item.id);
                 self.0.push(item.clone());
@@ -54,8 +56,8 @@ fn in_words(prompts: &Prompts, frame: Prompt, items: &[Recalled]) -> String {
     const PATTERNS: Prompt = prompt!("memory/patterns.md");
 
     let (rules, patterns): (Vec<_>, Vec<_>) = items.iter().partition(|item| match item.kind {
-        ItemKind::Rule => true,
-        ItemKind::Pattern | ItemKind::FailurePattern => false,
+        LessonKind::Rule => true,
+        LessonKind::Pattern | LessonKind::FailurePattern => false,
     });
     let groups = [(RULES, rules), (PATTERNS, patterns)];
     let groups = groups.into_iter().filter(|(_, items)| !items.is_empty()).map(|(head, items)| {
@@ -70,7 +72,7 @@ fn in_words(prompts: &Prompts, frame: Prompt, items: &[Recalled]) -> String {
 mod tests {
     use super::*;
 
-    fn item(n: usize, kind: ItemKind) -> Recalled {
+    fn item(n: usize, kind: LessonKind) -> Recalled {
         Recalled { id: n.to_string(), kind, text: format!("do {n} {}", "x".repeat(300)) }
     }
 
@@ -78,13 +80,13 @@ mod tests {
     fn rules_stand_before_patterns_and_the_latest_stay_within_the_bound() {
         let prompts = Prompts::default();
         assert_eq!(Memories::default().layer(&prompts), "");
-        let items = [item(1, ItemKind::FailurePattern), item(2, ItemKind::Rule)];
+        let items = [item(1, LessonKind::FailurePattern), item(2, LessonKind::Rule)];
         let text = reminder(&prompts, &items);
         let at = |part| text.find(part).expect(part);
         assert!(at("Memory:") < at("Rules learned:\n- do 2"), "{text}");
         assert!(at("do 2") < at("Patterns learned:\n- do 1"), "{text}");
 
-        let memories = Memories((0..100).map(|n| item(n, ItemKind::Pattern)).collect());
+        let memories = Memories((0..100).map(|n| item(n, LessonKind::Pattern)).collect());
         let layer = memories.layer(&prompts);
         assert!(layer.len() < MAX_LAYER_BYTES + 300, "{}", layer.len());
         assert!(layer.contains("do 99 ") && !layer.contains("do 0 "), "{layer}");

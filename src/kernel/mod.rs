@@ -284,7 +284,6 @@ impl Kernel {
         self.history.exchange(&reply.text, calls, &envelopes);
         turn.draft.text.clear();
         self.evaluate(turn, &Round::Calls { calls, answers: &answers });
-        self.warn(turn, calls, &answers);
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
             turn.case.evidence.clone_from(&failure.message);
         }

@@ -79,7 +79,7 @@ impl Kernel {
                         return Some(ending);
                     }
                     match turn.state.remedy().cloned() {
-                        Some(remedy) => self.try_remedy(turn, remedy).await,
+                        Some(remedy) => self.apply_remedy(turn, remedy).await,
                         None => self.try_itself(turn, decision).await,
                     }
                     if let Some(interrupt) = self.parts.control.interrupted() {
@@ -125,6 +125,7 @@ impl Kernel {
     async fn reflect_on_failure(&mut self, turn: &mut Turn) -> Result<(), Ending> {
         const REFLECT: Prompt = prompt!("recovery/reflect.md");
         turn.state.reflections += 1;
+        self.note_lessons_for_reflection(turn);
         let question = Question {
             purpose: Purpose::Reflect,
             system: self.parts.prompts.text(REFLECT).trim_end().to_owned(),
@@ -380,6 +381,7 @@ impl Kernel {
             ("evidence", evidence),
             ("attempts", &attempts.join("\n")),
             ("tools", &tools.join(", ")),
+            ("lessons", &self.lessons_for_reflection(turn)),
         ];
         fill(self.parts.prompts.text(EVIDENCE), &values)
     }

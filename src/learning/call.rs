@@ -1,52 +1,51 @@
-//! A call as it was made and as it went: what the events say of it, in a size that can be kept.
+//! A call and how it ended, as the events say it, in a size that can be kept.
 
 use serde_json::Value;
 
-use super::pattern::plain_path;
-use crate::protocol::command::simple_commands;
+use super::lesson::key;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::event::Caller;
-use crate::protocol::message::ToolCall;
+use crate::protocol::tool::Effect;
 use crate::protocol::{Object, shorten, signature};
 
-/// The tool's name under which the checks of a task stand.
+/// The tool's name of a check.
 pub const CHECK: &str = "check";
-/// How much of one argument is kept, in bytes.
+/// How much of an argument is kept, in bytes.
 const VALUE_BYTES: usize = 400;
-/// How much of an output is kept: its end, where the reason stands.
-const EVIDENCE_BYTES: usize = 1500;
+/// How much of an output is kept, in bytes: its end.
+const OUTPUT_BYTES: usize = 1500;
+/// A telling line is at most so long, in bytes.
+const TELLING_BYTES: usize = 160;
 
-/// A call that was answered.
-#[derive(Clone, Debug, PartialEq)]
+/// A call with its result.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Made {
-    /// Number of the event that says how it went.
+    /// Number of the event with the result.
     pub seq: u64,
-    /// The call's id; of a check its command.
+    /// The call's id.
     pub id: String,
-    /// Which answer of the model, in its turn.
+    /// The model call of the turn that made it.
     pub round: u32,
     /// The todo in progress.
     pub step: u32,
-    /// When it began, in milliseconds since 1970.
-    pub began_ms: i64,
-    /// When it had ended.
-    pub ended_ms: i64,
+    /// When it began and ended, in milliseconds since 1970.
+    pub time_ms: (i64, i64),
     /// The tool, or [`CHECK`].
     pub tool: String,
     /// Its arguments; long ones are cut.
     pub input: Object,
+    /// What a command runs: see [`Effect::Command`].
+    pub programs: Vec<String>,
     /// Who made it.
     pub by: Caller,
-    /// On whose behalf.
+    /// The call on whose behalf the kernel made it.
     pub parent: Option<String>,
-    /// How it failed, if it did.
+    /// How it failed.
     pub failed: Option<Failed>,
-    /// What it came to, in one line.
+    /// Its result in one line.
     pub result: String,
-    /// It changed files, or may have: no call that only looks.
+    /// It may have changed something.
     pub acts: bool,
-    /// It made a file that was not there.
-    pub created: bool,
 }
 
 /// How a call failed.
@@ -54,173 +53,196 @@ pub struct Made {
 pub struct Failed {
     /// The envelope's code.
     pub code: ErrorCode,
-    /// Masked, as the kernel sees it.
+    /// The line that says why.
+    pub telling: String,
+    /// The same without numbers, paths, hashes and the call's own arguments.
     pub signature: String,
     /// The message, and the end of what a command printed.
     pub evidence: String,
-    /// What to do next, as the tool said.
-    pub hint: Option<String>,
-    /// The exit status, where it was a command.
+    /// The exit status of a command.
     pub exit_code: Option<i64>,
 }
 
 impl Made {
-    /// The call as a model would make it.
-    pub fn call(&self) -> ToolCall {
-        ToolCall {
-            id: self.id.clone(),
-            name: self.tool.clone(),
-            arguments: Value::Object(self.input.clone()).to_string(),
-        }
-    }
-
-    /// The command line, where it is one.
+    /// The command line.
     pub fn command(&self) -> Option<&str> {
         self.input.get("command").and_then(Value::as_str)
     }
 
-    /// The command line, however it was spaced; nothing where not all of it is known.
-    pub(super) fn line(&self) -> Option<String> {
-        let line = self.command().filter(|line| !is_cut(line))?;
-        Some(words(line).join(" "))
-    }
-
-    /// The path it names.
+    /// The file.
     pub fn path(&self) -> Option<&str> {
-        self.input.get("path").and_then(Value::as_str).map(plain_path)
+        self.input.get("path").and_then(Value::as_str)
     }
 
-    /// Tool and target in a few words.
-    pub fn in_words(&self) -> String {
-        match (self.command(), self.path().or(self.input.get("pattern").and_then(Value::as_str))) {
-            (Some(command), _) => format!("`{}`", shorten(command, 80)),
-            (None, Some(path)) => format!("{} {path}", self.tool),
-            (None, None) => self.tool.clone(),
-        }
+    /// What it is about.
+    pub fn target(&self) -> String {
+        target(&self.tool, &self.input, &self.programs)
+    }
+
+    /// The names of its programs.
+    pub fn program_names(&self) -> impl Iterator<Item = &str> {
+        self.programs.iter().filter_map(|program| program.split(' ').next())
+    }
+
+    /// It failed as the failure with this key.
+    pub fn has_key(&self, wanted: &str) -> bool {
+        self.failed.as_ref().is_some_and(|failed| {
+            key(&self.tool, &self.target(), failed.code, &failed.signature) == wanted
+        })
     }
 }
 
-/// The arguments without what the registry put in, and with long texts cut.
-pub(super) fn kept(input: &Object) -> Object {
+/// What a call is about: the program, the check, the file; the tool itself if it names none.
+pub fn target(tool: &str, input: &Object, programs: &[String]) -> String {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    if tool == CHECK {
+        return text("command").unwrap_or_default().to_owned();
+    }
+    if let Some(line) = text("command") {
+        let first = programs.first().map_or(line, String::as_str);
+        return first.split_whitespace().next().unwrap_or_default().to_owned();
+    }
+    let file = || text("path").map(|path| path.strip_prefix("./").unwrap_or(path).to_owned());
+    let is_search = input.contains_key("pattern");
+    (!is_search).then(file).flatten().unwrap_or_else(|| tool.to_owned())
+}
+
+/// The programs of an effect.
+pub fn programs(effect: Option<&Effect>) -> Vec<String> {
+    match effect {
+        Some(Effect::Command { programs, .. }) => programs.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// How the envelope says that a call failed; `None` if it did not. An interrupted call is neither.
+pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
+    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
+    let text = |name: &str| envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
+    let missing = || {
+        let stages = envelope.data.get("stages").and_then(Value::as_array);
+        let mut statuses = stages.into_iter().flatten().filter_map(|it| it["exit_code"].as_i64());
+        statuses.find(|status| matches!(status, 126 | 127))
+    };
+    let (code, message, exit_code) = match envelope.error() {
+        Some(error) => (error.code, error.message.as_str(), exit_code),
+        // A pipeline in which a program was missing has failed, whatever its last stage says.
+        None => (ErrorCode::CommandFailed, "", Some(missing()?)),
+    };
+    let output = if text("stderr").trim().is_empty() { text("stdout") } else { text("stderr") };
+    let said = if code == ErrorCode::CommandFailed { output } else { message };
+    let said = if said.trim().is_empty() { message } else { said };
+    Some(failure(code, input, said, &format!("{message}\n{}", output.trim()), exit_code))
+}
+
+/// A failure with what it printed.
+pub fn failure(
+    code: ErrorCode,
+    input: &Object,
+    said: &str,
+    evidence: &str,
+    exit_code: Option<i64>,
+) -> Failed {
+    let telling = shorten(telling(said), TELLING_BYTES);
+    let signature = masked(&telling, input);
+    Failed { code, telling, signature, evidence: end_of(evidence), exit_code }
+}
+
+/// The line of an output that says why it failed: the first one that speaks of an error; the last one of a Python
+/// traceback; otherwise the first one.
+fn telling(output: &str) -> &str {
+    const ERRORS: [&str; 6] = ["error", "fatal", "exception", "failed", "错误", "失败"];
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    if output.contains("Traceback (most recent call last)") {
+        return lines.next_back().unwrap_or_default();
+    }
+    let speaks = |line: &&str| {
+        let line = line.to_lowercase();
+        ERRORS.iter().any(|word| line.contains(word))
+    };
+    lines.clone().find(speaks).or_else(|| lines.next()).unwrap_or_default()
+}
+
+/// A telling line without what differs from case to case: numbers, paths, hashes, and the words of the call itself.
+fn masked(telling: &str, input: &Object) -> String {
+    let mut line = telling.to_owned();
+    for value in input.values().filter_map(Value::as_str) {
+        let is_end = |c: char| c.is_whitespace() || "'\"`=,;:()".contains(c);
+        let mut words: Vec<&str> = value.split(is_end).filter(|word| word.len() > 2).collect();
+        words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+        // The program and its options are what the failure is about.
+        for word in words.into_iter().filter(|word| !word.starts_with('-')) {
+            let is_name = word.contains(['.', '/']) || word.chars().any(|c| c.is_ascii_digit());
+            if is_name && !value.starts_with(word) {
+                line = line.replace(word, "<argument>");
+            }
+        }
+    }
+    signature::signature(&line)
+}
+
+/// The arguments without what the registry added, and with long texts cut.
+pub fn kept(input: &Object) -> Object {
     let is_ours = |name: &str| matches!(name, "file_mtime_ms" | "file_size_bytes");
     let kept = input.iter().filter(|(name, _)| !is_ours(name)).map(|(name, value)| {
         let value = match value {
-            Value::String(text) => Value::String(shorten(text, VALUE_BYTES)),
-            Value::Array(items) => Value::Array(items.iter().take(3).map(shortened).collect()),
-            other => shortened(other),
+            Value::String(text) => shorten(text, VALUE_BYTES).into(),
+            other if other.to_string().len() <= VALUE_BYTES => other.clone(),
+            Value::Array(items) => Value::Array(items.iter().take(3).cloned().collect()),
+            other => shorten(&other.to_string(), VALUE_BYTES).into(),
         };
         (name.clone(), value)
     });
     kept.collect()
 }
 
-/// The end of this command line was not kept: nobody knows what it is the same as.
-pub(super) fn is_cut(line: &str) -> bool {
-    // (At a character's boundary: up to three bytes less.)
-    line.len() > VALUE_BYTES - 4 && line.ends_with('…')
-}
-
-fn shortened(value: &Value) -> Value {
-    let text = value.to_string();
-    if text.len() <= VALUE_BYTES { value.clone() } else { shorten(&text, VALUE_BYTES).into() }
-}
-
-/// How a call went.
-pub(super) enum Went {
-    Well,
-    Badly(Failed),
-    /// It was interrupted, or never run.
-    Unknown,
-}
-
-/// How an envelope says that it went. A pipeline of which a program was not there has failed, whatever its
-/// last stage says.
-pub(super) fn went(tool: &str, envelope: &Envelope) -> Went {
-    let output = signature::output_tail(envelope);
-    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
-    let Some(error) = envelope.error() else {
-        let stages = envelope.data.get("stages").and_then(Value::as_array);
-        let statuses = stages.into_iter().flatten().filter_map(|stage| stage["exit_code"].as_i64());
-        return match statuses.into_iter().find(|status| [126, 127].contains(status)) {
-            Some(missing) => Went::Badly(Failed {
-                code: ErrorCode::CommandFailed,
-                signature: format!("COMMAND_FAILED {}", signature::signature(&output)),
-                evidence: end_of(&output),
-                hint: None,
-                exit_code: Some(missing),
-            }),
-            None => Went::Well,
-        };
-    };
-    if error.code == ErrorCode::Cancelled {
-        return Went::Unknown;
-    }
-    Went::Badly(Failed {
-        code: error.code,
-        signature: signature::of(tool, envelope).unwrap_or_default(),
-        evidence: end_of(&format!("{}\n{}", error.message, output.trim())),
-        hint: error.hint.clone(),
-        exit_code,
-    })
-}
-
-/// The end of a text, from a line's beginning.
-pub(super) fn end_of(text: &str) -> String {
+/// The end of a text, from the beginning of a line.
+fn end_of(text: &str) -> String {
     let text = text.trim();
-    if text.len() <= EVIDENCE_BYTES {
+    if text.len() <= OUTPUT_BYTES {
         return text.to_owned();
     }
-    let from = text.ceil_char_boundary(text.len() - EVIDENCE_BYTES);
+    let from = text.ceil_char_boundary(text.len() - OUTPUT_BYTES);
     let from = text[from..].find('\n').map_or(from, |at| from + at + 1);
     format!("…\n{}", &text[from..])
 }
 
-/// The same command line.
-pub(super) fn is_again(one: &Made, other: &Made) -> bool {
-    one.tool == other.tool && one.line().is_some_and(|line| other.line() == Some(line))
-}
-
-/// Words of a command line, each command's with its operator, for comparing two lines: the line itself
-/// where it can not be read so simply.
-pub(super) fn words(line: &str) -> Vec<&str> {
-    let commands = simple_commands(line);
-    if commands.is_empty() {
-        return line.split_whitespace().collect();
-    }
-    commands
-        .into_iter()
-        .flat_map(|simple| simple.words.into_iter().chain(simple.operator))
-        .collect()
-}
-
 #[cfg(test)]
-pub(super) mod testing {
+mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    /// A command that was run; `said`: it failed, and printed this.
-    pub(in super::super) fn made(seq: u64, line: &str, said: Option<&str>) -> Made {
-        let input = Object::from_iter([("command".to_owned(), line.into())]);
-        Made {
-            seq,
-            id: format!("c{seq}"),
-            round: 1,
-            step: 0,
-            began_ms: 0,
-            ended_ms: 0,
-            tool: "Bash".to_owned(),
-            input: kept(&input),
-            by: Caller::Model,
-            parent: None,
-            failed: said.map(|said| Failed {
-                code: ErrorCode::CommandFailed,
-                signature: signature::signature(said),
-                evidence: format!("`{}` exited 1\n{said}", shorten(line, 200)),
-                hint: None,
-                exit_code: Some(1),
-            }),
-            result: String::new(),
-            acts: true,
-            created: false,
+    #[test]
+    fn the_telling_line_is_found_in_outputs_of_many_programs() {
+        for (output, expected) in [
+            ("bash: line 1: pytest: command not found\n", "bash: line 1: pytest: command not found"),
+            ("usage: x [-h]\nx: error: no such option: --fast\n", "x: error: no such option: --fast"),
+            (
+                "Traceback (most recent call last):\n  File \"a.py\"\nUnicodeDecodeError: 'utf-8' codec\n",
+                "UnicodeDecodeError: 'utf-8' codec",
+            ),
+            ("npm warn old\nnpm error code ERESOLVE\nnpm error x\n", "npm error code ERESOLVE"),
+            ("plain words\nmore\n", "plain words"),
+            ("", ""),
+        ] {
+            assert_eq!(telling(output), expected);
         }
+    }
+
+    #[test]
+    fn a_failure_is_the_same_with_other_files() {
+        let key = |command: &str, output: &str| {
+            let Value::Object(input) = json!({"command": command}) else { unreachable!() };
+            failure(ErrorCode::CommandFailed, &input, output, output, Some(1)).signature
+        };
+        assert_eq!(
+            key("./conv jan.csv", "conv: error: cannot decode jan.csv at byte 17"),
+            key("./conv may-2.csv", "conv: error: cannot decode may-2.csv at byte 4")
+        );
+        assert_ne!(
+            key("x --fast", "x: error: no option --fast"),
+            key("x --slow", "x: error: no option --slow")
+        );
     }
 }

@@ -1,26 +1,18 @@
-//! Learning from failure → retry → success: attempts, failure patterns, memory, reviews.
+//! Learning from failure → retry → success: attempts, lessons, their storage, and reviews.
 //!
-//! Reading order: [`trace`] (what happened, as attempts), [`item`] (what is remembered of it), [`store`] (where that
-//! lies). [`fold`] makes traces of events, [`extract`] items of traces, [`pattern`] says when an item fits a call and
-//! what it makes of it; what the rules see nothing in is a [`question`]. Nothing here calls a model or touches the project; `docs/LEARNING.md` tells the whole.
+//! Reading order: [`call`] (a call and how it ended), [`attempt_chain`] (which later call resolved a failure), [`fold`]
+//! (events to traces), [`pair`] and [`distil`] (traces to lessons), [`store`], [`recall`] (which lessons a model sees),
+//! [`credit`] (whether they helped), [`review`]. Nothing here calls a model or reads the project; see `docs/LEARNING.md`.
 
-pub mod advisor;
+pub mod attempt_chain;
 pub mod call;
-pub mod chain;
-pub mod command;
 pub mod credit;
-mod difference;
-mod evidence;
-pub mod extract;
+pub mod distil;
 pub mod fold;
-pub mod item;
-mod leads;
-pub mod lessons;
-pub mod pattern;
-pub mod question;
-pub mod reflexion;
+pub mod lesson;
+pub mod pair;
+pub mod recall;
 pub mod refuse;
-mod relevance;
 pub mod review;
 pub mod store;
 pub mod trace;

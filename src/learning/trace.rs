@@ -3,27 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::call::CHECK;
-use super::chain::main_command;
-use super::command::head;
-use super::evidence::telling_line;
-use super::pattern::{kind_of, plain_path};
-use crate::protocol::command::{WITH_TASK, is_assignment, is_script, name_of, simple_commands};
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::topics;
-use crate::protocol::{Object, shorten};
+use super::call::{CHECK, Made};
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorClass, ErrorCode};
 
-/// Everything that was tried to do one thing: one failure made good, one that was not, or one success.
-///
-/// The fields are those of the design of learning from failure (`docs/LEARNING.md`), and `session`, `project`,
-/// `turn`, `step`, `methodology` and `needs_human` besides.
+/// Everything that was tried to do one thing: a failure that was resolved, one that was not, or one success.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionTrace {
     /// `SESSION/TURN/N`: the same events give the same id.
     pub id: String,
-    /// The method in use: `Bash test`, `Edit`, or the name of a skill that was loaded.
+    /// The method: `Bash cargo`, `Edit`, `check`.
     pub skill_id: String,
     /// `SESSION/TURN`.
     pub task_id: String,
@@ -33,19 +24,19 @@ pub struct ExecutionTrace {
     pub project: String,
     /// Which of the user's messages.
     pub turn: u32,
-    /// The todo in progress, from 1; 0 where there is none.
+    /// The todo in progress, from 1; 0 if there is none.
     pub step: u32,
     /// In order.
     pub attempts: Vec<Attempt>,
-    /// The last attempt did it.
+    /// The last attempt succeeded.
     pub final_success: bool,
-    /// It ended badly: a person should look at it.
+    /// The turn ended with this failure: the user should look at it.
     pub needs_human: bool,
-    /// The named way of working, where one was chosen.
+    /// The methodology of the plan.
     pub methodology: Option<String>,
     /// When the first attempt began, in milliseconds since 1970.
     pub created_at_ms: i64,
-    /// From the first attempt's beginning to the last one's end.
+    /// From the beginning of the first attempt to the end of the last one.
     pub duration_ms: u64,
 }
 
@@ -56,23 +47,21 @@ pub struct Attempt {
     pub index: u32,
     /// When it began, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// `tool`, `input`, `call` (its id), and what is known of the circumstances: `mode`, `platform`, `cwd`,
-    /// `exit_code`, in `between` what had succeeded since the attempt before, and in `changed` the files that the turn
-    /// had changed until the first one.
+    /// `tool`, `input`, `call` (its id), `mode`, `platform`, `cwd`, and `exit_code` if there is one.
     pub context: Object,
-    /// What it used: a skill's script, a command of the project, a check.
+    /// What it used: programs and checks.
     pub activated_artifacts: Vec<String>,
-    /// What it came to, in one line.
+    /// Its result in one line.
     pub result: String,
-    /// It did what it was to do.
+    /// It succeeded.
     pub success: bool,
-    /// What it said where it failed.
+    /// The telling line of its failure.
     pub error: Option<String>,
-    /// The envelope's code where it failed.
+    /// The envelope's code of its failure.
     pub code: Option<ErrorCode>,
-    /// The failure with numbers, times, paths, addresses and hashes masked.
+    /// The telling line without what differs by chance.
     pub signature: Option<String>,
-    /// What was done differently, where it is a retry.
+    /// What was done differently, if it is a retry.
     pub fix_applied: Option<String>,
     /// Whose idea that was.
     pub fix_source: Option<FixSource>,
@@ -82,12 +71,23 @@ pub struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FixSource {
-    /// The model's, a retry of the kernel's, a patch, a recalled rule.
+    /// The model's, or a retry of the kernel.
     SelfCorrection,
-    /// A steering message, the words of an approval, an answer to a question.
+    /// The user's: a message during the turn, the text of a denial.
     UserHint,
-    /// A failure pattern that fitted.
+    /// A lesson that the kernel applied.
     FailurePattern,
+}
+
+impl FixSource {
+    /// As it is serialized.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SelfCorrection => "self_correction",
+            Self::UserHint => "user_hint",
+            Self::FailurePattern => "failure_pattern",
+        }
+    }
 }
 
 /// One use of an artifact.
@@ -95,59 +95,76 @@ pub enum FixSource {
 pub struct ExecutionRecord {
     /// In milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// It did what it was to do.
+    /// It succeeded.
     pub success: bool,
-    /// What it said where it failed.
+    /// The telling line of its failure.
     pub error: Option<String>,
-    /// Hash of the circumstances: tool or command head, file kinds, tags, platform.
+    /// Hash of the circumstances.
     pub context_hash: String,
-    /// Those circumstances in words.
+    /// The circumstances: tool, options, file kinds, mode, platform.
     pub context: String,
 }
 
-/// The method of a call: the tool, of a command with its purpose (`Bash test`), else with its program.
-pub fn skill_of(tool: &str, command: Option<&str>) -> String {
-    let Some(command) = command else { return tool.to_owned() };
-    if let Some(topic) = topics::of_command(command) {
-        return format!("{tool} {topic}");
-    }
-    let commands = simple_commands(command);
-    let program = main_command(&commands).and_then(|simple| simple.program().first().copied());
-    match program {
-        Some(program) if is_script(program) => format!("{tool} script"),
-        Some(program) if program.len() <= 20 => format!("{tool} {}", name_of(program)),
-        Some(_) | None => tool.to_owned(),
+/// The method of a call.
+pub fn skill_of(made: &Made) -> String {
+    match made.program_names().next() {
+        Some(program) if made.tool != CHECK => format!("{} {program}", made.tool),
+        _ => made.tool.clone(),
     }
 }
 
-/// What a call used: `script tools/gen.sh`, `task make fmt`, `check cargo test -q`.
-pub fn artifacts_of(tool: &str, input: &Object) -> Vec<String> {
-    let Some(command) = input.get("command").and_then(Value::as_str) else { return Vec::new() };
-    if tool == CHECK {
-        return vec![format!("check {}", shorten(command, 120))];
-    }
-    let commands = simple_commands(command);
-    commands.iter().filter_map(|simple| artifact_of(simple.program())).collect()
-}
-
-fn artifact_of(program: &[&str]) -> Option<String> {
-    let (first, rest) = program.split_first()?;
-    let script = |path: &str| format!("script {}", plain_path(path));
-    if is_script(first) {
-        return Some(script(first));
-    }
-    match head(program) {
-        [_, path] if is_script(path) => Some(script(path)),
-        words if WITH_TASK.contains(&name_of(first)) && words.len() > 1 => {
-            // What git and installers do is no command of the project's.
-            let is_own = !["git", "pip", "pip3", "docker", "kubectl"].contains(first);
-            (is_own && !rest.is_empty()).then(|| format!("task {}", words.join(" ")))
-        }
-        _ => None,
+/// What a call used.
+pub fn artifacts_of(made: &Made) -> Vec<String> {
+    match made.command() {
+        Some(command) if made.tool == CHECK => vec![format!("check {command}")],
+        _ => made.programs.clone(),
     }
 }
 
-/// Each artifact of these traces with its uses, the oldest first.
+/// The attempt that a call was; `mode`, `cwd`: of the session.
+pub fn attempt(made: &Made, index: u32, mode: &str, cwd: &str) -> Attempt {
+    let failed = made.failed.as_ref();
+    let mut context = Object::from_iter([
+        ("tool".to_owned(), made.tool.as_str().into()),
+        ("input".to_owned(), Value::Object(made.input.clone())),
+        ("call".to_owned(), made.id.as_str().into()),
+        ("mode".to_owned(), mode.into()),
+        ("platform".to_owned(), std::env::consts::OS.into()),
+        ("cwd".to_owned(), cwd.into()),
+    ]);
+    context.extend(
+        failed.and_then(|it| it.exit_code).map(|code| ("exit_code".to_owned(), json!(code))),
+    );
+    Attempt {
+        index,
+        timestamp_ms: made.time_ms.0,
+        context,
+        activated_artifacts: artifacts_of(made),
+        result: made.result.clone(),
+        success: failed.is_none(),
+        error: failed.map(|failed| failed.telling.clone()),
+        code: failed.map(|failed| failed.code),
+        signature: failed.map(|failed| failed.signature.clone()),
+        fix_applied: None,
+        fix_source: None,
+    }
+}
+
+/// The kind of error in a word; a program that is missing is a missing dependency.
+pub fn error_type(tool: &str, code: Option<ErrorCode>, exit_code: Option<i64>) -> &'static str {
+    if matches!(exit_code, Some(126 | 127)) {
+        return "dependency_error";
+    }
+    match code.map(|code| code.class(tool)) {
+        Some(ErrorClass::Caller) => "parameter_error",
+        Some(ErrorClass::State) => "environment_error",
+        Some(ErrorClass::Policy) => "permission_error",
+        Some(ErrorClass::Tool) => "tool_error",
+        None => "unknown",
+    }
+}
+
+/// Each artifact with its uses, the oldest first.
 pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<ExecutionRecord>> {
     let mut history: BTreeMap<String, Vec<ExecutionRecord>> = BTreeMap::new();
     for attempt in traces.iter().flat_map(|trace| &trace.attempts) {
@@ -157,7 +174,7 @@ pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<Exec
             history.entry(artifact.clone()).or_default().push(ExecutionRecord {
                 timestamp_ms: attempt.timestamp_ms,
                 success: attempt.success,
-                error: attempt.error.as_deref().map(|error| telling(error).to_owned()),
+                error: attempt.error.clone(),
                 context_hash: hash[..12].to_owned(),
                 context: context.clone(),
             });
@@ -169,40 +186,31 @@ pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<Exec
     history
 }
 
-/// The circumstances of an attempt in words: tool or the command's words without its targets, kinds of the
-/// files it names, what it is for, mode, platform.
+/// The circumstances of an attempt: tool, options, the kinds of files that it names, directory, mode, platform.
 pub fn context_of(attempt: &Attempt) -> String {
     let text = |name: &str| attempt.context.get(name).and_then(Value::as_str).unwrap_or_default();
     let empty = Object::new();
     let input = attempt.context.get("input").and_then(Value::as_object).unwrap_or(&empty);
-    let command = input.get("command").and_then(Value::as_str);
+    let argument = |name: &str| input.get(name).and_then(Value::as_str);
+    let words: Vec<&str> =
+        argument("command").into_iter().flat_map(str::split_whitespace).collect();
     let mut parts = vec![text("tool").to_owned()];
-    let mut kinds = BTreeSet::new();
-    kinds.extend(input.get("path").and_then(Value::as_str).and_then(kind_of));
-    if let Some(command) = command {
-        let commands = simple_commands(command);
-        for simple in &commands {
-            let program = simple.program();
-            let head = head(program);
-            let assigned = simple.words.iter().filter(|word| is_assignment(word));
-            let assigned = assigned.map(|word| word.split('=').next().unwrap_or(word));
-            let flags = program[head.len()..].iter().copied().filter(|word| word.starts_with('-'));
-            let words: Vec<&str> = assigned.chain(head.iter().copied()).chain(flags).collect();
-            parts.push(words.join(" "));
-            kinds.extend(program[head.len()..].iter().filter_map(|word| kind_of(word)));
-        }
-        parts.extend(topics::of_command(command).map(|topic| format!("for {topic}")));
-        let directory = input.get("directory").and_then(Value::as_str).filter(|at| *at != ".");
-        parts.extend(directory.map(|directory| format!("in {directory}")));
-    }
-    parts.extend(kinds.into_iter().map(|kind| format!("*.{kind}")));
-    parts.push(text("mode").to_owned());
-    parts.push(text("platform").to_owned());
+    let options: BTreeSet<&str> =
+        words.iter().copied().filter(|word| word.starts_with('-')).collect();
+    parts.extend(options.into_iter().map(str::to_owned));
+    let extension = |word: &str| {
+        let (stem, extension) = word.rsplit('/').next()?.rsplit_once('.')?;
+        let is_kind = !stem.is_empty()
+            && (1..=8).contains(&extension.len())
+            && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_kind.then(|| format!("*.{extension}"))
+    };
+    let kinds: BTreeSet<String> =
+        words.iter().copied().chain(argument("path")).filter_map(extension).collect();
+    parts.extend(kinds);
+    let directory = argument("directory").filter(|directory| *directory != ".");
+    parts.extend(directory.map(|directory| format!("in {directory}")));
+    parts.extend([text("mode").to_owned(), text("platform").to_owned()]);
     parts.retain(|part| !part.is_empty());
     parts.join(" · ")
-}
-
-/// The line of an error that says most.
-pub fn telling(error: &str) -> &str {
-    telling_line(error).unwrap_or(error)
 }

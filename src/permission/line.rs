@@ -10,6 +10,9 @@ use super::shell::{Kind, Pipeline, Script, Simple};
 const NOT_SIMPLE: &[&str] =
     &["!", "[[", ".", "builtin", "command", "coproc", "eval", "exec", "source", "time", "trap"];
 
+/// The most programs that [`Line::programs`] names.
+const MAX_PROGRAMS: usize = 8;
+
 thread_local! {
     /// The tool, the policy and the registry parse the same line, one after the other.
     static LAST: RefCell<Option<Line>> = const { RefCell::new(None) };
@@ -45,6 +48,19 @@ impl Line {
         self.is_understood()
             && !self.commands().is_empty()
             && self.commands().iter().all(|command| judge::only_reads(command, self.text()))
+    }
+
+    /// What the line runs: each program that is not known only to read, with its first operand; all programs if each only
+    /// reads. Wrappers such as `timeout 60` and the directory of a program are left out.
+    pub fn programs(&self) -> Vec<String> {
+        let run = self.commands().iter().filter(|command| !command.is_wrapper);
+        let (reading, others): (Vec<_>, Vec<_>) =
+            run.partition(|command| judge::only_reads(command, self.text()));
+        let chosen = if others.is_empty() { reading } else { others };
+        let mut programs: Vec<String> = chosen.into_iter().filter_map(Command::in_short).collect();
+        programs.dedup();
+        programs.truncate(MAX_PROGRAMS);
+        programs
     }
 
     /// The stages of the pipeline that runs last, if the text determines which one that is.

@@ -485,18 +485,6 @@ pub struct SessionStarted {
     /// The section *Place* of the system prompt: it stays as it is when the session is resumed.
     #[serde(default)]
     pub place: String,
-    /// What happens may be learnt from (not with `--no-memory`).
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub learns: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_yes(value: &bool) -> bool {
-    *value
 }
 
 /// What is really enforced on commands.

@@ -3,10 +3,8 @@
 //! Reading order: [`message`] and [`tool`] (what is said), [`model`] (the first seam), [`envelope`]
 //! (how every tool answers), [`control`] (what happens next, and why it ends), [`event`] (the one
 //! stream of everything that happened, and the seam for those who read it), [`plan`], [`mask`], [`view`],
-//! [`speech`] (what a message says in its author's own words), [`command`] (what a command line runs),
-//! [`topics`] (what that is for), [`harmless`] (what may be shown of a text).
+//! [`directives`] (sentences of the user that the program acts on), [`harmless`] (what may be shown of a text).
 
-pub mod command;
 pub mod control;
 pub mod directives;
 pub mod envelope;
@@ -23,7 +21,6 @@ pub mod reflection;
 pub mod secrets;
 pub mod signature;
 pub mod tool;
-pub mod topics;
 pub mod view;
 
 use std::ffi::OsString;

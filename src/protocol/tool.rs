@@ -66,6 +66,9 @@ pub enum Effect {
         /// All of its commands are known only to read.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reads_only: bool,
+        /// What it runs: each program that is not known only to read, with its first operand (`cargo test`).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        programs: Vec<String>,
         /// It goes on while others run, until it is ended.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         background: bool,

@@ -72,9 +72,11 @@ impl Tool for Bash {
         }
         let place = cx.workspace.locate(&args.directory)?;
         let directory = place.path().relative().to_owned();
-        let reads_only = !args.background && Line::read(&args.command).is_read_only();
+        let line = Line::read(&args.command);
+        let reads_only = !args.background && line.is_read_only();
+        let programs = line.programs();
         let (command, background) = (args.command, args.background);
-        let effect = Effect::Command { command, directory, reads_only, background };
+        let effect = Effect::Command { command, directory, reads_only, programs, background };
         Ok(Target { effect, place: Some(place) })
     }
 

@@ -124,7 +124,7 @@ fn asked_once(project: &Test, args: &[&str]) -> serde_json::Value {
 }
 
 /// Tokens as o200k counts them, the vocabulary of the models that most requests go to.
-fn tokens(text: &str) -> usize {
+pub(crate) fn tokens(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()
 }
 

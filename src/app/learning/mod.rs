@@ -1,111 +1,82 @@
-//! Learning, beside the loop: one thread reads what is known when a session begins, and writes what each turn taught.
+//! Learning, beside the loop: one thread writes what each turn teaches; the kernel reads the lessons itself.
 //!
-//! The loop never waits for it: facts go into a queue that is bounded, what does not fit is done from the record at the
-//! next start, and whatever is wrong with the store is said once. `docs/LEARNING.md` tells the whole.
+//! The loop never waits for the thread: events go into a bounded queue. What is wrong with the store is reported once.
 
-mod asking;
-mod begun;
-mod known;
-mod leftovers;
+mod distillation;
+mod recall;
 mod worker;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
-use super::{OpenError, Storage};
-use crate::config::{AskModel, Config, UserDirs};
+use super::OpenError;
+use crate::config::{Config, Distil, UserDirs};
 use crate::kernel::{Aside, Memory};
-use crate::learning::question::Question;
+use crate::learning::distil::Request;
 use crate::protocol::event::{Body, Event, Events, Sink, Stamped};
 use crate::protocol::prompt::Prompts;
-use asking::{Answered, Asking, Heard};
-use known::Known;
+use distillation::Distillation;
+use recall::StoredLessons;
 use worker::Worker;
 
-/// So many facts may wait; a turn has fewer, unless the store hangs.
+/// So many events may wait; a turn has fewer, unless the store hangs.
 const QUEUE: usize = 8192;
-/// So long the end of a session waits for what it taught to be written; the rest is done at the next start.
-const LAST_PATIENCE: Duration = Duration::from_millis(50);
+/// So long the end of a session waits for its lessons to be written.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the thread is given to do.
 enum Work {
-    Begin(Box<Begun>),
-    /// Somebody may have changed what is known.
-    Read,
-    Fact(Box<Event>),
-    /// Which question is next, of those that were not asked yet in this session?
-    Ask {
-        asked: BTreeSet<String>,
-        give: oneshot::Sender<Option<Box<Question>>>,
-    },
-    /// The question of this id is sent.
-    Asked(String),
-    /// What came of a question.
-    Answered(Box<Question>, Answered),
-    /// Nothing follows; tell when all is done.
+    Event(Box<Event>),
+    /// What is a model asked about the last turn?
+    Distil(oneshot::Sender<Option<Request>>),
+    /// What it answered.
+    Distilled { request: Request, answer: String, done: oneshot::Sender<()> },
+    /// Nothing follows; report when all is done.
     End(SyncSender<()>),
 }
 
-/// A session that begins or goes on.
-struct Begun {
-    session: String,
-    /// Its record; `None`: nothing of it is kept, and nothing is learnt.
-    record: Option<Record>,
-}
-
-/// Where a session is recorded, beside others of its project.
-struct Record {
-    storage: Storage,
-    /// The number of the last event that was there when the session went on; 0: it is new.
-    seq: u64,
-}
-
-/// Whose memory, and where it lies.
+/// Whose memory, and where it is.
 #[derive(Clone)]
-pub(super) struct Whose {
+struct Settings {
     /// The project's identity.
-    pub(super) project: String,
-    /// The user trusts the folder: what it teaches may hold elsewhere too.
-    pub(super) is_trusted: bool,
+    project: String,
+    /// The user trusts the folder: its lessons may apply elsewhere too.
+    is_trusted: bool,
     file: PathBuf,
     keep_days: u32,
-    max_items: usize,
-    /// What the rules see nothing in is kept as a question.
-    keeps_questions: bool,
+    max_lessons: usize,
 }
 
 /// A session's side of the memory.
 pub(super) struct Learning {
-    known: Arc<Known>,
+    lessons: Arc<StoredLessons>,
     work: SyncSender<Work>,
     shared: Arc<Shared>,
     max_tokens: u64,
-    /// So long the first task waits for what is known.
+    /// So long the first task waits for the file to be opened.
     patience: Duration,
-    is_trusted: bool,
-    heard: watch::Sender<Heard>,
+    distils: bool,
+    distillation: Mutex<Option<Distillation>>,
 }
 
-/// What the loop's side and the thread know of each other.
+/// What the loop's side and the thread share.
 #[derive(Default)]
 struct Shared {
-    /// Facts are missing: what the session teaches is done from its record.
+    /// An event did not fit into the queue: nothing more of this session is learnt.
     lost: AtomicBool,
-    /// Where there is something to be told: until the session ends. With the stream goes the hold on its record.
+    /// Where notices go, until the session ends.
     events: Mutex<Option<Events>>,
 }
 
 impl Shared {
-    /// Tells something, as long as the session goes on.
-    fn tell(&self, body: Body) {
+    fn emit(&self, body: Body) {
         if let Some(events) = &*self.events() {
             events.emit(body);
         }
@@ -117,7 +88,7 @@ impl Shared {
 }
 
 impl Learning {
-    /// Begins to read what is known. `None` where learning is off, or there is no place for it.
+    /// Opens the memory. `None` if learning is off, or there is no place for it.
     pub(super) fn begin(
         config: &Config,
         dirs: Option<&UserDirs>,
@@ -128,138 +99,103 @@ impl Learning {
         if !learning.enabled || (dirs.is_none() && learning.database.is_none()) {
             return Ok(None);
         }
-        let whose = Whose {
-            project,
+        let settings = Settings {
+            project: project.clone(),
             is_trusted,
             file: super::memory_file(config, dirs)?,
             keep_days: learning.keep_days,
-            max_items: learning.max_items,
-            // What an untrusted folder's programs print is shown to no model but the one at work.
-            keeps_questions: is_trusted && learning.ask_model != AskModel::Never,
+            max_lessons: learning.max_items,
         };
-        let (known, shared) = (Arc::new(Known::default()), Arc::new(Shared::default()));
-        let (work, queue): (_, Receiver<Work>) = sync_channel(QUEUE);
-        let (its_known, its_shared) = (known.clone(), shared.clone());
+        let lessons = Arc::new(StoredLessons::of(project));
+        let shared = Arc::new(Shared::default());
+        let (work, queue) = sync_channel(QUEUE);
+        let (its_lessons, its_shared) = (lessons.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("memory".to_owned());
-        let begun = thread.spawn(move || Worker::new(whose, its_known, its_shared).work(&queue));
-        // Without a thread there is no memory, and the work goes on.
-        let max_tokens = learning.max_recalled_tokens;
-        let patience = Duration::from_millis(learning.wait_ms);
-        let heard = watch::Sender::default();
+        let begun = thread.spawn(move || {
+            its_lessons.open(settings.file.clone());
+            Worker::new(settings, its_shared).work(&queue);
+        });
+        // Without a thread there is no memory, and the work continues.
         Ok(begun.ok().map(|_| Self {
-            known,
+            lessons,
             work,
             shared,
-            max_tokens,
-            patience,
-            is_trusted,
-            heard,
+            max_tokens: learning.max_recalled_tokens,
+            patience: Duration::from_millis(learning.wait_ms),
+            distils: learning.distil == Distil::Auto,
+            distillation: Mutex::new(None),
         }))
     }
 
     /// What the kernel asks.
     pub(super) fn memory(&self) -> Memory {
-        Memory { recall: self.known.clone(), max_tokens: self.max_tokens }
+        Memory { recall: self.lessons.clone(), max_tokens: self.max_tokens }
     }
 
-    /// Who takes the facts of the session.
+    /// Takes the events of the session.
     pub(super) fn recorder(&self) -> Recorder {
-        Recorder { work: self.work.clone(), shared: self.shared.clone(), heard: self.heard.clone() }
+        Recorder { work: self.work.clone(), shared: self.shared.clone() }
     }
 
-    /// The session has begun; `record`: where it is kept, and how much of it there was already. Open questions are asked
-    /// through `aside` for as long as what is given back is polled; of what is kept nowhere, or in a folder that is not
-    /// trusted, nobody is asked.
-    pub(super) fn session(
-        &self,
-        events: &Events,
-        record: Option<(Storage, u64)>,
-        aside: Option<Aside>,
-        prompts: &Arc<Prompts>,
-    ) -> Option<BoxFuture<'static, ()>> {
-        self.known.asked_by(events.session());
-        let record = record.map(|(storage, seq)| Record { storage, seq });
-        let may_ask = record.is_some() && self.is_trusted;
+    /// The session has begun. `aside`: who is asked to distil lessons.
+    pub(super) fn session(&self, events: &Events, aside: Option<Aside>, prompts: &Arc<Prompts>) {
         *self.shared.events() = Some(events.clone());
-        let begun = Begun { session: events.session().to_owned(), record };
-        self.give(Work::Begin(Box::new(begun)));
-        let (work, shared) = (self.work.clone(), self.shared.clone());
-        let heard = self.heard.subscribe();
-        let asking = |aside| Asking { aside, prompts: prompts.clone(), work, shared, heard };
-        aside.filter(|_| may_ask).map(asking).map(|asking| asking.ask().boxed())
+        let distillation = aside.filter(|_| self.distils).map(|aside| Distillation {
+            aside: Arc::new(aside),
+            prompts: prompts.clone(),
+            work: self.work.clone(),
+            shared: self.shared.clone(),
+        });
+        *self.distillation.lock().unwrap_or_else(PoisonError::into_inner) = distillation;
     }
 
-    /// A turn begins: what is known is read again, since a person or another agent may have changed it.
-    pub(super) fn turn_begins(&self) {
-        if self.known.is_read() {
-            self.known.is_stale();
-            if !self.give(Work::Read) {
-                self.known.give_up();
-            }
-        }
+    /// Distils the turn that has just ended, as long as this is polled.
+    pub(super) fn distil(&self) -> Option<BoxFuture<'static, ()>> {
+        let distillation = self.distillation.lock().unwrap_or_else(PoisonError::into_inner);
+        distillation.clone().map(|distillation| distillation.run().boxed())
     }
 
-    /// What is known has been read, or was waited for long enough.
+    /// The memory was opened, or was waited for long enough.
     pub(super) async fn ready(&self) {
-        // Later it is there or not: nothing waits for it a second time.
-        _ = tokio::time::timeout(self.patience, self.known.ready()).await;
+        _ = tokio::time::timeout(self.patience, self.lessons.opened()).await;
     }
 
     /// The session ends.
     pub(super) fn end(&self) {
         let (done, all_done) = sync_channel(1);
-        if self.give(Work::End(done)) {
-            // What is not written by then is done at the next start.
+        if self.work.try_send(Work::End(done)).is_ok() {
             _ = all_done.recv_timeout(LAST_PATIENCE);
         }
         *self.shared.events() = None;
-    }
-
-    fn give(&self, work: Work) -> bool {
-        let given = self.work.try_send(work).is_ok();
-        if !given {
-            self.shared.lost.store(true, Ordering::SeqCst);
-        }
-        given
     }
 }
 
 impl Drop for Learning {
     fn drop(&mut self) {
-        // The stream holds the thread's queue: the thread is ended by a word.
+        // The events hold the thread's queue: the thread ends by a message.
         let (done, _) = sync_channel(1);
         _ = self.work.try_send(Work::End(done));
         *self.shared.events() = None;
     }
 }
 
-/// Passes facts on to the thread.
+/// Passes events on to the thread.
 pub(super) struct Recorder {
     work: SyncSender<Work>,
     shared: Arc<Shared>,
-    heard: watch::Sender<Heard>,
 }
 
 impl Sink for Recorder {
     fn take(&mut self, stamped: &Stamped) {
         let event = &stamped.event;
-        if !event.body.is_stored() {
+        // (Requests are large, and nothing is learnt from them.)
+        if !event.body.is_stored()
+            || matches!(event.body, Body::ModelRequested(_))
+            || self.shared.lost.load(Ordering::Relaxed)
+        {
             return;
         }
-        // What a request was made of is large, and nothing is learnt of it.
-        if !matches!(event.body, Body::ModelRequested(_)) {
-            self.pass_on(event);
-        }
-        // Behind the fact: who hears of it finds in the store what it teaches.
-        self.heard.send_if_modified(|heard| heard.apply(event));
-    }
-}
-
-impl Recorder {
-    fn pass_on(&self, event: &Event) {
-        if !self.shared.lost.load(Ordering::Relaxed)
-            && self.work.try_send(Work::Fact(Box::new(event.clone()))).is_err()
-        {
+        if self.work.try_send(Work::Event(Box::new(event.clone()))).is_err() {
             self.shared.lost.store(true, Ordering::SeqCst);
         }
     }

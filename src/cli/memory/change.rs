@@ -7,11 +7,10 @@ use crate::app::{OpenError, Outside};
 use crate::cli::ask::is_agreed;
 use crate::cli::{block_on, editor};
 use crate::config::UserDirs;
-use crate::learning::item::{Item, Origin, Scope};
-use crate::learning::store::{Batch, Learned, Store as _};
+use crate::learning::lesson::{Lesson, Origin, Scope};
+use crate::learning::store::{Batch, Learned};
 use crate::protocol::control::Control;
-use crate::protocol::recall::ItemKind;
-use crate::protocol::reflection::Tags;
+use crate::protocol::recall::LessonKind;
 use crate::protocol::shorten;
 
 #[derive(Debug, Args)]
@@ -25,9 +24,6 @@ pub(in crate::cli) struct AddArgs {
     /// It holds in all projects, not only in this one
     #[arg(long)]
     user: bool,
-    /// What it is about (test, build, release …): it is told where a task asks for that, and not in every one
-    #[arg(long, value_name = "WORD")]
-    topic: Option<String>,
     #[command(flatten)]
     place: Place,
 }
@@ -39,9 +35,6 @@ pub(in crate::cli) struct EditArgs {
     /// The new text; without it $VISUAL or $EDITOR is opened
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// What it is about
-    #[arg(long, value_name = "WORD")]
-    topic: Option<String>,
     /// It holds in all projects
     #[arg(long)]
     user: bool,
@@ -75,46 +68,46 @@ pub(in crate::cli) struct ForgetArgs {
 }
 
 pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
-    let mut memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.place)?;
     let kind = match args.kind {
-        Kind::Rule => ItemKind::Rule,
-        Kind::Pattern => ItemKind::Pattern,
+        Kind::Rule => LessonKind::Rule,
+        Kind::Pattern => LessonKind::Pattern,
         Kind::Failure => {
-            let why = "a failure is learnt from a session that met it; add a rule or a pattern";
+            let why = "failures are learnt from sessions; add a rule or a pattern";
             return Err(OpenError::Usage(why.to_owned()));
         }
     };
     let text = memory.text(&args.text.join(" "))?;
-    let topic = args.topic.as_deref().map(|topic| memory.text(topic)).transpose()?;
     let scope = if args.user { Scope::User } else { memory.scope() };
     let now = now_ms();
-    let item = Item {
-        id: Item::id_of(&scope, kind, &text),
+    let lesson = Lesson {
+        id: Lesson::id_of(&scope, kind, &[&text]),
         scope,
         kind,
         text,
-        tags: Tags { topic: topic.unwrap_or_default(), pattern: None },
+        context: String::new(),
         failure: None,
-        because: None,
-        evidence: Vec::new(),
+        quote: None,
         origin: Origin::User,
+        sources: Vec::new(),
         frequency: 1,
-        wins: 0,
-        losses: 0,
+        recalled: 0,
+        helped: 0,
+        hurt: 0,
         created_at_ms: now,
         last_occurred_ms: now,
     };
-    let batch = Batch { items: vec![item.clone()], ..Batch::default() };
+    let batch = Batch { lessons: vec![lesson.clone()], ..Batch::default() };
     Ok(match memory.store.commit(&batch)?.pop() {
-        Some(Learned::Known(id)) => format!("{id}  was known; it says this now, in your words\n"),
-        Some(Learned::New) | None => format!("{}  {}\n", item.id, item.text),
+        Some(Learned::Known) => format!("{}  was known already\n", lesson.id),
+        Some(Learned::New) | None => format!("{}  {}\n", lesson.id, lesson.text),
     })
 }
 
 pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
-    let mut memory = Memory::open(&args.place)?;
-    let item = memory.item(&args.id)?;
-    let is_all_said = args.topic.is_some() || args.user || args.project;
+    let memory = Memory::open(&args.place)?;
+    let item = memory.lesson(&args.id)?;
+    let is_all_said = args.user || args.project;
     let text = match &args.text {
         Some(text) => Some(text.clone()),
         None if is_all_said => None,
@@ -131,7 +124,6 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
         }
     };
     let text = text.map(|text| memory.text(&text)).transpose()?;
-    let topic = args.topic.as_deref().map(|topic| memory.text(topic)).transpose()?;
     let scope = match (args.user, args.project) {
         (true, _) => Some(Scope::User),
         (false, true) => Some(memory.scope()),
@@ -141,9 +133,6 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
     let changed = memory.store.change(&item.id, |item| {
         if let Some(text) = text.as_ref().filter(|text| **text != item.text) {
             say(item, text);
-        }
-        if let Some(topic) = &topic {
-            item.tags.topic.clone_from(topic);
         }
         if let Some(scope) = &scope {
             item.scope.clone_from(scope);
@@ -157,22 +146,21 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
     Ok(format!("{}  {}\n", item.id, item.text))
 }
 
-/// It says this now. What the program did of itself was what the old words said.
-fn say(item: &mut Item, text: &str) {
+/// The lesson says this now. The kernel does not apply the fix of the old text any more.
+fn say(item: &mut Lesson, text: &str) {
     text.clone_into(&mut item.text);
     if let Some(failure) = &mut item.failure {
         failure.fix = None;
-        failure.suggested_fix = Some(text.to_owned());
     }
 }
 
 pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
-    let mut memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.place)?;
     if args.all {
-        return forget_all(&mut memory, args);
+        return forget_all(&memory, args);
     }
-    let mut items: Vec<Item> =
-        args.ids.iter().map(|id| memory.item(id)).collect::<Result<_, _>>()?;
+    let mut items: Vec<Lesson> =
+        args.ids.iter().map(|id| memory.lesson(id)).collect::<Result<_, _>>()?;
     items.sort_by(|one, other| one.id.cmp(&other.id));
     items.dedup_by(|one, other| one.id == other.id);
     let what = match items.as_slice() {
@@ -190,13 +178,13 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
     Ok(out)
 }
 
-fn forget_all(memory: &mut Memory, args: &ForgetArgs) -> Result<String, OpenError> {
+fn forget_all(memory: &Memory, args: &ForgetArgs) -> Result<String, OpenError> {
     let (scopes, whose) = match (args.project, args.user) {
         (true, _) => (vec![memory.scope()], "of this project"),
         (_, true) => (vec![Scope::User], "that holds in all projects"),
         (false, false) => (Vec::new(), "of all projects"),
     };
-    let items = memory.store.every_item(&scopes)?;
+    let items = memory.store.lessons(&scopes)?;
     let question =
         format!("forget everything {whose} ({} items, and what was tried)?", items.len());
     if !args.yes && !is_agreed(&question, "whether to forget")? {

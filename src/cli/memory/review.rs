@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::{Memory, Place, now_ms};
 use crate::app::OpenError;
 use crate::config;
-use crate::learning::item::Scope;
+use crate::learning::lesson::Scope;
 use crate::learning::review::{Period, carry_out, html, markdown, review};
 use crate::ui::Answer;
 
@@ -54,16 +54,16 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(args: &ReviewArgs) -> Result<Answer, OpenError> {
-    let mut memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.place)?;
     let to_ms = now_ms();
     let length = i64::try_from(args.since.as_millis()).unwrap_or(i64::MAX);
     let project = (!args.all).then(|| memory.project.clone());
     let scopes = if args.all { Vec::new() } else { vec![memory.scope(), Scope::User] };
-    let items = memory.store.every_item(&scopes)?;
+    let items = memory.store.lessons(&scopes)?;
     let period = Period { from_ms: to_ms.saturating_sub(length), to_ms, project };
     let review = review(&memory.store, &period, &items)?;
     if !args.dry_run {
-        carry_out(&mut memory.store, &review)?;
+        carry_out(&memory.store, &review)?;
     }
     Ok(match args.format {
         Format::Md => markdown(&review).into(),

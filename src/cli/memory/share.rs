@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Memory, Place, Range};
 use crate::app::{self, OpenError};
-use crate::learning::item::{Item, Origin, Scope};
+use crate::learning::lesson::{Lesson, Origin, Scope};
 use crate::learning::refuse;
 use crate::ui;
 
@@ -31,7 +31,7 @@ pub(in crate::cli) struct ImportArgs {
 
 pub(super) fn export(args: &ExportArgs) -> Result<String, OpenError> {
     let memory = Memory::open(&args.range.place)?;
-    let items = memory.store.every_item(&memory.scopes(&args.range))?;
+    let items = memory.store.lessons(&memory.scopes(&args.range))?;
     Ok(items
         .iter()
         .map(|item| format!("{}\n", serde_json::to_string(item).unwrap_or_default()))
@@ -39,7 +39,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<String, OpenError> {
 }
 
 pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
-    let mut memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.place)?;
     let from = args.file.display().to_string();
     let text = if from == "-" {
         let mut text = String::new();
@@ -52,7 +52,7 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
     let (mut items, mut n_left_out) = (Vec::new(), 0);
     // Everything is read before anything is written.
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let read = || -> serde_json::Result<Item> {
+        let read = || -> serde_json::Result<Lesson> {
             let mut value: Value = serde_json::from_str(line)?;
             masker.mask_value(&mut value);
             serde_json::from_value(value)
@@ -70,11 +70,11 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
         if item.id.is_empty()
             || !item.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
-            item.id = Item::id_of(&item.scope, item.kind, &item.text);
+            item.id = Lesson::id_of(&item.scope, item.kind, &[&item.text]);
         }
         if args.here && item.scope != Scope::User {
             item.scope = memory.scope();
-            item.id = Item::id_of(&item.scope, item.kind, &item.text);
+            item.id = Lesson::id_of(&item.scope, item.kind, &[&item.text]);
         }
         items.push(item);
     }
@@ -84,37 +84,28 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
     Ok(format!("took in {n_new} of {n_items} items{left_out}; the others were there already\n"))
 }
 
-/// Somebody else's word: what a session may not teach a file may not either, and how often it helped there says
-/// nothing of here: a fix is offered until it has helped, and not made.
-fn examine(memory: &Memory, item: &mut Item) -> Result<(), String> {
-    item.text = memory.text(&item.text).map_err(|error| error.to_string())?;
-    item.tags.topic = item.tags.topic.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut said = vec![item.text.clone(), item.tags.topic.clone()];
-    said.extend(item.tags.pattern.clone());
-    if let Some(failure) = &item.failure {
-        said.extend(failure.suggested_fix.clone());
-        let fix = serde_json::to_value(&failure.fix).unwrap_or_default();
-        strings(&fix, &mut said);
+/// A lesson of another machine is checked like one of a model, and its confidence begins anew: the kernel applies its fix
+/// only after it has helped here.
+fn examine(memory: &Memory, lesson: &mut Lesson) -> Result<(), String> {
+    lesson.text = memory.text(&lesson.text).map_err(|error| error.to_string())?;
+    let mut texts = Vec::new();
+    if let Some(failure) = &lesson.failure {
+        let input = failure.fix.clone().map(Value::Object).unwrap_or_default();
+        strings(&input, &mut texts);
     }
-    // What is not said needs no look.
-    said.retain(|text| !text.is_empty());
-    if let Some(why) = said.iter().find_map(|text| wrong(text)) {
+    let wrong = |text: &String| refuse::why(text).map(|why| format!("{text:?}: {why}"));
+    if let Some(why) = texts.iter().find_map(wrong) {
         return Err(why);
     }
-    item.because.take_if(|because| wrong(because).is_some());
-    if item.origin == Origin::User {
-        item.origin = Origin::Trace;
+    if lesson.text.contains(['<', '>']) {
+        return Err("the text holds markup".to_owned());
     }
-    (item.frequency, item.wins, item.losses) = (1, 0, 0);
+    if lesson.origin == Origin::User {
+        lesson.origin = Origin::Distilled;
+    }
+    (lesson.frequency, lesson.recalled, lesson.helped, lesson.hurt) = (1, 0, 0, 0);
+    lesson.sources.clear();
     Ok(())
-}
-
-/// Why this is not taken in from elsewhere. A mark of an element could end the frame in which a model is shown it.
-fn wrong(text: &str) -> Option<String> {
-    let mark = if text.contains('<') { Some("`<`") } else { None };
-    let mark = mark.or_else(|| text.contains(char::is_control).then_some("a line break"));
-    let why = mark.map(|mark| format!("{text:?} holds {mark}"));
-    why.or_else(|| refuse::why(text, ""))
 }
 
 /// All that a value says, names included.

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::item::{Item, Origin, Scope};
-use super::store::{Store, StoreError};
+use super::lesson::{Lesson, Origin, Scope};
+use super::store::{SqliteStore, StoreError};
 use super::trace::ExecutionTrace;
 
 pub use page::{html, markdown};
@@ -52,11 +52,11 @@ pub struct Review {
     /// Named ways of working.
     pub ways: Vec<Working>,
     /// Items that were learnt in the period, those that helped most first, then the newest.
-    pub learnt: Vec<Item>,
+    pub learnt: Vec<Lesson>,
     /// Items that helped at least once after they were learnt, the best first.
-    pub helping: Vec<Item>,
+    pub helping: Vec<Lesson>,
     /// Items that do not help often enough any more: they go.
-    pub retired: Vec<Item>,
+    pub retired: Vec<Lesson>,
     /// What a person could do about it.
     pub suggestions: Vec<Suggestion>,
 }
@@ -71,7 +71,7 @@ pub struct Changed {
 }
 
 /// Looks at a period; `items`: all there are in its scopes, also those that are not used any more.
-pub fn review(store: &dyn Store, period: &Period, items: &[Item]) -> Result<Review, StoreError> {
+pub fn review(store: &SqliteStore, period: &Period, items: &[Lesson]) -> Result<Review, StoreError> {
     let length = period.to_ms.saturating_sub(period.from_ms);
     let since = period.from_ms.saturating_sub(length);
     let mut traces = store.traces(since, None)?;
@@ -93,7 +93,7 @@ pub fn review(store: &dyn Store, period: &Period, items: &[Item]) -> Result<Revi
         always: tally::always(&now),
         ways: tally::ways(&now),
         learnt: chosen(items, |item| item.created_at_ms >= period.from_ms && item.is_in_use()),
-        helping: chosen(items, |item| item.wins > 1 && item.is_in_use()),
+        helping: chosen(items, |item| item.helped > 1 && item.is_in_use()),
         retired: chosen(items, |item| !item.is_in_use() && item.origin != Origin::User),
         suggestions: Vec::new(),
     };
@@ -107,22 +107,22 @@ pub fn review(store: &dyn Store, period: &Period, items: &[Item]) -> Result<Revi
     }
     review.ways.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     review.learnt.sort_by_key(|item| {
-        let gain = i64::from(item.wins) - i64::from(item.losses);
+        let gain = i64::from(item.helped) - i64::from(item.hurt);
         std::cmp::Reverse((gain, item.created_at_ms))
     });
     review.helping.sort_by(|a, b| {
-        (b.wins, b.confidence()).partial_cmp(&(a.wins, a.confidence())).unwrap_or(a.id.cmp(&b.id))
+        (b.helped, b.confidence()).partial_cmp(&(a.helped, a.confidence())).unwrap_or(a.id.cmp(&b.id))
     });
     review.suggestions = suggest::all(&review, items);
     Ok(review)
 }
 
-fn chosen(items: &[Item], fits: impl Fn(&Item) -> bool) -> Vec<Item> {
+fn chosen(items: &[Lesson], fits: impl Fn(&Lesson) -> bool) -> Vec<Lesson> {
     items.iter().filter(|item| fits(item)).cloned().collect()
 }
 
 /// Sets the weights that follow from a review, and drops the items that stopped helping.
-pub fn carry_out(store: &mut dyn Store, review: &Review) -> Result<Changed, StoreError> {
+pub fn carry_out(store: &SqliteStore, review: &Review) -> Result<Changed, StoreError> {
     let mut changed = Changed::default();
     let methods = review.methods.iter().map(|m| (m.skill.clone(), m.weight_before, m.weight));
     let ways = review.ways.iter().map(|way| (way.subject(), way.weight_before, way.weight));
@@ -139,12 +139,12 @@ pub fn carry_out(store: &mut dyn Store, review: &Review) -> Result<Changed, Stor
 }
 
 /// In how many sessions an item was seen.
-fn n_sessions(item: &Item) -> usize {
-    item.evidence.iter().collect::<BTreeSet<_>>().len()
+fn n_sessions(item: &Lesson) -> usize {
+    item.sources.iter().map(|source| &source.session).collect::<BTreeSet<_>>().len()
 }
 
 /// The projects that items belong to, and how many each has.
-fn by_project(items: &[Item]) -> BTreeMap<&str, usize> {
+fn by_project(items: &[Lesson]) -> BTreeMap<&str, usize> {
     let mut projects = BTreeMap::new();
     for item in items {
         if let Scope::Project(project) = &item.scope {

@@ -1,7 +1,6 @@
 //! A review as a page: what a team lead reads first stands first. No words of a model are in it.
 
-use super::super::item::Item;
-use super::super::trace::telling;
+use super::super::lesson::Lesson;
 use super::suggest::Suggestion;
 use super::tally::{Attention, Totals};
 use super::{Review, by_project};
@@ -341,20 +340,20 @@ fn ways(review: &Review) -> Vec<Block> {
 
 fn memory(review: &Review) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Memory".to_owned())];
-    let row = |item: &Item| {
+    let row = |item: &Lesson| {
         vec![
             format!("`{}`", item.id),
             item.text.clone(),
-            item.because
-                .as_deref()
-                .map_or_else(|| "–".to_owned(), |because| code(&shorten(telling(because), 80))),
-            item.wins.to_string(),
-            item.losses.to_string(),
+            item.failure
+                .as_ref()
+                .map_or_else(|| "–".to_owned(), |failure| code(&shorten(&failure.condition, 80))),
+            item.helped.to_string(),
+            item.hurt.to_string(),
             percent(item.confidence()),
         ]
     };
     let head = || vec!["item", "it says", "because of", "helped", "did not", "sure"];
-    let mut table = |title: &str, items: &[Item]| {
+    let mut table = |title: &str, items: &[Lesson]| {
         if items.is_empty() {
             return;
         }
@@ -367,7 +366,7 @@ fn memory(review: &Review) -> Vec<Block> {
         blocks.extend(more(items.len()));
     };
     table("Learnt in this time, what helped most first:", &review.learnt);
-    let known_before: Vec<Item> = review
+    let known_before: Vec<Lesson> = review
         .helping
         .iter()
         .filter(|item| review.learnt.iter().all(|learnt| learnt.id != item.id))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::super::item::{Fix, Item, Origin, Scope};
+use super::super::lesson::{Lesson, Origin, Scope};
 use super::tally::Frequent;
 use super::{Review, n_sessions};
 
@@ -62,30 +62,30 @@ pub enum Suggestion {
     },
 }
 
-pub(super) fn all(review: &Review, items: &[Item]) -> Vec<Suggestion> {
+pub(super) fn all(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
     let mut all = laws(review, items);
-    all.extend(mends(review, items).into_iter().take(MAX));
+    all.extend(mends(review).into_iter().take(MAX));
     all.extend(teaches(review).take(MAX));
     all.extend(look_at(items).take(MAX));
     all
 }
 
 /// By project, the project with the most lessons first.
-fn laws(review: &Review, items: &[Item]) -> Vec<Suggestion> {
-    let mut projects: BTreeMap<&str, Vec<&Item>> = BTreeMap::new();
+fn laws(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
+    let mut projects: BTreeMap<&str, Vec<&Lesson>> = BTreeMap::new();
     for item in items.iter().filter(|item| is_proven(item)) {
         if let Scope::Project(project) = &item.scope {
             projects.entry(project).or_default().push(item);
         }
     }
     let most = if review.period.project.is_some() { LAWS } else { LAWS_EACH };
-    let mut projects: Vec<(&str, Vec<&Item>)> = projects.into_iter().collect();
+    let mut projects: Vec<(&str, Vec<&Lesson>)> = projects.into_iter().collect();
     projects.sort_by_key(|(_, items)| std::cmp::Reverse(items.len()));
-    let of = |(project, mut items): (&str, Vec<&Item>)| -> Vec<Suggestion> {
-        items.sort_by_key(|item| std::cmp::Reverse((item.wins, item.frequency)));
-        let law = |item: &&Item| Suggestion::Law {
+    let of = |(project, mut items): (&str, Vec<&Lesson>)| -> Vec<Suggestion> {
+        items.sort_by_key(|item| std::cmp::Reverse((item.helped, item.frequency)));
+        let law = |item: &&Lesson| Suggestion::Law {
             project: project.to_owned(),
-            line: format!("- {}", as_rule(item)),
+            line: format!("- {}", item.text),
             item: item.id.clone(),
             because: because(item),
         };
@@ -94,33 +94,19 @@ fn laws(review: &Review, items: &[Item]) -> Vec<Suggestion> {
     projects.into_iter().flat_map(of).collect()
 }
 
-fn is_proven(item: &Item) -> bool {
-    let often = n_sessions(item) >= OFTEN || item.wins as usize >= OFTEN;
+fn is_proven(item: &Lesson) -> bool {
+    let often = n_sessions(item) >= OFTEN || item.helped as usize >= OFTEN;
     item.is_in_use() && item.origin != Origin::User && often && item.confidence() >= SURE
 }
 
-/// As a person would write it: what is to be done, without what the failure said.
-fn as_rule(item: &Item) -> String {
-    if let Some(Fix::ReplacePath { from, to }) =
-        item.failure.as_ref().and_then(|failure| failure.fix.as_ref())
-    {
-        return format!("`{from}` lies at `{to}` now.");
-    }
-    let parts = item
-        .text
-        .split_once(" (it says: ")
-        .and_then(|(head, rest)| rest.rsplit_once(')').map(|(_, tail)| (head, tail)));
-    parts.map_or_else(|| item.text.clone(), |(head, tail)| format!("{head}{tail}"))
-}
-
-fn because(item: &Item) -> String {
+fn because(item: &Lesson) -> String {
     let times = |n: u32| match n {
         0 => "never".to_owned(),
         1 => "once".to_owned(),
         2 => "twice".to_owned(),
         n => format!("{n} times"),
     };
-    let lost = match item.losses {
+    let lost = match item.hurt {
         0 => String::new(),
         n => format!(", did not {}", times(n)),
     };
@@ -128,11 +114,10 @@ fn because(item: &Item) -> String {
         0 | 1 => String::new(),
         n => format!(", learnt in {n} sessions"),
     };
-    format!("helped {}{lost}{sessions}", times(item.wins))
+    format!("helped {}{lost}{sessions}", times(item.helped))
 }
 
-/// What is in the way of all comes first, then what would save most lessons.
-fn mends(review: &Review, items: &[Item]) -> Vec<Suggestion> {
+fn mends(review: &Review) -> Vec<Suggestion> {
     let broken = review.failures.iter().filter(|failure| is_machines(failure) && failure.n > 1);
     let mut mends: Vec<Suggestion> = broken
         .map(|failure| Suggestion::Mend {
@@ -157,52 +142,7 @@ fn mends(review: &Review, items: &[Item]) -> Vec<Suggestion> {
             always.n, always.n, always.elsewhere_well, always.elsewhere
         ),
     }));
-    let mut often: Vec<&Item> =
-        items.iter().filter(|item| item.is_in_use() && item.frequency.max(item.wins) > 1).collect();
-    often.sort_by_key(|item| std::cmp::Reverse((item.wins, item.frequency)));
-    mends.extend(often.into_iter().filter_map(|item| {
-        Some(Suggestion::Mend {
-            project: match &item.scope {
-                Scope::Project(project) => Some(project.clone()),
-                Scope::User => None,
-            },
-            text: mended(item)?,
-            because: format!("the lesson {}, `{}`", because(item), item.id),
-        })
-    }));
     mends
-}
-
-/// What would make a lesson needless.
-fn mended(item: &Item) -> Option<String> {
-    let failure = item.failure.as_ref()?;
-    match failure.fix.as_ref()? {
-        // Only a program can be installed, not its option.
-        Fix::ReplaceWords { from, to }
-            if failure.when.platform.is_some()
-                && failure.error_type == "dependency_error"
-                && !from.starts_with('-') =>
-        {
-            Some(format!("Install `{from}`, or say in CODE_LAW.md that `{to}` is used instead."))
-        }
-        Fix::RunFirst { command } => {
-            let head = failure.when.command_head.as_deref().unwrap_or("the command");
-            let is_bought = head.contains("node_modules/") || !head.contains('/');
-            Some(if is_bought {
-                format!("Make `{command}` part of the project's setup: `{head}` needs it.")
-            } else {
-                format!("Let `{head}` run `{command}` itself.")
-            })
-        }
-        Fix::ReplacePath { from, to } => {
-            Some(format!("Correct what still names `{from}`: it lies at `{to}`."))
-        }
-        Fix::ReplaceWords { .. }
-        | Fix::Prefix { .. }
-        | Fix::RenameArgument { .. }
-        | Fix::SetArguments { .. }
-        | Fix::OtherTool { .. } => None,
-    }
 }
 
 /// No way of calling would have helped.
@@ -234,9 +174,9 @@ fn teaches(review: &Review) -> impl Iterator<Item = Suggestion> {
     })
 }
 
-fn look_at(items: &[Item]) -> impl Iterator<Item = Suggestion> {
+fn look_at(items: &[Lesson]) -> impl Iterator<Item = Suggestion> {
     let doubtful =
-        items.iter().filter(|item| item.is_in_use() && item.losses > 1 && item.confidence() <= 0.5);
+        items.iter().filter(|item| item.is_in_use() && item.hurt > 1 && item.confidence() <= 0.5);
     doubtful.map(|item| Suggestion::LookAt {
         item: item.id.clone(),
         text: item.text.clone(),

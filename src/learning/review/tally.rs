@@ -5,15 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::call::CHECK;
-use super::super::evidence::{as_condition, without_place};
-use super::super::extract::error_type;
-use super::super::item::Item;
-use super::super::trace::{Attempt, ExecutionTrace, context_of, execution_history, telling};
+use super::super::call::target;
+use super::super::lesson::{Lesson, key};
+use super::super::trace::{Attempt, ExecutionTrace, context_of, error_type, execution_history};
 use crate::protocol::envelope::ErrorCode;
-use crate::protocol::message::ToolCall;
 use crate::protocol::methodology;
-use crate::protocol::recall::FailedAs;
 use crate::protocol::shorten;
 
 /// From so many uses on *always* says something.
@@ -117,9 +113,10 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
     for trace in traces.iter().filter(|trace| trace.needs_human) {
         let failed = || trace.attempts.iter().rev().filter(|attempt| attempt.error.is_some());
         let last = failed().find(|attempt| !is_held_back(attempt)).or_else(|| failed().next());
-        let error = telling(last.and_then(|last| last.error.as_deref()).unwrap_or_default());
+        let error = last.and_then(|last| last.error.as_deref()).unwrap_or_default();
+        let says = last.and_then(|last| last.signature.clone()).unwrap_or_default();
         let place = if last.is_some_and(is_machines) { "" } else { &trace.project };
-        let entry = found.entry((place, as_condition(error))).or_insert_with(|| Attention {
+        let entry = found.entry((place, says)).or_insert_with(|| Attention {
             trace: String::new(),
             sessions: Vec::new(),
             turn: 0,
@@ -138,7 +135,7 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
         entry.at_ms = trace.created_at_ms;
         entry.attempts += trace.attempts.len();
         entry.projects.insert(trace.project.clone());
-        entry.error = shorten(&without_place(error), 160);
+        entry.error = shorten(error, 160);
         let tried = trace.attempts.iter().filter_map(|attempt| attempt.fix_applied.as_deref());
         entry.tried.extend(tried.filter(|tried| *tried != "tried again").map(str::to_owned));
     }
@@ -265,7 +262,7 @@ pub struct Frequent {
     pub known_others: usize,
 }
 
-pub(super) fn failures(traces: &[ExecutionTrace], items: &[Item]) -> Vec<Frequent> {
+pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<Frequent> {
     #[derive(Default)]
     struct Seen<'a> {
         n: usize,
@@ -281,14 +278,14 @@ pub(super) fn failures(traces: &[ExecutionTrace], items: &[Item]) -> Vec<Frequen
     for trace in traces {
         let failed = trace.attempts.iter().filter(|attempt| !attempt.success);
         for attempt in failed.filter(|attempt| !is_held_back(attempt)) {
-            let error = telling(attempt.error.as_deref().unwrap_or_default());
-            let says = shorten(&as_condition(error), 120);
+            let error = attempt.error.as_deref().unwrap_or_default();
+            let says = shorten(attempt.signature.as_deref().unwrap_or_default(), 120);
             let entry = seen.entry(says).or_default();
             entry.n += 1;
             entry.skills.insert(trace.skill_id.clone());
             entry.sessions.insert(&trace.session);
             entry.traces.insert(&trace.id, trace.final_success);
-            entry.error_type = error_type(attempt);
+            entry.error_type = kind_of_error(attempt);
             entry.last = Some(attempt);
             if entry.said.len() < MAX_ROWS {
                 entry.said.insert(error, attempt);
@@ -296,15 +293,15 @@ pub(super) fn failures(traces: &[ExecutionTrace], items: &[Item]) -> Vec<Frequen
         }
     }
     let of = |(says, seen): (String, Seen<'_>)| {
-        let last = seen.last.and_then(|attempt| known(attempt, items));
+        let last = seen.last.and_then(|attempt| known(attempt, lessons));
         let mut knowing: BTreeMap<String, String> =
-            seen.said.values().filter_map(|attempt| known(attempt, items)).collect();
+            seen.said.values().filter_map(|attempt| known(attempt, lessons)).collect();
         let known = last.or_else(|| knowing.pop_first());
         knowing.retain(|id, _| known.as_ref().is_none_or(|(known, _)| known != id));
         Frequent {
             skills: seen.skills,
             says: match seen.said.keys().collect::<Vec<_>>().as_slice() {
-                [only] => shorten(&without_place(only), 120),
+                [only] => shorten(only, 120),
                 _ => says,
             },
             error_type: seen.error_type.to_owned(),
@@ -324,26 +321,27 @@ pub(super) fn failures(traces: &[ExecutionTrace], items: &[Item]) -> Vec<Frequen
     seen.into_iter().map(of).collect()
 }
 
-/// The surest item that is about this failure: id and text.
-fn known(attempt: &Attempt, items: &[Item]) -> Option<(String, String)> {
-    let text = |name: &str| attempt.context.get(name).and_then(Value::as_str);
-    let tool = text("tool").filter(|tool| *tool != CHECK).unwrap_or("Bash");
-    let call = ToolCall {
-        id: String::new(),
-        name: tool.to_owned(),
-        arguments: attempt.context.get("input").map_or_else(String::new, Value::to_string),
+/// The surest lesson about this failure: id and text.
+fn known(attempt: &Attempt, lessons: &[Lesson]) -> Option<(String, String)> {
+    let wanted = key_of(attempt)?;
+    let is_it = |lesson: &&Lesson| {
+        lesson.is_in_use() && lesson.failure.as_ref().is_some_and(|it| it.key() == wanted)
     };
-    let failed = FailedAs {
-        call: &call,
-        code: attempt.code?,
-        signature: attempt.signature.as_deref().unwrap_or_default(),
-        evidence: attempt.error.as_deref().unwrap_or_default(),
-    };
-    let fits = |item: &&Item| {
-        item.is_in_use() && item.failure.as_ref().is_some_and(|failure| failure.fits(&failed))
-    };
-    let best = items.iter().filter(fits).max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
-    best.map(|item| (item.id.clone(), item.text.clone()))
+    let best = lessons.iter().filter(is_it).max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
+    best.map(|lesson| (lesson.id.clone(), lesson.text.clone()))
+}
+
+fn key_of(attempt: &Attempt) -> Option<String> {
+    let tool = attempt.context.get("tool").and_then(Value::as_str)?;
+    let input = attempt.context.get("input").and_then(Value::as_object)?;
+    let target = target(tool, input, &attempt.activated_artifacts);
+    Some(key(tool, &target, attempt.code?, attempt.signature.as_deref().unwrap_or_default()))
+}
+
+fn kind_of_error(attempt: &Attempt) -> &'static str {
+    let tool = attempt.context.get("tool").and_then(Value::as_str).unwrap_or_default();
+    let exit_code = attempt.context.get("exit_code").and_then(Value::as_i64);
+    error_type(tool, attempt.code, exit_code)
 }
 
 /// What never worked under one condition.
@@ -387,7 +385,7 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
             let context = context_of(attempt);
             let hash = blake3::hash(context.as_bytes()).to_hex()[..12].to_owned();
             hashes.insert(context.clone(), hash);
-            let error = without_place(attempt.error.as_deref().map(telling).unwrap_or_default());
+            let error = attempt.error.clone().unwrap_or_default();
             let of_skill = uses.entry(trace.skill_id.clone()).or_default();
             of_skill.entry(context).or_default().push((attempt.success, error));
         }

@@ -12,15 +12,14 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
 
-/// So long another process is waited for.
-const BUSY: Duration = Duration::from_secs(5);
 /// `agmy`: stands in the file's header, so that no other program's database is taken for ours.
 const APPLICATION_ID: i32 = 0x6167_6D79;
 /// The file's name where the configuration gives none.
 pub const FILE_NAME: &str = "memory.db";
 
-/// What leads from each version of the file to the next; the version is SQLite's `user_version`.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+/// The version of the schema, SQLite's `user_version`.
+const VERSION: i64 = 3;
+const SCHEMA: &str = include_str!("schema.sql");
 
 /// Why a file could not be opened.
 #[derive(Debug)]
@@ -62,22 +61,22 @@ pub(super) fn make(path: &Path) -> std::io::Result<()> {
 
 /// Opens a file that is there and brings it up to date. A file of a newer program or of another one is left
 /// as it is.
-pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
+pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, OpenFailure> {
     // A link in its place may be the user's own, or a command's of a session in which this folder was the project's.
     if path.is_symlink() && !has_our_header(path) {
         return Err(OpenFailure::Refused(foreign(path)));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(BUSY)?;
+    db.busy_timeout(patience)?;
     // A damaged file must not make us run what stands in its schema.
     db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
-    let newest = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    let mut version = version(&db, path)?;
-    if version > newest {
+    let version = version(&db, path)?;
+    if version != 0 && version != VERSION {
+        let age = if version > VERSION { "a newer" } else { "an older" };
         return Err(OpenFailure::Refused(StoreError::Broken(format!(
-            "{} was written by a newer agent (its version is {version}, this one knows {newest}): it is left as it \
-             is; update this program, or name another file in [learning] database",
+            "{} was written by {age} version of agent; it is left as it is: update agent, move the file away, or name \
+             another one in [learning] database",
             path.display()
         ))));
     }
@@ -92,16 +91,15 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenFailure> {
     db.execute_batch(
         "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; PRAGMA cache_size = -16000;",
     )?;
-    if version < newest {
-        let migration = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if version == 0 {
+        let creation = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have done it meanwhile.
-        version = self::version(&migration, path)?;
-        for script in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-            migration.execute_batch(script)?;
+        if self::version(&creation, path)? == 0 {
+            creation.execute_batch(SCHEMA)?;
+            creation.pragma_update(None, "application_id", APPLICATION_ID)?;
+            creation.pragma_update(None, "user_version", VERSION)?;
         }
-        migration.pragma_update(None, "application_id", APPLICATION_ID)?;
-        migration.pragma_update(None, "user_version", newest)?;
-        migration.commit()?;
+        creation.commit()?;
     }
     // Reads the whole schema: a file that was cut off or overwritten at its beginning is found here.
     db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -212,48 +210,15 @@ fn has_our_header(path: &Path) -> bool {
     read.is_ok() && header[68..] == APPLICATION_ID.to_be_bytes()
 }
 
-/// The items that can still be read in a file that was set aside, as they were written: one by one, since each may
+/// The lessons that can still be read in a file that was set aside, as they were written: one by one, since each may
 /// lie on a page that is whole.
 pub(super) fn salvage(aside: &Path) -> Vec<String> {
     let read = || -> rusqlite::Result<Vec<String>> {
         let db = Connection::open_with_flags(aside, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let last: i64 =
-            db.query_row("SELECT n FROM bodies ORDER BY n DESC LIMIT 1", [], |row| row.get(0))?;
-        let mut select = db.prepare("SELECT body FROM bodies WHERE n = ?1")?;
+            db.query_row("SELECT n FROM lessons ORDER BY n DESC LIMIT 1", [], |row| row.get(0))?;
+        let mut select = db.prepare("SELECT body FROM lessons WHERE n = ?1")?;
         Ok((1..=last).filter_map(|n| select.query_row([n], |row| row.get(0)).ok()).collect())
     };
     read().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_of_an_older_version_gets_what_it_lacks_and_keeps_what_it_has() {
-        let [first, second] = MIGRATIONS else { panic!("a script leads to each version") };
-        // For a time the first script held what the second one makes.
-        for script in [(*first).to_owned(), [*first, *second].concat()] {
-            let folder = tempfile::tempdir().expect("a folder");
-            let path = folder.path().join(FILE_NAME);
-            let old = Connection::open(&path).expect("a file");
-            old.execute_batch(&script).expect("a script");
-            old.execute_batch("INSERT INTO weights (subject, weight) VALUES ('x', 0.25)")
-                .expect("a row");
-            old.pragma_update(None, "application_id", APPLICATION_ID).expect("an id");
-            old.pragma_update(None, "user_version", 1).expect("a version");
-            drop(old);
-            for _ in 0..2 {
-                let db = open(&path).expect("a memory");
-                assert_eq!(version(&db, &path).expect("a version"), 2);
-                let n: i64 = db
-                    .query_row("SELECT count(*) FROM questions", [], |row| row.get(0))
-                    .expect("a table");
-                let weight: f64 = db
-                    .query_row("SELECT weight FROM weights", [], |row| row.get(0))
-                    .expect("the row");
-                assert_eq!((n, weight.to_string()), (0, "0.25".to_owned()));
-            }
-        }
-    }
 }

@@ -1,57 +1,54 @@
-//! The store in one SQLite file: opened when it is first needed, shared by all agents of a user.
+//! The store: opened when it is first needed, created when something is first written.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 
 use super::file::{self, Identity, OpenFailure};
-use super::{Batch, Found, Learned, Outcome, Query, Store, StoreError, index, questions};
-use crate::learning::item::{Item, Scope};
-use crate::learning::question::{self, Question};
+use super::terms::terms;
+use super::{Batch, Learned, StoreError};
+use crate::learning::lesson::{Lesson, Scope};
 use crate::learning::trace::ExecutionTrace;
 
-/// What a skill or methodology weighs of which nothing is known.
+/// The weight of a skill or methodology about which nothing is known.
 const NO_WEIGHT: f64 = 0.5;
-/// From so many new items on the index is brought into one piece.
-const MANY: usize = 1000;
-/// From so many traces in one batch on the pages that hold them are let go.
-const MANY_TRACES: usize = 100;
-/// A file that is replaced while it is worked on is followed so often.
+/// A file that is replaced while it is used is opened again so often.
 const MAX_TRIES: usize = 3;
 
-/// The memory in one file.
+/// The memory of a user in one file.
 ///
-/// Nothing is opened before the first call, and no file is made before the first that writes. A file that turns
-/// out to be damaged is set aside, what can be read of its items is taken over, and the person is told.
+/// A damaged file is set aside, the lessons that can be read are taken over, and the user is notified.
 pub struct SqliteStore {
     path: PathBuf,
-    tell: Box<dyn Fn(String) + Send>,
+    notify: Box<dyn Fn(String) + Send>,
+    patience: Duration,
     open: RefCell<Option<Open>>,
 }
 
-/// An open file, and which one it is: another process may set it aside meanwhile.
+/// An open file, and which one it is: another process may set it aside.
 struct Open {
     db: Connection,
     identity: Option<Identity>,
 }
 
-/// What a look at the file found.
+/// The state of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Items, in use or not.
-    pub n_items: u64,
+    /// Lessons, in use or not.
+    pub n_lessons: u64,
     /// Traces.
     pub n_traces: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// It lies on a drive of another machine: no write-ahead log there, so readers wait for writers.
+    /// It is on a network file system: no write-ahead log, so readers wait for writers.
     pub is_on_network: bool,
     /// What is wrong inside; empty: nothing.
     pub damage: Vec<String>,
 }
 
-/// What a piece of work does to the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
@@ -59,27 +56,33 @@ enum Access {
 }
 
 impl SqliteStore {
-    /// The store in this file. `tell` is given what the person should know, in one line.
-    pub fn new(path: PathBuf, tell: impl Fn(String) + Send + 'static) -> Self {
-        Self { path, tell: Box::new(tell), open: RefCell::new(None) }
+    /// The store in this file. `notify` is called with what the user should know, one line each.
+    pub fn new(path: PathBuf, notify: impl Fn(String) + Send + 'static) -> Self {
+        let patience = Duration::from_secs(5);
+        Self { path, notify: Box::new(notify), patience, open: RefCell::new(None) }
     }
 
-    /// Where it lies.
+    /// It waits at most so long for another process.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the whole file and says how it is; `None`: there is no file yet. Nothing is set aside.
+    /// Reads the whole file and reports its state; `None`: there is no file. Nothing is set aside.
     pub fn examine(&self) -> Result<Option<Health>, StoreError> {
         let Some(metadata) = std::fs::metadata(&self.path).ok() else { return Ok(None) };
         let mut health = Health {
-            n_items: 0,
+            n_lessons: 0,
             n_traces: 0,
             bytes: metadata.len(),
             is_on_network: file::is_on_network(&self.path),
             damage: Vec::new(),
         };
-        match self.look(&mut health) {
+        match self.check(&mut health) {
             Ok(()) => Ok(Some(health)),
             Err(OpenFailure::Refused(error)) => Err(error),
             Err(OpenFailure::Sqlite(error)) if is_damage(&error) => {
@@ -90,8 +93,8 @@ impl SqliteStore {
         }
     }
 
-    fn look(&self, health: &mut Health) -> Result<(), OpenFailure> {
-        let db = file::open(&self.path)?;
+    fn check(&self, health: &mut Health) -> Result<(), OpenFailure> {
+        let db = file::open(&self.path, self.patience)?;
         let mut check = db.prepare("PRAGMA quick_check(5)")?;
         for line in check.query_map([], |row| row.get::<_, String>(0))? {
             let line = line?;
@@ -103,78 +106,215 @@ impl SqliteStore {
             let n = db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
             n.map(|n: i64| n.unsigned_abs())
         };
-        health.n_items = count("items")?;
+        health.n_lessons = count("lessons")?;
         health.n_traces = count("traces")?;
         Ok(())
     }
 
-    /// All items of these scopes, in use or not, the newest first; empty: of all scopes.
-    pub fn every_item(&self, scopes: &[Scope]) -> Result<Vec<Item>, StoreError> {
-        let items = self.read(|db| {
-            let mut items: Vec<Item> = Vec::new();
-            if scopes.is_empty() {
-                let mut select =
-                    db.prepare_cached("SELECT id, body FROM items JOIN bodies USING (n)")?;
-                for item in select.query_map([], index::from_row)? {
-                    items.push(item?);
-                }
-            }
-            let mut select = db.prepare_cached(
-                "SELECT id, body FROM items JOIN bodies USING (n) WHERE scope = ?1",
-            )?;
-            for scope in scopes {
-                for item in select.query_map([index::column(scope)], index::from_row)? {
-                    items.push(item?);
-                }
-            }
-            Ok(items)
-        })?;
-        let mut items = items.unwrap_or_default();
-        items.sort_by(|one, other| {
-            other.last_occurred_ms.cmp(&one.last_occurred_ms).then_with(|| one.id.cmp(&other.id))
-        });
-        Ok(items)
-    }
-
-    /// Changes the item of just this id as it is now: what others wrote of it meanwhile stays. `None`: there is none.
-    pub fn change(
-        &mut self,
-        id: &str,
-        change: impl Fn(&mut Item),
-    ) -> Result<Option<Item>, StoreError> {
+    /// Stores what a turn leaves; what became of each lesson.
+    pub fn commit(&self, batch: &Batch) -> Result<Vec<Learned>, StoreError> {
         self.write(|db| {
-            let Some(mut item) = index::by_id(db, id)? else { return Ok(None) };
-            change(&mut item);
-            index::write(db, &item)?;
-            Ok(Some(item))
+            batch.traces.iter().try_for_each(|trace| write_trace(db, trace))?;
+            for credit in &batch.credits {
+                if let Some(mut lesson) = by_id(db, &credit.id)? {
+                    lesson.recalled = lesson.recalled.saturating_add(1);
+                    lesson.count(credit.helped, credit.hurt);
+                    put(db, &lesson)?;
+                }
+            }
+            batch.lessons.iter().map(|lesson| learn(db, lesson)).collect()
         })
     }
 
-    /// Takes in items that are not there yet, all or nothing: how many were new. One that is there is left as it is.
-    pub fn import(&mut self, items: &[Item]) -> Result<usize, StoreError> {
+    /// All lessons of these scopes, in use or not, the latest first; empty: of all scopes.
+    pub fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
+        let found = self.read(|db| {
+            let mut select =
+                db.prepare_cached("SELECT scope, body FROM lessons ORDER BY last_occurred_ms DESC, id")?;
+            let rows = select.query_map([], |row| Ok((row.get::<_, String>(0)?, lesson(row, 1)?)))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        })?;
+        let is_wanted = |scope: &str| {
+            scopes.is_empty() || scopes.iter().any(|wanted| wanted.project() == scope)
+        };
+        let found = found.unwrap_or_default().into_iter();
+        Ok(found.filter(|(scope, _)| is_wanted(scope)).map(|(_, lesson)| lesson).collect())
+    }
+
+    /// The latest lessons of a scope that are in use.
+    pub fn latest(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
+        self.select(
+            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use ORDER BY last_occurred_ms DESC LIMIT ?2",
+            params![scope.project(), integer(limit)],
+        )
+    }
+
+    /// The lessons in use about exactly this failure ([`super::super::lesson::key`]).
+    pub fn about(&self, scope: &Scope, failure: &str) -> Result<Vec<Lesson>, StoreError> {
+        self.select(
+            "SELECT body FROM lessons WHERE failure = ?1 AND scope IN (?2, '') AND is_in_use",
+            params![failure, scope.project()],
+        )
+    }
+
+    fn select(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Lesson>, StoreError> {
+        let found = self.read(|db| {
+            let mut select = db.prepare_cached(sql)?;
+            select.query_map(values, |row| lesson(row, 0))?.collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// The lessons in use of these scopes that share terms with a query ([`terms`]), the best first, each with its BM25
+    /// score; empty: of all scopes.
+    pub fn matching(
+        &self,
+        scopes: &[Scope],
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<(f64, Lesson)>, StoreError> {
+        let mut words: Vec<&str> = query.split(' ').filter(|word| !word.is_empty()).collect();
+        words.sort_unstable();
+        words.dedup();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        let query = query.join(" OR ");
+        let projects: Vec<&str> = scopes.iter().map(Scope::project).collect();
+        let projects = (!projects.is_empty()).then(|| serde_json::json!(projects).to_string());
+        let found = self.read(|db| {
+            let mut select = db.prepare_cached(
+                "SELECT -bm25(terms), body FROM terms JOIN lessons ON n = terms.rowid
+                 WHERE terms MATCH ?1 AND is_in_use
+                   AND (?2 IS NULL OR scope IN (SELECT value FROM json_each(?2)))
+                 ORDER BY bm25(terms) LIMIT ?3",
+            )?;
+            let values = params![query, projects, integer(limit)];
+            let rows = select.query_map(values, |row| Ok((row.get(0)?, lesson(row, 1)?)))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// The lesson whose id begins like this, in use or not; an error if there are several.
+    pub fn lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
+        // No id holds a letter behind `~`.
+        let mut found = self.select(
+            "SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'",
+            params![id],
+        )?;
+        match found.len() {
+            0 | 1 => Ok(found.pop()),
+            n => match found.into_iter().find(|lesson| lesson.id == id) {
+                Some(lesson) => Ok(Some(lesson)),
+                None => Err(StoreError::Ambiguous(id.to_owned(), n)),
+            },
+        }
+    }
+
+    /// Changes a lesson as it is now: what others wrote meanwhile stays. `None`: there is none with this id.
+    pub fn change(
+        &self,
+        id: &str,
+        change: impl Fn(&mut Lesson),
+    ) -> Result<Option<Lesson>, StoreError> {
+        self.write(|db| {
+            let Some(mut lesson) = by_id(db, id)? else { return Ok(None) };
+            change(&mut lesson);
+            put(db, &lesson)?;
+            Ok(Some(lesson))
+        })
+    }
+
+    /// Adds the lessons that are not there yet, all or nothing; how many were new.
+    pub fn import(&self, lessons: &[Lesson]) -> Result<usize, StoreError> {
         self.write(|db| {
             let mut n_new = 0;
-            for item in items {
-                if index::by_id(db, &item.id)?.is_none() {
-                    index::write(db, item)?;
+            for lesson in lessons {
+                if by_id(db, &lesson.id)?.is_none() {
+                    put(db, lesson)?;
                     n_new += 1;
                 }
-            }
-            if n_new > MANY {
-                index::tidy(db)?;
             }
             Ok(n_new)
         })
     }
 
-    /// Forgets what was tried in a project, or everywhere, and what is to be asked of it; how many traces went.
-    pub fn forget_traces(&mut self, project: Option<&str>) -> Result<usize, StoreError> {
+    /// Removes a lesson; false if there was none.
+    pub fn forget(&self, id: &str) -> Result<bool, StoreError> {
+        if self.read(|_| Ok(()))?.is_none() {
+            return Ok(false);
+        }
+        self.write(|db| erase(db, id))
+    }
+
+    /// Removes the traces of a project, or all; how many.
+    pub fn forget_traces(&self, project: Option<&str>) -> Result<usize, StoreError> {
+        if self.read(|_| Ok(()))?.is_none() {
+            return Ok(0);
+        }
+        self.write(|db| db.execute("DELETE FROM traces WHERE ?1 IS NULL OR project = ?1", [project]))
+    }
+
+    /// The traces that began at or after this moment, the oldest first; of one project or of all.
+    pub fn traces(
+        &self,
+        since_ms: i64,
+        project: Option<&str>,
+    ) -> Result<Vec<ExecutionTrace>, StoreError> {
+        let found = self.read(|db| {
+            let mut select = db.prepare_cached(
+                "SELECT body FROM traces WHERE created_at_ms >= ?1 AND (?2 IS NULL OR project = ?2)
+                 ORDER BY created_at_ms, id",
+            )?;
+            let rows = select.query_map(params![since_ms, project], |row| json(row, 0))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// The weight of a skill or methodology; 0.5 if nothing is known.
+    pub fn weight(&self, subject: &str) -> Result<f64, StoreError> {
+        let weight = self.read(|db| {
+            let mut select = db.prepare_cached("SELECT weight FROM weights WHERE subject = ?1")?;
+            select.query_row([subject], |row| row.get(0)).optional()
+        })?;
+        Ok(weight.flatten().unwrap_or(NO_WEIGHT))
+    }
+
+    /// Sets the weight of a skill or methodology.
+    pub fn set_weight(&self, subject: &str, weight: f64) -> Result<(), StoreError> {
+        self.write(|db| {
+            db.prepare_cached("INSERT OR REPLACE INTO weights (subject, weight) VALUES (?1, ?2)")?
+                .execute(params![subject, weight])
+                .map(drop)
+        })
+    }
+
+    /// Removes older traces, and of more lessons than `max_lessons` those that were used least; how many.
+    pub fn prune(&self, before_ms: i64, max_lessons: usize) -> Result<usize, StoreError> {
         if self.read(|_| Ok(()))?.is_none() {
             return Ok(0);
         }
         self.write(|db| {
-            questions::forget(db, project)?;
-            db.execute("DELETE FROM traces WHERE ?1 IS NULL OR project = ?1", [project])
+            let mut n_gone =
+                db.execute("DELETE FROM traces WHERE created_at_ms < ?1", [before_ms])?;
+            let n: i64 = db.query_row("SELECT count(*) FROM lessons", [], |row| row.get(0))?;
+            let n_over = n.saturating_sub(integer(max_lessons));
+            if n_over > 0 {
+                // What the user wrote stays.
+                let mut select = db.prepare(
+                    "SELECT id FROM lessons WHERE body ->> 'origin' <> 'user'
+                     ORDER BY is_in_use, (body ->> 'helped') + (body ->> 'frequency'), last_occurred_ms
+                     LIMIT ?1",
+                )?;
+                let ids = select.query_map([n_over], |row| row.get(0))?;
+                for id in ids.collect::<Result<Vec<String>, _>>()? {
+                    n_gone += usize::from(erase(db, &id)?);
+                }
+            }
+            Ok(n_gone)
         })
     }
 
@@ -192,10 +332,10 @@ impl SqliteStore {
             transaction.commit()?;
             Ok(done)
         })?;
-        done.ok_or_else(|| self.broken("it was replaced again and again while it was written"))
+        done.ok_or_else(|| self.broken("it was replaced repeatedly while it was written"))
     }
 
-    /// Does a piece of work on the file that stands at the path now; `None`: nothing is there to read.
+    /// Works on the file that is at the path now; `None`: there is nothing to read.
     fn with<T>(
         &self,
         access: Access,
@@ -211,7 +351,7 @@ impl SqliteStore {
                 (none, _) => {
                     file::make(&self.path).map_err(|error| self.broken(&error.to_string()))?;
                     let identity = Identity::of(&self.path);
-                    match file::open(&self.path) {
+                    match file::open(&self.path, self.patience) {
                         Ok(db) => work(&mut none.insert(Open { db, identity }).db),
                         Err(OpenFailure::Refused(error)) => return Err(error),
                         Err(OpenFailure::Sqlite(error)) => Err(error),
@@ -220,13 +360,12 @@ impl SqliteStore {
             };
             let identity = open.as_ref().map_or(now, |open| open.identity);
             match done {
-                // What was written into a file that had been set aside meanwhile is written again.
+                // What was written into a file that had been set aside is written again.
                 Ok(done) if access == Access::Read || Identity::of(&self.path) == identity => {
                     return Ok(Some(done));
                 }
                 Ok(_) => {}
                 Err(error) if is_damage(&error) => {
-                    // The file is closed before it is moved.
                     *open = None;
                     self.begin_again(identity, &error)?;
                 }
@@ -236,7 +375,7 @@ impl SqliteStore {
         Ok(None)
     }
 
-    /// Sets the damaged file aside and begins a new one with what can be read of the old.
+    /// Sets the damaged file aside and begins a new one with the lessons that can be read.
     fn begin_again(
         &self,
         damaged: Option<Identity>,
@@ -247,25 +386,20 @@ impl SqliteStore {
         let mut n_saved = 0;
         if !bodies.is_empty() {
             file::make(&self.path).map_err(|error| self.broken(&error.to_string()))?;
-            if let Ok(mut db) = file::open(&self.path)
+            if let Ok(mut db) = file::open(&self.path, self.patience)
                 && let Ok(transaction) =
                     db.transaction_with_behavior(TransactionBehavior::Immediate)
             {
-                let items =
-                    bodies.iter().filter_map(|body| serde_json::from_str::<Item>(body).ok());
-                n_saved = items.filter(|item| index::write(&transaction, item).is_ok()).count();
+                let lessons =
+                    bodies.iter().filter_map(|body| serde_json::from_str::<Lesson>(body).ok());
+                n_saved = lessons.filter(|lesson| put(&transaction, lesson).is_ok()).count();
                 if transaction.commit().is_err() {
                     n_saved = 0;
                 }
             }
         }
-        let saved = match n_saved {
-            0 => "none of its items could be read".to_owned(),
-            1 => "one of its items could be taken over".to_owned(),
-            n => format!("{n} of its items could be taken over"),
-        };
-        (self.tell)(format!(
-            "the memory {} is damaged ({why}); it was set aside as {}, and {saved}",
+        (self.notify)(format!(
+            "the memory {} is damaged ({why}); it was set aside as {}; lessons that could be taken over: {n_saved}",
             self.path.display(),
             aside.display(),
         ));
@@ -288,216 +422,79 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-impl Store for SqliteStore {
-    fn commit(&mut self, batch: &Batch) -> Result<Vec<Learned>, StoreError> {
-        let learned = self.write(|db| {
-            for trace in &batch.traces {
-                write_trace(db, trace)?;
-            }
-            let reviewed = reviewed(db, &batch.session)?;
-            let is_done = batch.seq > 0 && batch.seq <= reviewed;
-            if is_done || batch.after.is_some_and(|after| after < reviewed) {
-                return Ok(batch
-                    .items
-                    .iter()
-                    .map(|item| Learned::Known(item.id.clone()))
-                    .collect());
-            }
-            let learn = |item| index::learn(db, item, batch.is_untrusted);
-            let learned = batch.items.iter().map(learn).collect::<Result<_, _>>()?;
-            for (id, outcome) in &batch.credits {
-                credit(db, id, *outcome, used_at(&batch.traces))?;
-            }
-            for question in &batch.questions {
-                questions::keep(db, question)?;
-            }
-            if batch.seq > 0 {
-                db.prepare_cached("INSERT OR REPLACE INTO sessions (id, seq) VALUES (?1, ?2)")?
-                    .execute(params![batch.session, integer(batch.seq)])?;
-            }
-            Ok(learned)
-        })?;
-        if batch.traces.len() >= MANY_TRACES
-            && let Some(open) = &*self.open.borrow()
-        {
-            // Nobody reads them again soon: their pages need not be kept. If they are, nothing is lost.
-            _ = open.db.execute_batch("PRAGMA shrink_memory");
+/// Stores a lesson; an equal one is counted once more.
+fn learn(db: &Connection, lesson: &Lesson) -> rusqlite::Result<Learned> {
+    match by_id(db, &lesson.id)? {
+        Some(mut known) => {
+            known.learn_again(lesson.clone());
+            put(db, &known).map(|()| Learned::Known)
         }
-        Ok(learned)
+        None => put(db, lesson).map(|()| Learned::New),
     }
+}
 
-    fn reviewed(&self, session: &str) -> Result<u64, StoreError> {
-        Ok(self.read(|db| reviewed(db, session))?.unwrap_or(0))
-    }
+fn put(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
+    erase(db, &lesson.id)?;
+    let failure = lesson.failure.as_ref();
+    db.prepare_cached(
+        "INSERT INTO lessons (id, scope, failure, is_in_use, last_occurred_ms, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        lesson.id,
+        lesson.scope.project(),
+        failure.map(crate::learning::lesson::FailurePattern::key),
+        lesson.is_in_use(),
+        lesson.last_occurred_ms,
+        to_json(lesson)?,
+    ])?;
+    let target = failure.map_or("", |failure| failure.target.as_str());
+    let text = terms(&format!("{} {target} {}", lesson.text, lesson.context));
+    db.prepare_cached("INSERT INTO terms (rowid, terms) VALUES (?1, ?2)")?
+        .execute(params![db.last_insert_rowid(), text])
+        .map(drop)
+}
 
-    fn items(&self, scopes: &[Scope]) -> Result<Vec<Item>, StoreError> {
-        let mut items = self.every_item(scopes)?;
-        items.retain(Item::is_in_use);
-        Ok(items)
-    }
+fn erase(db: &Connection, id: &str) -> rusqlite::Result<bool> {
+    db.prepare_cached("DELETE FROM terms WHERE rowid = (SELECT n FROM lessons WHERE id = ?1)")?
+        .execute([id])?;
+    let n = db.prepare_cached("DELETE FROM lessons WHERE id = ?1")?.execute([id])?;
+    Ok(n > 0)
+}
 
-    fn item(&self, id: &str) -> Result<Option<Item>, StoreError> {
-        let found = self.read(|db| {
-            // No id holds a letter that comes behind `~`.
-            let mut select =
-                db.prepare_cached("SELECT id, body FROM items JOIN bodies USING (n) WHERE id >= ?1 AND id < ?1 || '~'")?;
-            select.query_map([id], index::from_row)?.collect::<Result<Vec<_>, _>>()
-        })?;
-        let mut found = found.unwrap_or_default();
-        match found.len() {
-            0 | 1 => Ok(found.pop()),
-            n => match found.into_iter().find(|item| item.id == id) {
-                Some(item) => Ok(Some(item)),
-                None => Err(StoreError::Ambiguous(id.to_owned(), n)),
-            },
-        }
-    }
+fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Lesson>> {
+    db.prepare_cached("SELECT body FROM lessons WHERE id = ?1")?
+        .query_row([id], |row| lesson(row, 0))
+        .optional()
+}
 
-    fn put(&mut self, item: &Item) -> Result<(), StoreError> {
-        self.write(|db| index::write(db, item))
-    }
+fn lesson(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Lesson> {
+    json(row, column)
+}
 
-    fn forget(&mut self, id: &str) -> Result<bool, StoreError> {
-        // Where there is no file there is nothing to forget, and none is made for that.
-        if self.read(|_| Ok(()))?.is_none() {
-            return Ok(false);
-        }
-        self.write(|db| {
-            // What stopped helping is not asked for anew.
-            if let Some(item) = index::by_id(db, id)?.filter(Item::is_in_use)
-                && let (Scope::Project(project), Some(failure)) = (&item.scope, &item.failure)
-            {
-                questions::allow_again(db, &question::id_of(project, failure))?;
-            }
-            index::erase(db, id)
-        })
-    }
+fn json<T: serde::de::DeserializeOwned>(
+    row: &rusqlite::Row<'_>,
+    column: usize,
+) -> rusqlite::Result<T> {
+    let body: String = row.get(column)?;
+    serde_json::from_str(&body).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+    })
+}
 
-    fn search(&self, query: &Query) -> Result<Vec<Found>, StoreError> {
-        Ok(self.read(|db| index::search(db, query))?.unwrap_or_default())
-    }
-
-    fn traces(
-        &self,
-        since_ms: i64,
-        project: Option<&str>,
-    ) -> Result<Vec<ExecutionTrace>, StoreError> {
-        let bodies = self.read(|db| {
-            let mut select = db.prepare_cached(
-                "SELECT id, body FROM traces WHERE created_at_ms >= ?1 AND (?2 IS NULL OR project = ?2)
-                 ORDER BY created_at_ms, id",
-            )?;
-            let rows = select.query_map(params![since_ms, project], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<Result<Vec<(String, String)>, _>>()
-        })?;
-        let parsed = bodies.unwrap_or_default().into_iter().map(|(id, body)| {
-            serde_json::from_str(&body)
-                .map_err(|error| self.broken(&format!("trace {id}: {error}")))
-        });
-        parsed.collect()
-    }
-
-    fn questions(&self, project: Option<&str>) -> Result<Vec<Question>, StoreError> {
-        Ok(self.read(|db| questions::open(db, project))?.unwrap_or_default())
-    }
-
-    fn ask(&mut self, id: &str) -> Result<bool, StoreError> {
-        self.write(|db| questions::ask(db, id))
-    }
-
-    fn answer(&mut self, id: &str, items: Option<&[Item]>) -> Result<Vec<Learned>, StoreError> {
-        self.write(|db| match items {
-            None => questions::answered_badly(db, id).map(|()| Vec::new()),
-            Some(items) => {
-                if !questions::close(db, id)? {
-                    return Ok(Vec::new());
-                }
-                // A model's word of this project is no other project's evidence.
-                items.iter().map(|item| index::learn(db, item, true)).collect()
-            }
-        })
-    }
-
-    fn weight(&self, subject: &str) -> Result<f64, StoreError> {
-        let weight = self.read(|db| {
-            let mut select = db.prepare_cached("SELECT weight FROM weights WHERE subject = ?1")?;
-            select.query_row([subject], |row| row.get(0)).optional()
-        })?;
-        Ok(weight.flatten().unwrap_or(NO_WEIGHT))
-    }
-
-    fn set_weight(&mut self, subject: &str, weight: f64) -> Result<(), StoreError> {
-        self.write(|db| {
-            db.prepare_cached("INSERT OR REPLACE INTO weights (subject, weight) VALUES (?1, ?2)")?
-                .execute(params![subject, weight])
-                .map(drop)
-        })
-    }
-
-    fn prune(&mut self, before_ms: i64, max_items: usize) -> Result<usize, StoreError> {
-        if self.read(|_| Ok(()))?.is_none() {
-            return Ok(0);
-        }
-        self.write(|db| {
-            let mut n_gone =
-                db.execute("DELETE FROM traces WHERE created_at_ms < ?1", [before_ms])?;
-            questions::prune(db, jiff::Timestamp::now().as_millisecond())?;
-            let n_items: i64 = db.query_row("SELECT count(*) FROM items", [], |row| row.get(0))?;
-            let n_over = n_items.saturating_sub(i64::try_from(max_items).unwrap_or(i64::MAX));
-            if n_over > 0 {
-                // What a person wrote stays, however many there are.
-                let mut select = db.prepare(
-                    "SELECT id FROM items JOIN bodies USING (n) WHERE body ->> 'origin' <> 'user'
-                     ORDER BY is_in_use, wins + losses + (body ->> 'frequency'),
-                              last_occurred_ms
-                     LIMIT ?1",
-                )?;
-                let ids = select.query_map([n_over], |row| row.get(0))?;
-                for id in ids.collect::<Result<Vec<String>, _>>()? {
-                    n_gone += usize::from(index::erase(db, &id)?);
-                }
-            }
-            Ok(n_gone)
-        })
-    }
+fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
 fn write_trace(db: &Connection, trace: &ExecutionTrace) -> rusqlite::Result<()> {
-    let body = serde_json::to_string(trace)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     db.prepare_cached(
         "INSERT OR IGNORE INTO traces (id, project, created_at_ms, body) VALUES (?1, ?2, ?3, ?4)",
     )?
-    .execute(params![trace.id, trace.project, trace.created_at_ms, body])
+    .execute(params![trace.id, trace.project, trace.created_at_ms, to_json(trace)?])
     .map(drop)
 }
 
-fn reviewed(db: &Connection, session: &str) -> rusqlite::Result<u64> {
-    let seq: Option<i64> = db
-        .prepare_cached("SELECT seq FROM sessions WHERE id = ?1")?
-        .query_row([session], |row| row.get(0))
-        .optional()?;
-    Ok(seq.and_then(|seq| u64::try_from(seq).ok()).unwrap_or(0))
-}
-
-fn credit(db: &Connection, id: &str, outcome: Outcome, at_ms: Option<i64>) -> rusqlite::Result<()> {
-    // One that was forgotten meanwhile takes its credit along.
-    let Some(mut item) = index::by_id(db, id)? else { return Ok(()) };
-    match outcome {
-        Outcome::Won => item.count(1, 0),
-        Outcome::Lost => item.count(0, 1),
-    }
-    item.last_occurred_ms = item.last_occurred_ms.max(at_ms.unwrap_or(0));
-    index::write(db, &item)
-}
-
-/// When what a batch used was used: at the end of its latest trace.
-fn used_at(traces: &[ExecutionTrace]) -> Option<i64> {
-    let ends =
-        traces.iter().map(|trace| trace.created_at_ms.saturating_add_unsigned(trace.duration_ms));
-    ends.max()
-}
-
-fn integer(n: u64) -> i64 {
+fn integer(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

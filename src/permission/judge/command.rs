@@ -268,6 +268,14 @@ impl Command {
         self.words.first().and_then(Word::known).unwrap_or_default()
     }
 
+    /// The name of its program and its first word that is no option, if they are literal: `cargo test`.
+    pub(in super::super) fn in_short(&self) -> Option<String> {
+        let name = self.words.first()?.known().filter(|name| !name.is_empty())?;
+        let mut arguments = self.arguments().iter().map_while(Word::known);
+        let first = arguments.find(|word| !word.starts_with('-') && !word.is_empty());
+        Some(first.map_or_else(|| name.to_owned(), |first| format!("{name} {first}")))
+    }
+
     /// Its assignments and words as they are written.
     pub(in super::super) fn written(&self) -> Vec<String> {
         let assignments = self.assignments.iter().map(|word| word.text.clone());

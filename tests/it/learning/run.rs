@@ -1,98 +1,123 @@
-//! One run of a family through the built binary, with memory or without, and what the events say.
+//! One run of a family through the built binary, and what the events say.
 
-use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use code_agent::learning::store::{SqliteStore, Store as _};
+use code_agent::learning::lesson::{Lesson, Origin, Scope};
+use code_agent::learning::store::SqliteStore;
+use code_agent::protocol::recall::LessonKind;
 use serde_json::Value;
 
 use super::scenario::{Family, Session};
 use crate::recovery::run::prepare;
 use crate::support::Test;
 
+/// What the memory holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// It is off.
+    None,
+    /// What the earlier sessions of the family teach.
+    Empty,
+    /// That, and 300 lessons about other things, half of them older and half of them newer.
+    Full,
+}
+
 /// What a session came to.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) code: i32,
-    /// Calls of the model's that failed.
+    /// Calls of the model that failed.
     pub(super) n_failed: usize,
-    /// Calls of the model for all purposes.
+    /// Model calls for all purposes.
     pub(super) n_answers: usize,
-    /// What was recalled: when, and in which words.
+    /// What was recalled at the start of the task.
     pub(super) recalled: Vec<String>,
-    /// Fixes that the kernel tried.
-    pub(super) n_applied: usize,
-    /// What is new in memory since.
+    /// What the sessions before it have taught.
     pub(super) learnt: Vec<String>,
     /// Where the script did not fit the run: a mistake of the family's.
     pub(super) script_errors: Vec<String>,
-    /// The run as a story.
+    /// The run as a trace.
     pub(super) trace: String,
 }
 
-/// Runs all sessions of a family, in order, with one memory; without any the last alone, as those before it teach nothing.
-pub(super) fn measure(family: &Family, with_memory: bool) -> Vec<Measured> {
-    let first = Test::in_memory();
-    let home = first.home().display().to_string();
-    let other = family.is_elsewhere.then(|| Test::in_memory().env("HOME", &home));
-    let last = family.sessions.len() - 1;
-    let sessions = family.sessions.iter().enumerate();
-    let sessions = sessions.filter(|(n, _)| with_memory || *n == last).map(|(n, session)| {
-        let test = other.as_ref().filter(|_| n == last).unwrap_or(&first);
-        empty(test);
-        let measured = run(test, &family.name, session, with_memory);
-        if with_memory && n < last {
-            wait_for_lessons(test, &first.home());
-        }
-        measured
-    });
-    sessions.collect()
-}
+impl Measured {
+    pub(super) fn avoids(&self) -> bool {
+        self.code == 0 && self.n_failed == 0
+    }
 
-/// What a session of a family finds: its files and its model's script.
-fn lay_out(test: &Test, name: &str, session: &Session) {
-    prepare(test, name, &session.files, session.setup.as_deref());
-    std::fs::write(test.root().join("../script"), &session.script).unwrap();
-}
-
-/// Runs all sessions of a family with a memory that others write to as well, as work in this project.
-pub(super) fn live(family: &Family, project: &str, home: &Path) {
-    let home_path = home.display().to_string();
-    let first = Test::in_memory().env("HOME", &home_path);
-    let other = family.is_elsewhere.then(|| Test::in_memory().env("HOME", &home_path));
-    let last = family.sessions.len() - 1;
-    for (n, session) in family.sessions.iter().enumerate() {
-        let (test, project) = match &other {
-            Some(other) if n == last => (other, format!("{project}-web")),
-            Some(_) | None => (&first, project.to_owned()),
-        };
-        empty(test);
-        lay_out(test, &family.name, session);
-        let remote = format!(
-            "git init -q; git config remote.origin.url || git config remote.origin.url \
-             https://example.com/acme/{project}.git"
-        );
-        let named = Command::new("bash").args(["-c", &remote]).current_dir(test.root()).output();
-        assert!(named.unwrap().status.success(), "{}", family.name);
-        let mut args =
-            vec!["run", &session.task, "--model", "script:../script", "--trust", "--allow", "Bash"];
-        args.extend(["--set", "limits.timeout=60s", "--set", "learning.wait_ms=10000"]);
-        args.extend(["--output-format", "events"]);
-        args.extend(session.args.iter().map(String::as_str));
-        test.agent(&args);
-        wait_for_lessons(test, home);
+    pub(super) fn is_worse_than(&self, without: &Self) -> bool {
+        self.n_answers > without.n_answers
+            || self.n_failed > without.n_failed
+            || (self.code != 0 && without.code == 0)
     }
 }
 
-fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measured {
-    lay_out(test, name, session);
+/// Runs all sessions of a family, in order, each in a new process; without memory the last alone.
+pub(super) fn measure(family: &Family, memory: Memory) -> Measured {
+    let test = Test::in_memory();
+    let (last, earlier) = family.sessions.split_last().unwrap();
+    if memory == Memory::None {
+        return run(&test, &family.name, last, memory);
+    }
+    let others = others(&test);
+    let (older, newer) = others.split_at(others.len() / 2);
+    if memory == Memory::Full {
+        store(&test).import(older).unwrap();
+    }
+    let mut learnt = Vec::new();
+    for session in earlier {
+        learnt.extend(run(&test, &family.name, session, memory).learnt);
+        empty(&test);
+    }
+    if memory == Memory::Full {
+        store(&test).import(newer).unwrap();
+    }
+    Measured { learnt, ..run(&test, &family.name, last, memory) }
+}
+
+fn store(test: &Test) -> SqliteStore {
+    SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {})
+}
+
+/// Lessons about other things in the same project, from 60 days ago to now.
+fn others(test: &Test) -> Vec<Lesson> {
+    let now_ms = jiff::Timestamp::now().as_millisecond();
+    let root = test.root().canonicalize().unwrap();
+    let scope = Scope::Project(root.display().to_string());
+    let lines = include_str!("../../learning/unrelated.jsonl").lines().take(300).enumerate();
+    let lesson = |(n, line): (usize, &str)| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = text(&line["text"]).to_owned();
+        let at_ms = now_ms - i64::try_from(299 - n).unwrap() * 17_280_000;
+        Lesson {
+            id: Lesson::id_of(&scope, LessonKind::FailurePattern, &[&text]),
+            scope: scope.clone(),
+            kind: LessonKind::FailurePattern,
+            text,
+            context: String::new(),
+            failure: None,
+            quote: None,
+            origin: Origin::Pair,
+            sources: Vec::new(),
+            frequency: 1,
+            recalled: 0,
+            helped: 1,
+            hurt: 0,
+            created_at_ms: at_ms,
+            // The second half was learnt after the family's lesson.
+            last_occurred_ms: if n < 150 { at_ms } else { now_ms + 1000 },
+        }
+    };
+    lines.map(lesson).collect()
+}
+
+fn run(test: &Test, name: &str, session: &Session, memory: Memory) -> Measured {
+    prepare(test, name, &session.files, session.setup.as_deref());
+    std::fs::write(test.root().join("../script"), &session.script).unwrap();
     let mut args =
         vec!["run", &session.task, "--model", "script:../script", "--trust", "--allow", "Bash"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
     // However busy the machine is.
-    args.extend(["--set", "learning.wait_ms=10000"]);
-    if !with_memory {
+    args.extend(["--set", "learning.wait_ms=10000", "--set", "learning.distil=\"never\""]);
+    if memory == Memory::None {
         args.push("--no-memory");
     }
     args.extend(session.args.iter().map(String::as_str));
@@ -102,7 +127,7 @@ fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measure
     let failed = of("tool.finished")
         .filter(|event| event["envelope"]["status"] == "error" && event["by"].is_null());
     let errors = of("error").map(|event| text(&event["message"]).to_owned());
-    // No script answers when it is asked why something failed.
+    // No script answers a reflection or a planner.
     let is_aside =
         |message: &str| ["no reflect", "no plan"].iter().any(|no| message.starts_with(no));
     let is_scripts = |message: &String| {
@@ -114,16 +139,12 @@ fn run(test: &Test, name: &str, session: &Session, with_memory: bool) -> Measure
         let items = event[list].as_array().cloned().unwrap_or_default();
         items.iter().map(|item| text(&item["text"]).to_owned()).collect()
     };
-    let recalled = of("memory.recalled").flat_map(|event| {
-        let moment = text(&event["moment"]).to_owned();
-        items(event, "items").into_iter().map(move |text| format!("{moment}: {text}"))
-    });
+    let recalled = of("memory.recalled").filter(|event| event["moment"] == "task");
     Measured {
         code: done.code.unwrap_or(-1),
         n_failed: failed.count(),
         n_answers: of("model.requested").count(),
-        recalled: recalled.collect(),
-        n_applied: of("memory.recalled").filter(|event| event["applied"] == true).count(),
+        recalled: recalled.flat_map(|event| items(event, "items")).collect(),
         learnt: of("memory.written").flat_map(|event| items(event, "new")).collect(),
         script_errors: errors.filter(is_scripts).collect(),
         trace: format!("{}{}", test.agent(&["trace", "show"]).stdout, done.stderr),
@@ -136,23 +157,9 @@ fn empty(test: &Test) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             std::fs::remove_dir_all(&path).unwrap();
-        } else if !path.is_dir() {
+        } else {
             std::fs::remove_file(&path).unwrap();
         }
-    }
-}
-
-/// A session that ended before its lessons were written leaves them to the next start: on a busy machine
-/// somebody starts the program once more, asks nothing of note and waits.
-fn wait_for_lessons(test: &Test, home: &Path) {
-    let ended = test.events_of("turn.finished");
-    let (session, seq) = (text(&ended[0]["session"]).to_owned(), ended[0]["seq"].as_u64().unwrap());
-    let store = SqliteStore::new(home.join(".local/share/agent/memory.db"), |_| {});
-    let started = Instant::now();
-    while store.reviewed(&session).unwrap() < seq {
-        assert!(started.elapsed() < Duration::from_secs(20), "nothing was learnt of {session}");
-        std::fs::write(test.root().join("../script"), "pause: 200ms\ntext: hello").unwrap();
-        test.run(&["hello", "--trust"]);
     }
 }
 

@@ -9,9 +9,6 @@ use crate::recovery::scenario::{File, words};
 pub(super) struct Family {
     pub(super) name: String,
     pub(super) title: String,
-    /// The last session runs in another project.
-    pub(super) is_elsewhere: bool,
-    pub(super) kind: String,
     /// The last session has nothing to do with those before it.
     pub(super) is_control: bool,
     pub(super) sessions: Vec<Session>,
@@ -25,8 +22,6 @@ pub(super) struct Session {
     pub(super) files: Vec<File>,
     pub(super) setup: Option<String>,
     pub(super) script: String,
-    /// Of the last: the failure does not happen any more; else it is made good without the model.
-    pub(super) avoids: bool,
     /// Of the last: calls that fail in it without memory.
     pub(super) failures: Option<usize>,
 }
@@ -43,8 +38,7 @@ impl Family {
         for (word, value) in header(&head) {
             match word {
                 "title" => value.clone_into(&mut family.title),
-                "scope" => family.is_elsewhere = value == "user",
-                "kind" => value.clone_into(&mut family.kind),
+                "scope" | "kind" => {}
                 "control" => family.is_control = value == "yes",
                 _ => wrong(format!("`{word}:`: unknown word")),
             }
@@ -71,7 +65,7 @@ impl Session {
             match word {
                 "task" => value.clone_into(&mut session.task),
                 "args" => session.args.extend(words(value)?),
-                "avoids" => session.avoids = value == "yes",
+                "avoids" => {}
                 "failures" => session.failures = value.parse().ok(),
                 _ => return Err(format!("`{word}:`: unknown word")),
             }

@@ -1,0 +1,63 @@
+//! Distillation: after a turn that had trouble, one request asks a model what it teaches.
+
+use std::sync::mpsc::SyncSender;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{Shared, Work};
+use crate::kernel::{Aside, Unanswered};
+use crate::learning::distil::{Request, answer_schema};
+use crate::protocol::event::Body;
+use crate::protocol::model::{Purpose, Reply, StopReason};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+
+const DISTIL: Prompt = prompt!("distil.md");
+
+/// Asks the model.
+#[derive(Clone)]
+pub(super) struct Distillation {
+    pub(super) aside: Arc<Aside>,
+    pub(super) prompts: Arc<Prompts>,
+    pub(super) work: SyncSender<Work>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Distillation {
+    /// Asks about the turn that has just ended, if there is anything to ask, and stores the answer.
+    pub(super) async fn run(self) {
+        let (give, request) = oneshot::channel();
+        if self.work.try_send(Work::Distil(give)).is_err() {
+            return;
+        }
+        let Ok(Some(request)) = request.await else { return };
+        match self.ask(&request).await {
+            Ok(Some(answer)) => {
+                let (done, stored) = oneshot::channel();
+                if self.work.try_send(Work::Distilled { request, answer, done }).is_ok() {
+                    _ = stored.await;
+                }
+            }
+            Ok(None) => {}
+            Err(why) => self.shared.emit(Body::Error {
+                source: "memory".to_owned(),
+                message: format!("no lessons were distilled: {why}"),
+                retry_in_ms: None,
+                attempt: None,
+            }),
+        }
+    }
+
+    /// The answer; `None` if the budget does not allow the request, or the user interrupted it.
+    async fn ask(&self, request: &Request) -> Result<Option<String>, String> {
+        let system = self.prompts.text(DISTIL).trim_end();
+        let is_useful = |reply: &Reply| request.lessons(&reply.text).is_ok();
+        let (text, schema) = (&request.evidence, answer_schema());
+        match self.aside.ask(Purpose::Learn, system, text, &schema, is_useful, || {}).await {
+            Ok(reply) if reply.stop == Some(StopReason::Refused) => Ok(None),
+            Ok(reply) => Ok(Some(reply.text)),
+            Err(Unanswered::TooDear | Unanswered::Interrupted { .. }) => Ok(None),
+            Err(Unanswered::Failed(why)) => Err(why),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Which later call of a turn resolved a failure.
+//!
+//! The closest relation decides: the same call, the same target, the same program or tool, a line that names the failed
+//! program, and at last the call that directly follows.
+
+use std::ops::Range;
+
+use super::call::{CHECK, Made};
+use crate::protocol::envelope::ErrorCode;
+
+/// A call that is not about the same target resolves a failure only within so many calls.
+const WINDOW: usize = 8;
+/// Tools that change a file.
+const CHANGES: [&str; 3] = ["Edit", "MultiEdit", "Write"];
+
+/// A failure with its further attempts, as places in the turn's calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The failures, in order.
+    pub failures: Vec<usize>,
+    /// The call that resolved them.
+    pub success: Option<usize>,
+    /// It is the failed call again.
+    pub is_same_call: bool,
+}
+
+/// The chains of a turn, and the calls that belong to none.
+pub fn chains(calls: &[Made]) -> (Vec<Chain>, Vec<usize>) {
+    let mut is_used = vec![false; calls.len()];
+    let mut chains = Vec::new();
+    for at in 0..calls.len() {
+        if calls[at].failed.is_none() || is_used[at] {
+            continue;
+        }
+        let (success, is_same_call) = match resolution(calls, at) {
+            Some((success, is_same_call)) => (Some(success), is_same_call),
+            None => (None, false),
+        };
+        let end = success.unwrap_or(calls.len());
+        let is_attempt = |other: &usize| {
+            let (failed, later) = (&calls[at], &calls[*other]);
+            later.failed.is_some() && (is_for(failed, later) || is_akin(failed, later))
+        };
+        let further: Vec<usize> =
+            (at + 1..end).filter(|other| !is_used[*other]).filter(is_attempt).collect();
+        let failures: Vec<usize> = std::iter::once(at).chain(further).collect();
+        failures.iter().chain(&success).for_each(|at| is_used[*at] = true);
+        chains.push(Chain { failures, success, is_same_call });
+    }
+    let others = (0..calls.len()).filter(|at| !is_used[*at]).collect();
+    (chains, others)
+}
+
+/// The call that resolved the failure at this place, and whether it is the same call again.
+fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
+    let failed = &calls[at];
+    let later = at + 1..calls.len();
+    let near = at + 1..calls.len().min(at + 1 + WINDOW);
+    let find = |range: Range<usize>, fits: &dyn Fn(&Made) -> bool| {
+        range.into_iter().find(|at| calls[*at].failed.is_none() && fits(&calls[*at]))
+    };
+    if let Some(at) = find(later.clone(), &|made| is_for(failed, made)) {
+        return Some((at, false));
+    }
+    let is_same = |made: &Made| made.tool == failed.tool && made.input == failed.input;
+    if let Some(at) = find(later.clone(), &is_same) {
+        return Some((at, true));
+    }
+    if failed.tool == CHECK {
+        return None;
+    }
+    let akin = find(later, &|made| is_same_target(failed, made))
+        .map(|at| end_of_run(calls, at, &|made| is_same_target(failed, made)))
+        .or_else(|| {
+            let first = find(near.clone(), &|made| is_akin(failed, made))?;
+            Some(end_of_run(calls, first, &|made| is_akin(failed, made)))
+        })
+        .or_else(|| find(near.clone(), &|made| names_program(failed, made)))
+        .or_else(|| find(near.clone(), &|made| is_same_search(failed, made)));
+    let next = || {
+        let is_passed_over = |made: &Made| made.tool == CHECK || failed.acts && !made.acts;
+        let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
+        let is_alike = failed.tool == calls[next].tool || !failed.acts || !is_known(failed);
+        (calls[next].failed.is_none() && is_alike).then_some(next)
+    };
+    akin.or_else(next).map(|at| (at, false))
+}
+
+/// Of several successes in a row about the same target, only reading calls between them, the last one: a help text comes
+/// before the call that follows it.
+fn end_of_run(calls: &[Made], first: usize, fits: &dyn Fn(&Made) -> bool) -> usize {
+    if calls[first].tool != "Bash" {
+        return first;
+    }
+    let mut last = first;
+    for (at, made) in calls.iter().enumerate().skip(first + 1) {
+        match (made.failed.is_none() && fits(made), made.acts) {
+            (true, _) => last = at,
+            (false, true) => break,
+            (false, false) => {}
+        }
+    }
+    last
+}
+
+/// The kernel made the call on behalf of the failed one.
+fn is_for(failed: &Made, made: &Made) -> bool {
+    made.parent.as_ref() == Some(&failed.id)
+}
+
+fn is_known(failed: &Made) -> bool {
+    failed.failed.as_ref().is_none_or(|failed| failed.code != ErrorCode::UnknownTool)
+}
+
+/// The same program with the same first operand, or the same file.
+fn is_same_target(failed: &Made, made: &Made) -> bool {
+    if !is_same_tool(failed, made) {
+        return false;
+    }
+    if failed.command().is_some() {
+        return failed.programs.iter().any(|program| made.programs.contains(program));
+    }
+    failed.path().is_some() && failed.target() == made.target()
+}
+
+/// The same program or file, or the same search tool.
+fn is_akin(failed: &Made, made: &Made) -> bool {
+    if failed.tool == CHECK || !is_same_tool(failed, made) {
+        return failed.tool == made.tool && failed.input == made.input;
+    }
+    if failed.command().is_some() {
+        return failed.program_names().any(|name| made.program_names().any(|other| other == name));
+    }
+    is_same_target(failed, made)
+}
+
+fn is_same_tool(failed: &Made, made: &Made) -> bool {
+    let both_change = || [failed, made].iter().all(|it| CHANGES.contains(&it.tool.as_str()));
+    failed.tool == made.tool || both_change()
+}
+
+/// The line names the program that failed: `python3 -m pytest` after `pytest`.
+fn names_program(failed: &Made, made: &Made) -> bool {
+    let Some(line) = made.command() else { return false };
+    let is_end = |c: char| c.is_whitespace() || "'\";|&()=".contains(c);
+    let mut words =
+        line.split(is_end).map(|word| word.rsplit('/').next().unwrap_or(word)).filter(|it| !it.is_empty());
+    words.any(|word| failed.program_names().any(|name| name == word))
+}
+
+/// Another look with the same reading tool: another path, another pattern.
+fn is_same_search(failed: &Made, made: &Made) -> bool {
+    failed.tool == made.tool && failed.command().is_none() && !failed.acts
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::call::failure;
+    use super::*;
+
+    /// `!LINE`: it failed; `?LINE`: it only reads; `TOOL PATH`: a file tool.
+    fn calls(lines: &[&str]) -> Vec<Made> {
+        let made = |(n, line): (usize, &&str)| {
+            let (line, has_failed) = line.strip_prefix('!').map_or((*line, false), |it| (it, true));
+            let (line, acts) = line.strip_prefix('?').map_or((line, true), |it| (it, false));
+            let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let is_tool = ["Read", "Edit", "Glob"].contains(&first);
+            let arguments =
+                if is_tool { json!({"path": rest}) } else { json!({"command": line}) };
+            let Value::Object(input) = arguments else { unreachable!() };
+            let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+            Made {
+                seq: n as u64,
+                id: n.to_string(),
+                tool: if is_tool { first } else { "Bash" }.to_owned(),
+                failed: has_failed
+                    .then(|| failure(ErrorCode::CommandFailed, &input, "no", "no", Some(1))),
+                programs: if is_tool { Vec::new() } else { vec![program] },
+                acts: acts && first != "Read" && first != "Glob",
+                input,
+                ..Made::default()
+            }
+        };
+        lines.iter().enumerate().map(made).collect()
+    }
+
+    #[track_caller]
+    fn check(lines: &[&str], expected: Option<usize>) {
+        let (chains, _) = chains(&calls(lines));
+        assert_eq!(chains.first().and_then(|chain| chain.success), expected, "{lines:?}");
+    }
+
+    #[test]
+    fn the_closest_call_resolves_a_failure() {
+        check(&["!make test", "npm ci", "make test"], Some(2));
+        check(&["!plover apply -r x", "plover apply --help", "plover apply -s x"], Some(2));
+        check(&["!vaultic get x", "vaultic help", "?cat a", "vaultic fetch x", "ls"], Some(3));
+        check(&["!cargo test --fast", "cargo test", "Edit a", "cargo test -p x"], Some(1));
+        check(&["!pytest -q", "?ls", "python3 -m pytest -q"], Some(2));
+        check(&["!dotnet build", "?ls eng", "?cat README", "eng/dn.sh build"], Some(3));
+        check(&["!Edit a.go", "Read a.go", "Edit a.go"], Some(2));
+        check(&["!Read x", "Glob .", "Read y"], Some(2));
+        check(&["!make", "Edit a"], None);
+        check(&["!make", "!make -j1"], None);
+    }
+
+    #[test]
+    fn every_call_belongs_to_one_chain_or_none() {
+        let (chains, others) = chains(&calls(&["!x a", "!x b", "?ls", "x c", "y"]));
+        let chain = Chain { failures: vec![0, 1], success: Some(3), is_same_call: false };
+        assert_eq!((chains, others), (vec![chain], vec![2, 4]));
+    }
+}

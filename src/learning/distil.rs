@@ -1,0 +1,247 @@
+//! Distilled lessons: what a model is asked after a turn, and what of its answer is kept.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::{CHECK, Made};
+use super::fold::Harvest;
+use super::lesson::{Lesson, Origin, Scope, Source};
+use super::pair::call_in_words;
+use super::refuse;
+use crate::protocol::recall::LessonKind;
+use crate::protocol::reflection::{MemoryKind, Reflection};
+use crate::protocol::shorten;
+
+/// At most so many lessons of one answer are kept.
+const MAX_LESSONS: usize = 5;
+/// At most so many bytes of evidence are sent.
+const MAX_EVIDENCE: usize = 12_000;
+/// A quote has at least so many bytes.
+const MIN_QUOTE: usize = 8;
+
+/// What a model is asked about a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The task, the failures with what was tried, and what the user said.
+    pub evidence: String,
+    /// What code in a lesson must be part of: the calls of the turn, and what the user said.
+    known: String,
+    /// What programs printed.
+    printed: String,
+    turn: Turn,
+}
+
+/// What a lesson says of the turn that it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Turn {
+    project: String,
+    task: String,
+    source: Source,
+    at_ms: i64,
+}
+
+impl Turn {
+    fn of(harvest: &Harvest) -> Self {
+        Self {
+            project: harvest.project.clone(),
+            task: shorten(&harvest.task, 300),
+            source: Source { session: harvest.session.clone(), events: harvest.events },
+            at_ms: harvest.calls.last().map_or(0, |made| made.time_ms.1),
+        }
+    }
+
+    fn lesson(&self, scope: Scope, kind: LessonKind, text: String, origin: Origin) -> Lesson {
+        Lesson {
+            id: Lesson::id_of(&scope, kind, &[&text]),
+            scope,
+            kind,
+            text,
+            context: self.task.clone(),
+            failure: None,
+            quote: None,
+            origin,
+            sources: vec![self.source.clone()],
+            frequency: 1,
+            recalled: 0,
+            helped: 1,
+            hurt: 0,
+            created_at_ms: self.at_ms,
+            last_occurred_ms: self.at_ms,
+        }
+    }
+}
+
+/// What the model answers.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    #[serde(default)]
+    lessons: Vec<Distilled>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Distilled {
+    when: String,
+    #[serde(rename = "do")]
+    action: String,
+    #[serde(default)]
+    scope: String,
+    quote: String,
+}
+
+/// The schema of the answer.
+pub fn answer_schema() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["lessons"],
+        "properties": {"lessons": {"type": "array", "maxItems": MAX_LESSONS, "items": {
+            "type": "object",
+            "required": ["when", "do", "scope", "quote"],
+            "properties": {
+                "when": text, "do": text, "quote": text,
+                "scope": {"type": "string", "enum": ["project", "user"]},
+            },
+        }}},
+    })
+}
+
+/// The request for a turn; `None` if it has nothing to ask about: no failure lasted two rounds, no check failed and passed
+/// later, and the user corrected nothing.
+pub fn request(harvest: &Harvest) -> Option<Request> {
+    harvest.ended_well?;
+    let calls = &harvest.calls;
+    let told: Vec<Vec<&Made>> = harvest
+        .chains
+        .iter()
+        .filter_map(|chain| {
+            let failures = chain.failures.iter().map(|at| &calls[*at]);
+            let tries: Vec<&Made> =
+                failures.chain(chain.success.map(|at| &calls[at])).collect();
+            let rounds = || tries.iter().filter(|made| made.failed.is_some()).map(|it| it.round);
+            let lasted = rounds().min() != rounds().max();
+            let was_checked = tries[0].tool == CHECK && chain.success.is_some();
+            (lasted || was_checked).then_some(tries)
+        })
+        .collect();
+    if told.is_empty() && harvest.corrections.is_empty() {
+        return None;
+    }
+    let mut evidence = format!("Task: {}\n", harvest.task);
+    for said in &harvest.corrections {
+        evidence.push_str(&format!("The user said: {said}\n"));
+    }
+    let mut printed = String::new();
+    let told: Vec<&Made> = if told.is_empty() {
+        calls.iter().rev().take(20).rev().collect()
+    } else {
+        told.into_iter().flatten().collect()
+    };
+    for made in told {
+        let how = match &made.failed {
+            Some(failed) => {
+                printed.push_str(&failed.evidence);
+                printed.push('\n');
+                format!("failed\n<output>\n{}\n</output>", failed.evidence)
+            }
+            None => "worked".to_owned(),
+        };
+        evidence.push_str(&format!("{} {how}\n", call_in_words(made)));
+        if evidence.len() > MAX_EVIDENCE {
+            evidence = shorten(&evidence, MAX_EVIDENCE);
+            break;
+        }
+    }
+    let said = format!("{}\n{}", harvest.task, harvest.corrections.join("\n"));
+    let known = calls_in_words(calls) + &said;
+    Some(Request { evidence, known, printed, turn: Turn::of(harvest) })
+}
+
+fn calls_in_words(calls: &[Made]) -> String {
+    calls.iter().map(|made| call_in_words(made) + "\n").collect()
+}
+
+impl Request {
+    /// The lessons of an answer that are kept, and those that are not, with the reason. An error if the answer is none.
+    pub fn lessons(&self, answer: &str) -> Result<(Vec<Lesson>, Vec<(String, String)>), String> {
+        let (Some(start), Some(end)) = (answer.find('{'), answer.rfind('}')) else {
+            return Err("there is no JSON object in it".to_owned());
+        };
+        let object = answer.get(start..=end).ok_or("there is no JSON object in it")?;
+        let answer: Answer = serde_json::from_str(object).map_err(|error| error.to_string())?;
+        let (mut lessons, mut refused) = (Vec::new(), Vec::new());
+        for distilled in answer.lessons.into_iter().take(MAX_LESSONS) {
+            let text = in_words(&distilled);
+            match self.why_not(&distilled, &text) {
+                Some(why) => refused.push((text, why)),
+                None => lessons.push(self.lesson(text, &distilled)),
+            }
+        }
+        Ok((lessons, refused))
+    }
+
+    fn why_not(&self, distilled: &Distilled, text: &str) -> Option<String> {
+        let quote = distilled.quote.trim();
+        if quote.len() < MIN_QUOTE || !self.evidence.contains(quote) {
+            return Some("its quote is not in the evidence".to_owned());
+        }
+        let action = distilled.action.trim().trim_end_matches('.');
+        if self.printed.contains(action) {
+            return Some("it repeats what a program printed".to_owned());
+        }
+        if let Some(code) = refuse::code_in(&distilled.action).find(|it| !self.known.contains(it)) {
+            return Some(format!("`{code}` was not used in this turn"));
+        }
+        refuse::why(text)
+    }
+
+    fn lesson(&self, text: String, distilled: &Distilled) -> Lesson {
+        let scope = match distilled.scope.as_str() {
+            "user" => Scope::User,
+            _ => Scope::Project(self.turn.project.clone()),
+        };
+        let quote = Some(shorten(distilled.quote.trim(), 300));
+        Lesson { quote, ..self.turn.lesson(scope, LessonKind::Rule, text, Origin::Distilled) }
+    }
+}
+
+fn in_words(distilled: &Distilled) -> String {
+    let clean = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (when, action) = (clean(&distilled.when), clean(&distilled.action));
+    let action = action.trim_end_matches('.');
+    if when.is_empty() { format!("{action}.") } else { format!("{}: {action}.", when.trim_end_matches([':', '.'])) }
+}
+
+/// The lessons that reflections of the turn propose, if their failure was resolved later, and those that are not kept.
+pub fn of_reflections(harvest: &Harvest) -> (Vec<Lesson>, Vec<(String, String)>) {
+    let (mut lessons, mut refused) = (Vec::new(), Vec::new());
+    let (known, turn) = (calls_in_words(&harvest.calls), Turn::of(harvest));
+    for (about, Reflection { memory_to_write, .. }) in &harvest.reflections {
+        let is_resolved = harvest.chains.iter().any(|chain| {
+            let is_about = |at: &usize| about.as_ref() == Some(&harvest.calls[*at].id);
+            chain.success.is_some() && chain.failures.iter().any(is_about)
+        });
+        for memory in memory_to_write.iter().take(MAX_LESSONS) {
+            let text = memory.text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let unknown = refuse::code_in(&text).find(|code| !known.contains(code));
+            let why = if !is_resolved {
+                Some("the failure was not resolved".to_owned())
+            } else if let Some(code) = unknown {
+                Some(format!("`{code}` was not used in this turn"))
+            } else {
+                refuse::why(&text)
+            };
+            let kind = match memory.kind {
+                MemoryKind::Rule => LessonKind::Rule,
+                MemoryKind::Pattern => LessonKind::Pattern,
+            };
+            match why {
+                Some(why) => refused.push((text, why)),
+                None => {
+                    let scope = Scope::Project(harvest.project.clone());
+                    lessons.push(turn.lesson(scope, kind, text, Origin::Reflection));
+                }
+            }
+        }
+    }
+    (lessons, refused)
+}

@@ -1,0 +1,191 @@
+//! Pairs: a failure and the success that followed, as one lesson, word for word.
+
+use serde_json::Value;
+
+use super::attempt_chain::Chain;
+use super::call::{CHECK, Made};
+use super::fold::{Harvest, text_of};
+use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
+use super::refuse;
+use super::trace::{error_type, skill_of};
+use crate::protocol::envelope::ErrorCode;
+use crate::protocol::event::Caller;
+use crate::protocol::recall::LessonKind;
+use crate::protocol::{Object, shorten};
+
+/// How much of a call a lesson quotes, in bytes.
+const FAILED_BYTES: usize = 140;
+const SUCCESS_BYTES: usize = 200;
+/// How many calls between failure and success it names, and how much of each.
+const MAX_BETWEEN: usize = 3;
+const BETWEEN_BYTES: usize = 80;
+/// How much of a changed text it quotes, in bytes.
+const TEXT_BYTES: usize = 60;
+/// So much of the task is indexed with a lesson, in bytes.
+const CONTEXT_BYTES: usize = 300;
+
+/// The lessons of a turn's failures that were resolved.
+pub fn pairs(harvest: &Harvest) -> Vec<Lesson> {
+    let mut lessons: Vec<Lesson> = Vec::new();
+    for chain in &harvest.chains {
+        if let Some(lesson) = pair(harvest, chain)
+            && lessons.iter().all(|known| known.id != lesson.id)
+        {
+            lessons.push(lesson);
+        }
+    }
+    lessons
+}
+
+fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
+    let calls = &harvest.calls;
+    let (first, last) = (*chain.failures.first()?, *chain.failures.last()?);
+    let (made, success_at) = (&calls[first], chain.success?);
+    let success = &calls[success_at];
+    let failed = made.failed.as_ref().filter(|failed| is_of_use(failed.code))?;
+    // A fix that the kernel applied is known.
+    if success.parent.is_some() && success.by == Caller::Kernel && success.tool != CHECK {
+        return None;
+    }
+    let between: Vec<&Made> = calls[last + 1..success_at]
+        .iter()
+        .filter(|call| call.failed.is_none() && call.acts && call.tool != CHECK)
+        .collect();
+    // What works the second time without anything done for it teaches nothing.
+    if chain.is_same_call && between.is_empty() {
+        return None;
+    }
+    let text = in_words(made, &failed.telling, success, &between, chain.is_same_call);
+    let new_words = if chain.is_same_call { Vec::new() } else { new_words(made, success) };
+    let is_single = first == last && last + 1 == success_at && made.tool == success.tool;
+    let pattern = FailurePattern {
+        skill: skill_of(made),
+        condition: failed.telling.clone(),
+        error_type: error_type(&made.tool, Some(failed.code), failed.exit_code).to_owned(),
+        tool: made.tool.clone(),
+        target: made.target(),
+        code: failed.code,
+        signature: failed.signature.clone(),
+        input: made.input.clone(),
+        new_words: new_words.clone(),
+        fix: is_single.then(|| success.input.clone()),
+    };
+    let done: Vec<String> = between.iter().map(|call| call.target()).collect();
+    let scope = Scope::Project(harvest.project.clone());
+    let mut key = vec![pattern.tool.as_str(), &pattern.target, failed.code.as_str()];
+    key.extend([pattern.signature.as_str(), &success.tool]);
+    key.extend(new_words.iter().chain(&done).map(String::as_str));
+    let lesson = Lesson {
+        id: Lesson::id_of(&scope, LessonKind::FailurePattern, &key),
+        scope,
+        kind: LessonKind::FailurePattern,
+        text,
+        context: shorten(&harvest.task, CONTEXT_BYTES),
+        quote: None,
+        origin: Origin::Pair,
+        sources: vec![Source {
+            session: harvest.session.clone(),
+            events: (made.seq, success.seq),
+        }],
+        frequency: 1,
+        recalled: 0,
+        helped: 1,
+        hurt: 0,
+        created_at_ms: success.time_ms.1,
+        last_occurred_ms: success.time_ms.1,
+        failure: Some(pattern),
+    };
+    (!refuse::holds_secret(&serde_json::to_string(&lesson).unwrap_or_default())).then_some(lesson)
+}
+
+/// The failure may happen in the next session too: it was not about the state of this one.
+fn is_of_use(code: ErrorCode) -> bool {
+    match code {
+        ErrorCode::Conflict
+        | ErrorCode::NotRead
+        | ErrorCode::Cancelled
+        | ErrorCode::ApprovalRequired
+        | ErrorCode::ApprovalRejected
+        | ErrorCode::RepeatedCall
+        | ErrorCode::CircuitOpen
+        | ErrorCode::AskUserUnavailable
+        | ErrorCode::InternalError => false,
+        ErrorCode::NotFound
+        | ErrorCode::AccessDenied
+        | ErrorCode::PermissionDenied
+        | ErrorCode::InvalidParam
+        | ErrorCode::NoMatch
+        | ErrorCode::MultipleMatches
+        | ErrorCode::IsDirectory
+        | ErrorCode::NotADirectory
+        | ErrorCode::BinaryFile
+        | ErrorCode::Encoding
+        | ErrorCode::TooLarge
+        | ErrorCode::Timeout
+        | ErrorCode::ExecutionError
+        | ErrorCode::CommandFailed
+        | ErrorCode::CommandBlocked
+        | ErrorCode::UnknownTool => true,
+    }
+}
+
+fn in_words(
+    made: &Made,
+    telling: &str,
+    success: &Made,
+    between: &[&Made],
+    is_same_call: bool,
+) -> String {
+    let failed = shorten(&call_in_words(made), FAILED_BYTES);
+    let telling = telling.trim_end_matches('.');
+    let shown = between.len().saturating_sub(MAX_BETWEEN);
+    let done: Vec<String> =
+        between[shown..].iter().map(|call| shorten(&call_in_words(call), BETWEEN_BYTES)).collect();
+    let done = done.join(", ");
+    if is_same_call {
+        return format!("{failed} failed: {telling}. It worked after {done}.");
+    }
+    let success = shorten(&call_in_words(success), SUCCESS_BYTES);
+    let after = if done.is_empty() { String::new() } else { format!(" (after {done})") };
+    format!("{failed} failed: {telling}. {success} worked{after}.")
+}
+
+/// A call as a lesson quotes it: `` `cargo test` ``, `Read {"path":"a"}`.
+pub fn call_in_words(made: &Made) -> String {
+    let mut input = made.input.clone();
+    input.remove("description");
+    if let Some(Value::String(command)) = input.remove("command") {
+        let command = command.split_whitespace().collect::<Vec<_>>().join(" ");
+        let prefix = if made.tool == CHECK { "check " } else { "" };
+        let directory = text_of(&input, "directory").filter(|directory| *directory != ".");
+        let place = directory.map_or_else(String::new, |directory| format!(" in {directory}"));
+        let background = input.get("background") == Some(&true.into());
+        let how = if background { " in the background" } else { "" };
+        return format!("{prefix}`{command}`{place}{how}");
+    }
+    for value in input.values_mut() {
+        if let Value::String(text) = value {
+            *text = shorten(text, TEXT_BYTES);
+        }
+    }
+    format!("{} {}", made.tool, Value::Object(input))
+}
+
+/// The words of the successful call that the failed one has not.
+fn new_words(failed: &Made, success: &Made) -> Vec<String> {
+    let words = |input: &Object| -> Vec<String> {
+        match text_of(input, "command") {
+            Some(command) => {
+                let directory = text_of(input, "directory").filter(|it| *it != ".");
+                command.split_whitespace().chain(directory).map(str::to_owned).collect()
+            }
+            None => input.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        }
+    };
+    let known = words(&failed.input);
+    let mut new: Vec<String> =
+        words(&success.input).into_iter().filter(|word| !known.contains(word)).collect();
+    new.dedup();
+    new.truncate(8);
+    new
+}

@@ -1,0 +1,133 @@
+//! Which lessons a model sees.
+
+use super::call::{self, Made};
+use super::fold::text_of;
+use super::lesson::{APPLY_AT, Lesson, Origin, Scope, key};
+use super::store::{SqliteStore, StoreError, terms};
+use crate::protocol::message::ToolCall;
+use crate::protocol::recall::{FailedCall, Recalled, Remedy};
+use crate::protocol::reflection::SuggestedAction;
+
+/// A project with at most so many lessons shows all of them.
+const SMALL: usize = 15;
+/// So many lessons are ranked.
+const CANDIDATES: usize = 60;
+/// So many lessons are given to a reflection.
+const SIMILAR: usize = 3;
+/// A token of a lesson has at least so many bytes.
+const BYTES_PER_TOKEN: u64 = 3;
+/// The age at which a lesson's recency has halved, in milliseconds.
+const HALF_LIFE_MS: f64 = 30.0 * 24.0 * 60.0 * 60.0 * 1000.0;
+
+/// The lessons for a task, best first. `now_ms`: milliseconds since 1970.
+///
+/// Of a project with few lessons all; otherwise those that share terms with the task and the latest ones, ranked by shared
+/// terms, confidence and recency. The user's lessons only if they share terms. The user's own words for this project come
+/// first.
+pub fn for_task(
+    store: &SqliteStore,
+    project: &str,
+    task: &str,
+    max_tokens: u64,
+    now_ms: i64,
+) -> Result<Vec<Recalled>, StoreError> {
+    let query = terms(task);
+    let here = Scope::Project(project.to_owned());
+    let latest = store.latest(&here, CANDIDATES)?;
+    let mut ranked: Vec<(f64, Lesson)> = Vec::new();
+    let mut matching = store.matching(&[Scope::User], &query, CANDIDATES)?;
+    if latest.len() > SMALL {
+        matching.extend(store.matching(std::slice::from_ref(&here), &query, CANDIDATES)?);
+    }
+    let best = matching.iter().map(|(score, _)| *score).fold(f64::MIN_POSITIVE, f64::max);
+    for (score, lesson) in matching {
+        ranked.push((2.0 * score / best + worth(&lesson, now_ms), lesson));
+    }
+    for lesson in latest {
+        if ranked.iter().all(|(_, known)| known.id != lesson.id) {
+            ranked.push((worth(&lesson, now_ms), lesson));
+        }
+    }
+    ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let mut room = max_tokens.saturating_mul(BYTES_PER_TOKEN);
+    let mut texts = std::collections::BTreeSet::new();
+    let fitting = ranked.iter().filter(|(_, lesson)| {
+        let size = lesson.text.len() as u64 + 3;
+        let fits = size <= room && texts.insert(lesson.text.as_str());
+        room -= if fits { size } else { 0 };
+        fits
+    });
+    Ok(fitting.map(|(_, lesson)| lesson.recalled()).collect())
+}
+
+fn worth(lesson: &Lesson, now_ms: i64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "an age")]
+    let age = now_ms.saturating_sub(lesson.last_occurred_ms).max(0) as f64;
+    let is_users_here = lesson.origin == Origin::User && lesson.scope != Scope::User;
+    let first = if is_users_here { 10.0 } else { 0.0 };
+    lesson.confidence() + 0.5_f64.powf(age / HALF_LIFE_MS) + first
+}
+
+/// The surest lesson about exactly this failure. The kernel may apply it if the call is the one that failed then.
+pub fn after(
+    store: &SqliteStore,
+    project: &str,
+    failed: &FailedCall<'_>,
+) -> Result<Option<Remedy>, StoreError> {
+    let Some((made, key)) = made(failed) else { return Ok(None) };
+    let lessons = store.about(&Scope::Project(project.to_owned()), &key)?;
+    let surest = lessons.into_iter().max_by(|one, other| {
+        one.confidence()
+            .total_cmp(&other.confidence())
+            .then(one.last_occurred_ms.cmp(&other.last_occurred_ms))
+    });
+    Ok(surest.map(|lesson| {
+        let failure = lesson.failure.as_ref().filter(|failure| failure.input == made.input);
+        let fix = failure.filter(|_| lesson.confidence() >= APPLY_AT).and_then(|it| it.fix.clone());
+        Remedy {
+            item: lesson.recalled(),
+            confidence: lesson.confidence(),
+            action: fix.map(|input| SuggestedAction::Alternative { tool: made.tool.clone(), input }),
+        }
+    }))
+}
+
+/// The lessons that share most with this failure: its target, its command, what it said.
+pub fn similar(
+    store: &SqliteStore,
+    project: &str,
+    failed: &FailedCall<'_>,
+) -> Result<Vec<Recalled>, StoreError> {
+    let Some((made, key)) = made(failed) else { return Ok(Vec::new()) };
+    let here = Scope::Project(project.to_owned());
+    let mut lessons = store.about(&here, &key)?;
+    let telling = made.failed.as_ref().map_or("", |failed| &failed.telling);
+    let command = text_of(&made.input, "command").unwrap_or_default();
+    let query = terms(&format!("{} {command} {telling}", made.target()));
+    for (_, lesson) in store.matching(&[here, Scope::User], &query, SIMILAR)? {
+        if lessons.iter().all(|known| known.id != lesson.id) {
+            lessons.push(lesson);
+        }
+    }
+    lessons.truncate(SIMILAR);
+    Ok(lessons.iter().map(Lesson::recalled).collect())
+}
+
+/// The failed call as traces have it, and the key of its failure.
+fn made(failed: &FailedCall<'_>) -> Option<(Made, String)> {
+    let FailedCall { call: ToolCall { id, name, arguments }, effect, envelope } = failed;
+    let mut input = envelope.context.params_input.clone();
+    if input.is_empty() {
+        input = serde_json::from_str(arguments).unwrap_or_default();
+    }
+    let failure = call::failed(&input, envelope)?;
+    let made = Made {
+        id: id.clone(),
+        tool: name.clone(),
+        input: call::kept(&input),
+        programs: call::programs(*effect),
+        ..Made::default()
+    };
+    let key = key(name, &made.target(), failure.code, &failure.signature);
+    Some((Made { failed: Some(failure), ..made }, key))
+}

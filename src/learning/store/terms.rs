@@ -1,0 +1,60 @@
+//! How texts are indexed and searched: words, and pairs of characters where a script has no spaces.
+
+use std::fmt::Write as _;
+
+/// A text is searched by at most so many terms.
+const MAX_TERMS: usize = 400;
+
+/// The terms of a text, separated by spaces: its words in lower case, and each pair of neighbouring Chinese, Japanese or
+/// Korean characters. A word with signs inside is split at them.
+pub fn terms(text: &str) -> String {
+    let mut terms = String::with_capacity(text.len());
+    let mut n = 0;
+    for run in text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
+        for word in by_script(run) {
+            if n >= MAX_TERMS {
+                return terms;
+            }
+            n += 1;
+            let chars: Vec<char> = word.chars().collect();
+            if !is_dense(chars[0]) {
+                _ = write!(terms, "{} ", word.to_lowercase());
+            } else if chars.len() == 1 {
+                _ = write!(terms, "{word} ");
+            } else {
+                chars.windows(2).for_each(|pair| _ = write!(terms, "{}{} ", pair[0], pair[1]));
+            }
+        }
+    }
+    terms
+}
+
+/// The run in pieces that are all of a script without spaces, or none of it.
+fn by_script(run: &str) -> impl Iterator<Item = &str> {
+    let mut rest = run;
+    std::iter::from_fn(move || {
+        let first = is_dense(rest.chars().next()?);
+        let end = rest.find(|c| is_dense(c) != first).unwrap_or(rest.len());
+        let (piece, left) = rest.split_at(end);
+        rest = left;
+        Some(piece)
+    })
+}
+
+/// The script of this character has no spaces between words.
+fn is_dense(c: char) -> bool {
+    matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_pairs_of_characters_are_terms() {
+        assert_eq!(terms("Run `make fmt-check`!"), "run make fmt check ");
+        assert_eq!(terms("读取文件data.csv"), "读取 取文 文件 data csv ");
+        assert_eq!(terms("改 a"), "改 a ");
+        assert_eq!(terms(" \n"), "");
+    }
+}
