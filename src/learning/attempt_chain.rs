@@ -1,7 +1,7 @@
 //! Which later call of a turn resolved a failure.
 //!
 //! The closest relation decides: the same call, the same target, the same program or tool, a line that names the failed
-//! program, and at last the call that directly follows.
+//! program or file, and at last the call that directly follows.
 
 use std::ops::Range;
 
@@ -75,10 +75,12 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
             let first = find(near.clone(), &|made| is_akin(failed, made))?;
             Some(end_of_run(calls, first, &|made| is_akin(failed, made)))
         })
-        .or_else(|| find(near.clone(), &|made| names_program(failed, made)))
+        .or_else(|| find(near.clone(), &|made| names_target(failed, made)))
         .or_else(|| find(near.clone(), &|made| is_same_search(failed, made)));
     let next = || {
-        let is_passed_over = |made: &Made| made.tool == CHECK || failed.acts && !made.acts;
+        let is_passed_over = |made: &Made| {
+            matches!(made.tool.as_str(), CHECK | "TodoWrite") || failed.acts && !made.acts
+        };
         let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
         let is_alike = failed.tool == calls[next].tool || !failed.acts || !is_known(failed);
         (calls[next].failed.is_none() && is_alike).then_some(next)
@@ -139,18 +141,25 @@ fn is_same_tool(failed: &Made, made: &Made) -> bool {
     failed.tool == made.tool || both_change()
 }
 
-/// The line names the program that failed: `python3 -m pytest` after `pytest`.
-fn names_program(failed: &Made, made: &Made) -> bool {
+/// The line names the program or the file of the failed call: `python3 -m pytest` after `pytest`.
+fn names_target(failed: &Made, made: &Made) -> bool {
     let Some(line) = made.command() else { return false };
     let is_end = |c: char| c.is_whitespace() || "'\";|&()=".contains(c);
-    let mut words =
-        line.split(is_end).map(|word| word.rsplit('/').next().unwrap_or(word)).filter(|it| !it.is_empty());
-    words.any(|word| failed.program_names().any(|name| name == word))
+    let mut words = line.split(is_end).filter(|word| !word.is_empty());
+    match failed.command() {
+        Some(_) => words.any(|word| {
+            let word = word.rsplit('/').next().unwrap_or(word);
+            failed.program_names().any(|name| name == word)
+        }),
+        None => failed.path().is_some_and(|path| words.any(|word| word == path)),
+    }
 }
 
-/// Another look with the same reading tool: another path, another pattern.
+/// Another call of the same tool that changes no file: another path, another pattern.
 fn is_same_search(failed: &Made, made: &Made) -> bool {
-    failed.tool == made.tool && failed.command().is_none() && !failed.acts
+    failed.tool == made.tool
+        && failed.command().is_none()
+        && !CHANGES.contains(&failed.tool.as_str())
 }
 
 #[cfg(test)]

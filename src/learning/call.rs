@@ -14,8 +14,8 @@ pub const CHECK: &str = "check";
 const VALUE_BYTES: usize = 400;
 /// How much of an output is kept, in bytes: its end.
 const OUTPUT_BYTES: usize = 1500;
-/// A telling line is at most so long, in bytes.
-const TELLING_BYTES: usize = 160;
+/// What a lesson says of an output is at most so long, in bytes.
+const TELLING_BYTES: usize = 200;
 
 /// A call with its result.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,9 +53,9 @@ pub struct Made {
 pub struct Failed {
     /// The envelope's code.
     pub code: ErrorCode,
-    /// The line that says why.
+    /// The output if it is short, otherwise from the line that says why.
     pub telling: String,
-    /// The same without numbers, paths, hashes and the call's own arguments.
+    /// That line without numbers, paths, hashes and the call's own arguments.
     pub signature: String,
     /// The message, and the end of what a command printed.
     pub evidence: String,
@@ -143,9 +143,25 @@ pub fn failure(
     evidence: &str,
     exit_code: Option<i64>,
 ) -> Failed {
-    let telling = shorten(telling(said), TELLING_BYTES);
-    let signature = masked(&telling, input);
+    let line = telling(said);
+    let signature = masked(&shorten(line, TELLING_BYTES), input);
+    let telling = shorten(&excerpt(said, line), TELLING_BYTES);
     Failed { code, telling, signature, evidence: end_of(evidence), exit_code }
+}
+
+/// The whole output in one line if it is short, otherwise what stands from this line on.
+fn excerpt(output: &str, line: &str) -> String {
+    let joined = |text: &str| {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join(" / ")
+    };
+    let whole = joined(&output[..output.floor_char_boundary(4 * TELLING_BYTES)]);
+    if output.len() <= 4 * TELLING_BYTES && whole.len() <= TELLING_BYTES {
+        return whole;
+    }
+    let from = output.find(line).unwrap_or_default();
+    let rest = &output[from..];
+    joined(&rest[..rest.floor_char_boundary(4 * TELLING_BYTES)])
 }
 
 /// The line of an output that says why it failed: the first one that speaks of an error; the last one of a Python

@@ -183,7 +183,7 @@ impl Fold {
             None => (at_ms, None),
         };
         let is_cancelled = envelope.error().is_some_and(|it| it.code == ErrorCode::Cancelled);
-        if is_cancelled || matches!(effect, Some(Effect::Plan | Effect::Job { .. })) {
+        if is_cancelled || matches!(effect, Some(Effect::Job { .. })) {
             return;
         }
         let mut input = envelope.context.params_input.clone();
@@ -204,7 +204,7 @@ impl Fold {
             parent: parent_call.clone(),
             result: shorten(envelope.text.lines().next().unwrap_or_default(), 160),
             failed,
-            acts: effect.is_none_or(|effect| !effect.is_read_only()),
+            acts: effect.is_some_and(|effect| effect != Effect::Plan && !effect.is_read_only()),
         });
     }
 

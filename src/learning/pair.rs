@@ -18,9 +18,9 @@ const FAILED_BYTES: usize = 140;
 const SUCCESS_BYTES: usize = 200;
 /// How many calls between failure and success it names, and how much of each.
 const MAX_BETWEEN: usize = 3;
-const BETWEEN_BYTES: usize = 80;
+const BETWEEN_BYTES: usize = 140;
 /// How much of a changed text it quotes, in bytes.
-const TEXT_BYTES: usize = 60;
+const TEXT_BYTES: usize = 80;
 /// So much of the task is indexed with a lesson, in bytes.
 const CONTEXT_BYTES: usize = 300;
 
@@ -150,25 +150,54 @@ fn in_words(
     format!("{failed} failed: {telling}. {success} worked{after}.")
 }
 
-/// A call as a lesson quotes it: `` `cargo test` ``, `Read {"path":"a"}`.
+/// A call as a lesson quotes it: `` `cargo test` ``, `Read {"path":"a"}`, ``Edit a: `x` → `y` ``.
 pub fn call_in_words(made: &Made) -> String {
     let mut input = made.input.clone();
     input.remove("description");
     if let Some(Value::String(command)) = input.remove("command") {
-        let command = command.split_whitespace().collect::<Vec<_>>().join(" ");
+        let command = one_line(&command);
         let prefix = if made.tool == CHECK { "check " } else { "" };
-        let directory = text_of(&input, "directory").filter(|directory| *directory != ".");
-        let place = directory.map_or_else(String::new, |directory| format!(" in {directory}"));
-        let background = input.get("background") == Some(&true.into());
-        let how = if background { " in the background" } else { "" };
-        return format!("{prefix}`{command}`{place}{how}");
+        input.retain(|name, value| name != "directory" || value != ".");
+        let others =
+            if input.is_empty() { String::new() } else { format!(" {}", Value::Object(input)) };
+        return format!("{prefix}`{command}`{others}");
     }
-    for value in input.values_mut() {
-        if let Value::String(text) = value {
-            *text = shorten(text, TEXT_BYTES);
+    let text = |name: &str| text_of(&input, name).unwrap_or_default();
+    match (text_of(&input, "old_string"), text_of(&input, "content")) {
+        (Some(old), _) => {
+            let (old, new) = difference(old, text("new_string"));
+            format!("{} {}: `{old}` → `{new}`", made.tool, text("path"))
+        }
+        (None, Some(content)) => {
+            let content = shorten(&one_line(content), 2 * TEXT_BYTES);
+            format!("{} {}: `{content}`", made.tool, text("path"))
+        }
+        (None, None) => {
+            for value in input.values_mut() {
+                if let Value::String(text) = value {
+                    *text = shorten(text, TEXT_BYTES);
+                }
+            }
+            format!("{} {}", made.tool, Value::Object(input))
         }
     }
-    format!("{} {}", made.tool, Value::Object(input))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What differs between two texts, each from the beginning of its first different line, with spaces and tabs visible.
+fn difference(old: &str, new: &str) -> (String, String) {
+    let n = old.lines().zip(new.lines()).take_while(|(one, other)| one == other).count();
+    let rest = |text: &str, other: &str| {
+        let lines: Vec<&str> = text.lines().skip(n).collect();
+        let others: Vec<&str> = other.lines().skip(n).collect();
+        let same = lines.iter().rev().zip(others.iter().rev()).take_while(|(a, b)| a == b).count();
+        let text = lines[..lines.len() - same].join("\n");
+        shorten(&text.replace('\t', "\\t").replace('\n', "\\n"), TEXT_BYTES)
+    };
+    (rest(old, new), rest(new, old))
 }
 
 /// The words of the successful call that the failed one has not.

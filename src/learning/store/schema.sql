@@ -21,7 +21,7 @@ CREATE INDEX lessons_by_scope ON lessons (scope, is_in_use, last_occurred_ms);
 CREATE INDEX lessons_by_failure ON lessons (failure) WHERE failure IS NOT NULL;
 
 -- The terms of each lesson; the program splits texts into terms, spaces separate them. The scope is a term too.
-CREATE VIRTUAL TABLE terms USING fts5 (terms, tokenize = "unicode61 remove_diacritics 2");
+CREATE VIRTUAL TABLE terms USING fts5 (text, tokenize = "unicode61 remove_diacritics 2");
 
 -- Weights of skills and methodologies.
 CREATE TABLE weights (

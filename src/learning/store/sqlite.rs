@@ -450,7 +450,7 @@ fn put(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
     ])?;
     let target = failure.map_or("", |failure| failure.target.as_str());
     let text = terms(&format!("{} {target} {}", lesson.text, lesson.context));
-    db.prepare_cached("INSERT INTO terms (rowid, terms) VALUES (?1, ?2)")?
+    db.prepare_cached("INSERT INTO terms (rowid, text) VALUES (?1, ?2)")?
         .execute(params![db.last_insert_rowid(), text])
         .map(drop)
 }
