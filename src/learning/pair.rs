@@ -156,17 +156,17 @@ pub fn call_in_words(made: &Made) -> String {
     input.remove("description");
     if let Some(Value::String(command)) = input.remove("command") {
         let command = one_line(&command);
-        let prefix = if made.tool == CHECK { "check " } else { "" };
+        let prefix = if made.tool == "Bash" { "" } else { &format!("{} ", made.tool) };
         input.retain(|name, value| name != "directory" || value != ".");
-        let others =
-            if input.is_empty() { String::new() } else { format!(" {}", Value::Object(input)) };
-        return format!("{prefix}`{command}`{others}");
+        return format!("{prefix}`{command}`{}", others(input));
     }
     let text = |name: &str| text_of(&input, name).unwrap_or_default();
     match (text_of(&input, "old_string"), text_of(&input, "content")) {
         (Some(old), _) => {
             let (old, new) = difference(old, text("new_string"));
-            format!("{} {}: `{old}` → `{new}`", made.tool, text("path"))
+            let what = format!("{} {}: `{old}` → `{new}`", made.tool, text("path"));
+            input.retain(|name, _| !["path", "old_string", "new_string"].contains(&name.as_str()));
+            what + &others(input)
         }
         (None, Some(content)) => {
             let content = shorten(&one_line(content), 2 * TEXT_BYTES);
@@ -181,6 +181,10 @@ pub fn call_in_words(made: &Made) -> String {
             format!("{} {}", made.tool, Value::Object(input))
         }
     }
+}
+
+fn others(input: Object) -> String {
+    if input.is_empty() { String::new() } else { format!(" {}", Value::Object(input)) }
 }
 
 fn one_line(text: &str) -> String {
