@@ -13,6 +13,7 @@ mod checkpoints;
 mod commands;
 mod context;
 mod directives;
+mod distil;
 mod encodings;
 mod everyday;
 mod file_contract;

@@ -1,39 +1,31 @@
 //! What memory may not do, and where it stays: below a pin, across a compaction, on the screen.
 
-use code_agent::learning::item::Item;
-use code_agent::learning::store::{SqliteStore, Store as _};
-use serde_json::{Value, json};
+use code_agent::learning::lesson::Scope;
+use code_agent::protocol::recall::LessonKind;
+use serde_json::json;
 
 use crate::chat::Pty;
+use crate::memory::{self, store};
+use crate::recall::{bash, learnt};
 use crate::support::Test;
 
-/// An item of the user's; `failure` may be null.
-fn remember(test: &Test, kind: &str, text: &str, topic: &str, failure: &Value) -> String {
-    let item = json!({
-        "id": format!("{:x}", text.len()).repeat(5), "scope": "user", "kind": kind,
-        "text": text, "tags": {"topic": topic}, "because": null, "evidence": ["earlier"],
-        "origin": "trace", "frequency": 1, "wins": 3, "losses": 0, "created_at_ms": 1,
-        "last_occurred_ms": 1, "failure": failure
-    });
-    let item: Item = serde_json::from_value(item).unwrap();
-    let file = test.home().join(".local/share/agent/memory.db");
-    SqliteStore::new(file, |_| {}).put(&item).unwrap();
-    item.id
+/// A rule of the user's for all projects; its id.
+fn remember(test: &Test, text: &str) -> String {
+    let lesson = memory::lesson(Scope::User, LessonKind::Rule, text);
+    store(test).import(std::slice::from_ref(&lesson)).unwrap();
+    lesson.id
 }
 
 /// `./old.sh` is not there, `sh new.sh all` is, and memory knows it.
 fn old_is_new() -> Test {
     let test = Test::new().file("new.sh", "touch ran\necho new\n");
-    let failure = json!({"skill": "Bash", "condition": "it fails", "suggested_fix": null,
-        "error_type": "dependency_error",
-        "when": {"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "./old.sh"},
-        "fix": {"kind": "replace_words", "from": "./old.sh", "to": "sh new.sh all"}});
-    remember(&test, "failure_pattern", "Run `sh new.sh all`, not `./old.sh`.", "", &failure);
-    test.script("call: Bash {\"command\":\"./old.sh\"}\n---\ntext: done")
+    learnt(&test, &format!("{}{}", bash("./old.sh"), bash("sh new.sh all")));
+    std::fs::remove_file(test.root().join("ran")).unwrap();
+    test.script(&format!("{}text: done", bash("./old.sh")))
 }
 
 #[test]
-fn a_rule_stands_above_a_fix_that_memory_would_make() {
+fn a_rule_stands_above_a_fix_that_memory_would_apply() {
     let test = old_is_new();
     test.run(&["Say hello.", "--allow", "Bash"]).expect_code(0);
     assert!(test.root().join("ran").exists(), "nothing forbids it");
@@ -41,6 +33,9 @@ fn a_rule_stands_above_a_fix_that_memory_would_make() {
     let deny = ["--deny", "Bash(sh new.sh all)"];
     test.run(&[&["Say hello.", "--allow", "Bash"][..], &deny].concat()).expect_code(0);
     assert!(!test.root().join("ran").exists());
+    // A refused fix is no permission that the task needed: the run ends well.
+    let refused = test.events_of("tool.finished").into_iter().find(|e| e["by"] == "kernel");
+    assert!(refused.is_none_or(|it| it["envelope"]["error"]["code"] == "COMMAND_BLOCKED"));
 }
 
 #[test]
@@ -60,8 +55,8 @@ fn what_was_told_of_memory_stays_across_a_compaction() {
          for: summary\ntext: ### Objectives & Status\ntext: two tasks are done"
     );
     let test = Test::new().script(&script);
-    remember(&test, "rule", "Paint the garden fence green.", "", &Value::Null);
-    remember(&test, "rule", "Water tall roses each evening.", "", &Value::Null);
+    remember(&test, "Paint the garden fence green.");
+    remember(&test, "Water tall roses each evening.");
     let mut pty = Pty::chat(&test, &["--set", "context.keep_rounds=1"]);
     pty.wait_for("script");
     pty.say("Please paint the garden fence.");
@@ -85,7 +80,7 @@ fn what_was_told_of_memory_stays_across_a_compaction() {
 #[test]
 fn a_person_in_the_chat_sees_what_is_remembered_and_forgets_it() {
     let test = Test::new().script("text: done");
-    let id = remember(&test, "rule", "Run the fast suite first.", "test", &Value::Null);
+    let id = remember(&test, "Run the fast suite first.");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("script");
     pty.say("/memory");

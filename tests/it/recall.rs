@@ -1,321 +1,324 @@
-//! What the loop makes of what is remembered: at a task's start, before a call, after a failure; and what it does
-//! where the memory is broken, locked, foreign or unwanted.
+//! What the loop does with lessons: at the start of a task, after a failure, in a reflection; and what it does if the
+//! memory is broken, locked, foreign or unwanted.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
 
-use code_agent::learning::item::{Item, Scope};
-use code_agent::learning::store::{SqliteStore, Store as _};
+use code_agent::learning::lesson::{Lesson, Scope};
+use code_agent::protocol::recall::LessonKind;
 use serde_json::{Value, json};
 
+use crate::memory::{self, store};
 use crate::support::Test;
-
-pub(crate) fn store(test: &Test) -> SqliteStore {
-    SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {})
-}
-
-/// An item of the user's: a call of this tool that failed so, and what helped.
-fn remember(test: &Test, wins: u32, text: &str, when: &Value, fix: &Value) {
-    let item = json!({
-        "id": format!("{:x}", text.len()).repeat(5), "scope": "user", "kind": "failure_pattern",
-        "text": text, "tags": {}, "because": null, "evidence": ["earlier"], "origin": "trace",
-        "frequency": 1, "wins": wins, "losses": 0, "created_at_ms": 1, "last_occurred_ms": 1,
-        "failure": {"skill": "Bash", "condition": "it fails", "error_type": "dependency_error",
-            "suggested_fix": null, "when": when, "fix": fix}
-    });
-    let item: Item = serde_json::from_value(item).unwrap();
-    store(test).put(&item).unwrap();
-}
 
 /// A script, and one by its old name that knows nothing more: it is there, so that its call is made.
 fn project() -> Test {
-    let gone = "echo \"./old.sh: not found\" >&2; exit 127\n";
-    let test = Test::new().file("new.sh", "echo new $*\n").file("old.sh", gone);
-    for script in ["new.sh", "old.sh"] {
-        let path = test.root().join(script);
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    let gone = "#!/bin/sh\necho \"old.sh: error: is gone\" >&2; exit 3\n";
+    let test = Test::new();
+    executable(&test, "new.sh", "#!/bin/sh\necho new $*\n");
+    executable(&test, "old.sh", gone);
     test
 }
 
-fn old_is_new(test: &Test, wins: u32) {
-    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "./old.sh"});
-    let fix = json!({"kind": "replace_words", "from": "./old.sh", "to": "./new.sh"});
-    remember(test, wins, "Run `./new.sh`, not `./old.sh`.", &when, &fix);
+pub(crate) fn executable(test: &Test, path: &str, text: &str) {
+    test.write(path, text);
+    let path = test.root().join(path);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-const OLD: &str = "call: Bash {\"command\":\"./old.sh a b\"}\n---\n";
+/// A turn of a script that runs this.
+pub(crate) fn bash(command: &str) -> String {
+    format!("call: Bash {}\n---\n", json!({"command": command}))
+}
 
-pub(crate) fn decisions(test: &Test) -> Vec<String> {
+/// A session that makes these calls; the only lesson that is there then.
+pub(crate) fn learnt(test: &Test, calls: &str) -> Lesson {
+    std::fs::write(test.root().join("../script"), format!("{calls}text: done\n")).unwrap();
+    test.run(&["do the work", "--allow", "Bash", "--set", "learning.distil=\"never\""])
+        .expect_code(0);
+    let lessons = store(test).lessons(&[]).unwrap();
+    assert_eq!(lessons.len(), 1, "{lessons:#?}");
+    lessons.into_iter().next().unwrap()
+}
+
+/// The earlier session: `old.sh a b` failed, `new.sh a b` worked.
+fn old_is_new(test: &Test) -> Lesson {
+    learnt(test, &format!("{}{}", bash("./old.sh a b"), bash("./new.sh a b")))
+}
+
+const LESSON: &str = "`./old.sh a b` failed: old.sh: error: is gone. `./new.sh a b` worked.";
+
+fn decisions(test: &Test) -> Vec<String> {
     let decided = test.events_of("control.decided").into_iter();
     let decided = decided.filter(|event| event["decision"] != "continue");
     let word = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
     decided.map(|e| format!("{} {}", word(&e, "decision"), word(&e, "detail"))).collect()
 }
 
+fn by_the_kernel(test: &Test) -> Vec<Value> {
+    let finished = test.events_of("tool.finished").into_iter();
+    finished.filter(|event| event["by"] == "kernel").collect()
+}
+
+/// What was recalled at this moment, each with whether the kernel applied it.
+fn recalled(test: &Test, moment: &str) -> Vec<(String, bool)> {
+    let recalled = test.events_of("memory.recalled").into_iter();
+    let items = recalled.filter(|event| event["moment"] == moment).flat_map(|event| {
+        let is_applied = event["applied"] == true;
+        let items = event["items"].as_array().unwrap().clone();
+        items.into_iter().map(move |item| (item["text"].as_str().unwrap().to_owned(), is_applied))
+    });
+    items.collect()
+}
+
 #[test]
-fn what_helped_before_is_tried_by_the_kernel_as_a_counted_retry() {
-    let test = project().script(&format!("{OLD}when: new a b\ntext: done"));
-    old_is_new(&test, 1);
+fn a_call_that_failed_so_before_is_mended_by_the_kernel_as_a_counted_retry() {
+    let test = project();
+    let lesson = old_is_new(&test);
+    assert_eq!(lesson.text, LESSON);
+    let test = test.script(&format!("{}when: new a b\ntext: done", bash("./old.sh a b")));
     test.run(&["say hello"]).expect_code(0).expect_stdout("done\n");
-    assert_eq!(decisions(&test), ["retry adjusted"]);
-    let recalled = test.events_of("memory.recalled");
-    assert_eq!(recalled.len(), 1);
-    assert_eq!(
-        (&recalled[0]["moment"], &recalled[0]["applied"]),
-        (&json!("failure"), &json!(true))
-    );
-    let own: Vec<Value> =
-        test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel").collect();
+    let decisions = decisions(&test);
+    assert!(decisions.len() == 1 && decisions[0].starts_with("retry"), "{decisions:?}");
+    assert_eq!(recalled(&test, "failure"), [(LESSON.to_owned(), true)]);
+    let own = by_the_kernel(&test);
     assert_eq!(own.len(), 1);
-    assert_eq!(own[0]["parent_call"], recalled[0]["call"]);
     assert_eq!(own[0]["envelope"]["data"]["stdout"], "new a b\n");
-    let requested = test.events_of("model.requested");
-    assert_eq!(requested.len(), 2, "nobody was asked why");
+    let recalled = test.events_of("memory.recalled");
+    assert_eq!(own[0]["parent_call"], recalled.last().unwrap()["call"]);
+    assert_eq!(test.events_of("model.requested").len(), 2, "no model was asked why");
+    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    assert_eq!((known.recalled, known.helped, known.hurt), (1, 2, 0));
 }
 
 #[test]
-fn what_is_not_sure_enough_is_offered_in_a_line() {
-    let script =
-        format!("{OLD}when: Memory: this failed .*Run `./new.sh`, not `./old.sh`\ntext: done");
-    let test = project().script(&script);
-    old_is_new(&test, 0);
-    test.run(&["say hello"]).expect_code(0);
-    assert_eq!(decisions(&test), ["retry feedback"]);
-    assert!(test.events_of("tool.finished").iter().all(|event| event["by"] != "kernel"));
-    assert_eq!(test.events_of("memory.recalled")[0]["applied"], Value::Null);
+fn a_file_tool_is_mended_like_a_command() {
+    let read = |path: &str| format!("call: Read {}\n---\n", json!({"path": path}));
+    let test = Test::new().file("lib/a.txt", "here it is\n");
+    let lesson = learnt(&test, &format!("{}{}", read("src/a.txt"), read("lib/a.txt")));
+    let text = &lesson.text;
+    assert!(text.ends_with("Read {\"path\":\"lib/a.txt\"} worked."), "{text}");
+    let test = test.script(&format!("{}when: here it is\ntext: done", read("src/a.txt")));
+    test.run(&["say hello"]).expect_code(0).expect_stdout("done\n");
+    assert_eq!(by_the_kernel(&test).len(), 1);
 }
 
 #[test]
-fn what_is_offered_is_said_once_a_turn() {
-    let again = OLD.replace("a b", "c d");
-    let script = format!("{OLD}{again}text: one\n---\n{again}text: two");
-    let test = project().script(&script);
-    old_is_new(&test, 0);
-    test.run(&["say hello"]).expect_code(0);
-    assert_eq!(test.events_of("memory.recalled").len(), 1);
-    test.run(&["say hello", "-c"]).expect_code(0);
-    assert_eq!(test.events_of("memory.recalled").len(), 2);
-}
-
-#[test]
-fn a_command_that_was_only_to_be_looked_at_is_mended_too() {
-    let script =
-        "call: Bash {\"command\":\"cat list.txt; exit 3\"}\n---\nwhen: from below\ntext: done";
-    let test = Test::new().file("web/list.txt", "from below\n").script(script);
-    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "cat list.txt"});
-    let fix = json!({"kind": "prefix", "with": "cd web && "});
-    remember(&test, 1, "Run it in `web`.", &when, &fix);
-    test.run(&["say hello", "--allow", "Bash"]).expect_code(0);
-    // The fix does not make the exit good: it is what it was, something to look at.
-    assert_eq!(decisions(&test), ["retry adjusted"]);
-}
-
-#[test]
-fn each_kind_of_fix_is_tried_after_its_failure() {
-    let check = |test: Test, when: Value, fix: Value, call: &str, expected: &str| {
-        let test = test.script(&format!("call: {call}\n---\nwhen: {expected}\ntext: done"));
-        remember(&test, 1, "Do it the other way.", &when, &fix);
-        test.run(&["say hello"]).expect_code(0);
-        let applied = test.events_of("memory.recalled").pop().map(|e| e["applied"] == true);
-        assert_eq!(applied, Some(true), "{call}");
-    };
-    check(
-        Test::new().file("a.txt", "here it is\n"),
-        json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "paths"}),
-        json!({"kind": "rename_argument", "from": "paths", "to": "path"}),
-        "Read {\"paths\":\"a.txt\"}",
-        "here it is",
-    );
-    check(
-        Test::new().file("lib/a.txt", "here it is\n"),
-        json!({"code": "NOT_FOUND", "path": "src/a.txt"}),
-        json!({"kind": "replace_path", "from": "src", "to": "lib"}),
-        "Read {\"path\":\"src/a.txt\"}",
-        "here it is",
-    );
-    check(
-        Test::new().file("src/found.txt", "one\n"),
-        json!({"tool": "Read", "code": "IS_DIRECTORY"}),
-        json!({"kind": "other_tool", "tool": "LS", "input": {}}),
-        "Read {\"path\":\"src\"}",
-        "found.txt",
-    );
-    check(
-        Test::new().file("src/found.txt", "one\n"),
-        json!({"tool": "ListFiles", "code": "UNKNOWN_TOOL"}),
-        json!({"kind": "other_tool", "tool": "LS", "input": {}}),
-        "ListFiles {\"path\":\"src\"}",
-        "found.txt",
-    );
-    check(
-        Test::new().file("web/list.sh", "echo here it is\n"),
-        json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "sh list.sh"}),
-        json!({"kind": "set_arguments", "input": {"directory": "web"}}),
-        "Bash {\"command\":\"sh list.sh\"}",
-        "here it is",
-    );
-}
-
-#[test]
-fn in_read_only_mode_a_fix_is_run_and_writes_nothing() {
-    let made = "#!/bin/bash\necho new; touch made.txt; true\n";
-    let run = |args: &[&str]| {
-        let test = project().file("new.sh", made).script(&format!("{OLD}text: done"));
-        old_is_new(&test, 1);
-        test.run(&[&["say hello"], args].concat());
-        let own = test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel");
-        (own.count(), test.root().join("made.txt").exists())
-    };
-    assert_eq!(run(&[]), (1, true));
-    assert_eq!(run(&["--permission-mode", "read-only"]), (1, false));
-}
-
-#[test]
-fn what_does_not_help_is_not_tried_again_and_asks_nobody_earlier() {
-    let script = format!("{OLD}{OLD}text: done");
-    let run = |args: &[&str]| {
-        let test = Test::new().script(&script);
-        old_is_new(&test, 1);
-        test.run(&[&["say hello"], args].concat()).expect_code(0);
-        let own = test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel");
-        (own.count(), decisions(&test), test.events_of("model.requested").len())
-    };
-    let (own, without, requests) = run(&["--no-memory"]);
-    assert_eq!(
-        (own, without.as_slice()),
-        (0, &["retry feedback", "replan step"].map(String::from)[..])
-    );
-    let tried = ["retry adjusted"].map(String::from);
-    // There is no new.sh either.
-    assert_eq!(run(&[]), (1, [&tried[..], &without].concat(), requests));
-}
-
-#[test]
-fn what_could_do_more_harm_is_only_told() {
-    for (mode, fix) in [
-        ("auto-edit", json!({"kind": "replace_words", "from": "./old.sh", "to": "rm -rf src;"})),
-        ("full", json!({"kind": "replace_words", "from": "./old.sh", "to": "rm -rf src;"})),
-        ("full", json!({"kind": "run_first", "command": "git push --force"})),
-        (
-            "full",
-            json!({"kind": "other_tool", "tool": "Write",
-            "input": {"path": "a.txt", "content": "x"}}),
-        ),
-    ] {
-        let test = project().file("src/a", "").script(&format!("{OLD}text: done"));
-        let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "./old.sh"});
-        remember(&test, 5, "Do this instead.", &when, &fix);
-        test.run(&["say hello", "--permission-mode", mode]).expect_code(0);
-        let recalled = test.events_of("memory.recalled");
-        assert_eq!((recalled.len(), &recalled[0]["applied"]), (1, &Value::Null), "{fix}");
-        assert!(test.root().join("src/a").exists() && !test.root().join("a.txt").exists());
+fn a_call_that_differs_in_anything_is_only_told() {
+    for command in ["./old.sh a", "./old.sh a b c", "./old.sh b a"] {
+        let test = project();
+        old_is_new(&test);
+        let script = format!(
+            "{}when: Memory: this failed .*`./new.sh a b` worked\ntext: done",
+            bash(command)
+        );
+        let test = test.script(&script);
+        test.run(&["say hello"]).expect_code(0).expect_stdout("done\n");
+        assert_eq!(by_the_kernel(&test), [Value::Null; 0], "{command}");
+        assert_eq!(recalled(&test, "failure"), [(LESSON.to_owned(), false)], "{command}");
     }
 }
 
 #[test]
-fn what_has_to_be_run_first_is_run_and_then_the_call() {
-    let script = "call: Bash {\"command\":\"cat made.txt\"}\n---\nwhen: here it is\ntext: done";
-    let test = Test::new().script(script);
-    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "cat"});
-    let fix = json!({"kind": "run_first", "command": "echo here it is > made.txt"});
-    remember(&test, 1, "Make `made.txt` first.", &when, &fix);
-    test.run(&["say hello", "--allow", "Bash(cat *)"]).expect_code(0);
-    let own: Vec<Value> =
-        test.events_of("tool.finished").into_iter().filter(|e| e["by"] == "kernel").collect();
-    assert_eq!(own.len(), 2, "each passes the gate by itself");
-    assert_eq!(decisions(&test), ["retry adjusted"]);
+fn another_failure_of_the_same_call_is_not_told() {
+    let test = project();
+    old_is_new(&test);
+    executable(&test, "old.sh", "#!/bin/sh\necho \"old.sh: error: no rights\" >&2; exit 3\n");
+    let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
+    test.run(&["say hello"]).expect_code(0);
+    assert_eq!(recalled(&test, "failure"), []);
 }
 
 #[test]
-fn what_a_call_runs_first_itself_is_not_run_before_it() {
-    let script = "call: Bash {\"command\":\"echo \\\"a b\\\" && cat made.txt\"}\n---\ntext: done";
-    let test = Test::new().script(script);
-    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "cat"});
-    let fix = json!({"kind": "run_first", "command": "echo \"a b\""});
-    remember(&test, 1, "Say a and b first.", &when, &fix);
-    test.run(&["say hello", "--allow", "Bash"]).expect_code(0);
-    assert!(test.events_of("tool.finished").iter().all(|event| event["by"] != "kernel"));
-}
-
-/// Wins and losses of the one item, after a run of this task.
-fn counts_after(test: &Test, args: &[&str]) -> (u32, u32) {
-    test.run(args).expect_code(0);
-    let ended = test.events_of("turn.finished");
-    let session = ended[0]["session"].as_str().unwrap().to_owned();
-    settle(test, &(session, ended[0]["seq"].as_u64().unwrap()));
-    let items = store(test).items(&[]).unwrap();
-    let item = items.iter().find(|item| item.evidence == ["earlier"]).unwrap();
-    (item.wins, item.losses)
+fn what_took_more_than_one_call_is_only_told() {
+    let needs = "#!/bin/sh\n[ -f made ] || { echo 'test.sh: error: made is missing' >&2; exit 1; }\n";
+    for calls in [
+        // Something was done first; another tool; two failures.
+        [bash("./test.sh"), bash("touch made"), bash("./test.sh")],
+        [
+            bash("./test.sh"),
+            format!("call: Write {}\n---\n", json!({"path": "made", "content": ""})),
+            bash("./test.sh"),
+        ],
+        [bash("./test.sh"), bash("./test.sh x"), bash("touch made; ./test.sh")],
+    ] {
+        let test = Test::new();
+        executable(&test, "test.sh", needs);
+        let lesson = learnt(&test, &calls.concat());
+        std::fs::remove_file(test.root().join("made")).unwrap();
+        let test = test.script(&format!("{}text: done", bash("./test.sh")));
+        test.run(&["say hello", "--allow", "Bash"]).expect_code(0);
+        assert_eq!(recalled(&test, "failure"), [(lesson.text, false)]);
+        assert!(!test.root().join("made").exists());
+    }
 }
 
 #[test]
-fn what_a_reflection_mended_is_no_success_of_the_fix_that_failed() {
-    let action = json!({"kind": "adjust", "input": {"command": "echo found"}});
+fn what_is_not_sure_enough_is_only_told() {
+    let test = project();
+    let lesson = old_is_new(&test);
+    store(&test).change(&lesson.id, |lesson| lesson.hurt = 1).unwrap();
+    let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
+    test.run(&["say hello"]).expect_code(0);
+    assert_eq!(by_the_kernel(&test), [Value::Null; 0]);
+    assert_eq!(recalled(&test, "failure"), [(LESSON.to_owned(), false)]);
+    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    assert_eq!(known.recalled, 1);
+}
+
+#[test]
+fn what_could_do_more_harm_is_only_told() {
+    for mode in ["auto-edit", "full"] {
+        for command in ["rm -rf src", "git push --force", "curl http://127.0.0.1:9/", "sudo ./new.sh"] {
+            let test = project().file("src/a", "");
+            let lesson = old_is_new(&test);
+            let fix = json!({"command": command}).as_object().cloned();
+            store(&test)
+                .change(&lesson.id, |lesson| {
+                    lesson.helped = 5;
+                    lesson.failure.as_mut().unwrap().fix.clone_from(&fix);
+                })
+                .unwrap();
+            let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
+            test.run(&["say hello", "--permission-mode", mode]).expect_code(0);
+            assert_eq!(recalled(&test, "failure"), [(LESSON.to_owned(), false)], "{command}");
+            assert!(test.root().join("src/a").exists());
+        }
+    }
+}
+
+#[test]
+fn below_a_demand_of_the_user_nothing_is_applied() {
+    let test = project();
+    old_is_new(&test);
+    let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
+    test.run(&["Say hello. Never touch the Makefile."]).expect_code(0);
+    assert!(test.has_event("pin.added"));
+    assert_eq!(by_the_kernel(&test), [Value::Null; 0]);
+    assert_eq!(recalled(&test, "failure"), [(LESSON.to_owned(), false)]);
+}
+
+#[test]
+fn in_read_only_mode_a_fix_writes_nothing() {
+    let run = |args: &[&str]| {
+        let test = project();
+        old_is_new(&test);
+        executable(&test, "new.sh", "#!/bin/sh\necho new; touch made.txt; true\n");
+        let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
+        test.run(&[&["say hello"], args].concat());
+        test.root().join("made.txt").exists()
+    };
+    assert!(run(&[]));
+    assert!(!run(&["--permission-mode", "read-only"]));
+}
+
+#[test]
+fn what_is_offered_is_said_once_a_turn() {
+    let test = project();
+    old_is_new(&test);
+    let (one, other) = (bash("./old.sh c"), bash("./old.sh d"));
+    let test = test.script(&format!("{one}{other}text: one\n---\n{one}text: two"));
+    test.run(&["say hello"]).expect_code(0);
+    assert_eq!(recalled(&test, "failure").len(), 1);
+    let test = test.script(&format!("{one}text: two"));
+    test.run(&["say hello", "-c"]).expect_code(0);
+    assert_eq!(recalled(&test, "failure").len(), 2);
+}
+
+#[test]
+fn what_does_not_help_is_not_tried_again_and_counts_against_the_lesson() {
+    let test = project();
+    let lesson = old_is_new(&test);
+    executable(&test, "new.sh", "#!/bin/sh\necho 'new.sh: error: no zone' >&2; exit 3\n");
+    let old = bash("./old.sh a b");
+    let test = test.script(&format!("{old}{old}text: done"));
+    test.run(&["say hello"]).expect_code(0);
+    assert_eq!(by_the_kernel(&test).len(), 1);
+    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    assert_eq!((known.recalled, known.helped, known.hurt), (1, 1, 1));
+}
+
+#[test]
+fn a_fix_that_comes_to_the_same_failure_counts_against_the_lesson() {
+    let test = project();
+    let lesson = old_is_new(&test);
+    let gone = "#!/bin/sh\necho \"old.sh: error: is gone\" >&2; exit 3\n";
+    executable(&test, "new.sh", gone);
+    let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
+    test.run(&["say hello"]).expect_code(0);
+    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    assert_eq!((known.helped, known.hurt), (1, 1));
+}
+
+/// What a reflection answers.
+fn reflection(action: &Value) -> String {
     let cause = json!({"category": "parameter_error", "text": "it moved", "confidence": 0.9});
     let said = json!({"failure_signal": "tool_error", "root_cause": cause, "fix_strategy": [],
         "suggested_action": action, "patch_prompt": "", "memory_to_write": []});
-    let script =
-        format!("{OLD}for: reflect\ntext: {said}\ntimes: any\n---\nwhen: found\ntext: done");
-    let new = "#!/bin/bash\necho unknown zone >&2; exit 3\n";
-    let test = project().file("new.sh", new).script(&script);
-    old_is_new(&test, 1);
-    let counts = counts_after(&test, &["say hello", "--set", "recovery.reflect_after=1"]);
-    assert_eq!(decisions(&test), ["retry adjusted", "retry adjusted"], "each was tried");
-    assert_eq!(counts, (1, 1));
+    format!("text: {said}\ntimes: any\n")
 }
 
 #[test]
-fn what_is_done_without_the_advice_too_is_no_success_of_it() {
-    let renamed = |test: &Test| {
-        let when = json!({"tool": "Read", "code": "INVALID_PARAM", "argument": "paths"});
-        let fix = json!({"kind": "rename_argument", "from": "paths", "to": "path"});
-        remember(test, 0, "Name the argument of Read `path`, not `paths`.", &when, &fix);
-    };
-    let right = "call: Read {\"path\":\"a.txt\"}\n---\ntext: done";
-    let test = Test::new().file("a.txt", "one\n").script(right);
-    renamed(&test);
-    let counts = counts_after(&test, &["Read a.txt and tell what it says"]);
-    assert_eq!(test.events_of("memory.recalled")[0]["moment"], "task");
-    assert_eq!(counts, (0, 0));
-    // Where it was told after the failure, and then the call went well, it helped.
-    let wrong = format!("call: Read {{\"paths\":\"a.txt\"}}\n---\n{right}");
-    let test = Test::new().file("a.txt", "one\n").script(&wrong);
-    renamed(&test);
-    let counts = counts_after(&test, &["say hello"]);
-    assert_eq!(test.events_of("memory.recalled")[0]["moment"], "failure");
-    assert_eq!(counts, (1, 0));
+fn a_reflection_is_given_the_lessons_that_are_similar() {
+    let test = project();
+    old_is_new(&test);
+    let users = memory::lesson(Scope::User, LessonKind::Rule, "Since May old.sh is new.sh.");
+    let other = memory::lesson(Scope::User, LessonKind::Rule, "Paint the fence green.");
+    store(&test).import(&[users, other]).unwrap();
+    let action = json!({"kind": "alternative", "tool": "Bash", "input": {"command": "./new.sh c"}});
+    let lesson = regex_of(LESSON);
+    let script = format!(
+        "{}{}when: new c\ntext: found\n---\ntext: lost\n---\nfor: reflect\nwhen: {lesson}\n\
+         when: Since May old.sh is new.sh\n{}",
+        bash("./old.sh c"),
+        bash("./old.sh d"),
+        reflection(&action)
+    );
+    let test = test.script(&script);
+    test.run(&["say hello"]).expect_code(0).expect_stdout("found\n");
+    let told: Vec<String> = recalled(&test, "reflection").into_iter().map(|(text, _)| text).collect();
+    assert!(told.contains(&LESSON.to_owned()), "{told:?}");
+    assert!(told.iter().all(|text| !text.contains("fence")), "{told:?}");
+}
+
+fn regex_of(text: &str) -> String {
+    text.replace('.', "\\.")
 }
 
 #[test]
-fn a_refused_fix_is_no_permission_that_the_task_needed() {
-    let test = project().script(&format!("{OLD}text: done"));
-    old_is_new(&test, 1);
-    test.run(&["say hello", "--deny", "Bash(./new.sh *)"]).expect_code(0);
-    let own = test.events_of("tool.finished").into_iter().find(|e| e["by"] == "kernel").unwrap();
-    assert_eq!(own["envelope"]["error"]["code"], "COMMAND_BLOCKED");
+fn without_lessons_a_reflection_is_told_so_and_nothing_is_recorded() {
+    let script = format!(
+        "{}{}text: done\n---\nfor: reflect\nwhen: (?i)lessons.*none\n{}",
+        bash("./old.sh c"),
+        bash("./old.sh d"),
+        reflection(&Value::Null)
+    );
+    let test = project().script(&script);
+    test.run(&["say hello"]).expect_code(0);
+    assert!(test.has_event("reflection") && !test.has_event("memory.recalled"));
 }
 
 #[test]
-fn a_task_is_told_what_fits_it_in_l2_and_later_ones_in_the_conversation() {
-    let script = "when: (?s)^.*Memory:.*Patterns learned:.{1,4}Run `./new.sh`\ntext: one\n---\ntext: two\n---\n\
-                  text: three";
-    let test = project().script(script);
-    old_is_new(&test, 1);
-    test.run(&["run old and tell"]).expect_code(0).expect_stdout("one\n");
-    let recalled = test.events_of("memory.recalled");
-    assert_eq!((recalled.len(), &recalled[0]["in_rules"]), (1, &json!(true)));
+fn a_task_is_told_the_projects_lessons_in_l2_and_later_ones_in_the_conversation() {
+    let test = project();
+    old_is_new(&test);
+    let lesson = regex_of(LESSON);
+    let test = test.script(&format!("when: (?s)^.*Memory:.*{lesson}\ntext: one"));
+    // Whatever the task is: an unneeded true sentence does no harm.
+    test.run(&["paint the fence"]).expect_code(0).expect_stdout("one\n");
+    let first = test.events_of("memory.recalled");
+    assert_eq!((first.len(), &first[0]["in_rules"]), (1, &json!(true)));
+    assert_eq!(first[0]["moment"], "task");
     let requested = test.events_of("model.requested");
     assert!(requested[0]["layers"]["l2"]["bytes"].as_u64().unwrap() > 0);
 
-    // What was shown stays shown, in the same place, and is not said again.
-    let when = json!({"tool": "Bash", "code": "COMMAND_FAILED", "command_head": "pytest"});
-    let fix = json!({"kind": "replace_words", "from": "pytest", "to": "python3 -m pytest"});
-    remember(&test, 1, "Run `python3 -m pytest`, not `pytest`.", &when, &fix);
-    test.run(&["run old, then run the tests", "-c"]).expect_code(0);
+    // What was shown stays shown, in the same place, and is not repeated.
+    test.agent(&["memory", "add", "Water the roses."]).expect_code(0);
+    let test = test.script("when: (?s)<system-reminder>.*Memory:.*Water the roses\ntext: two");
+    test.run(&["say hello", "-c"]).expect_code(0).expect_stdout("two\n");
     let recalled = test.events_of("memory.recalled");
     assert_eq!((recalled.len(), &recalled[1]["in_rules"]), (2, &Value::Null));
-    assert_eq!(recalled[1]["items"].as_array().unwrap().len(), 1);
+    let items = recalled[1]["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[0]["text"]), (1, &json!("Water the roses.")));
     let again = test.events_of("model.requested");
     for layer in ["l1", "l2"] {
         assert_eq!(again[1]["layers"][layer]["hash"], again[0]["layers"][layer]["hash"]);
@@ -323,22 +326,41 @@ fn a_task_is_told_what_fits_it_in_l2_and_later_ones_in_the_conversation() {
 }
 
 #[test]
-fn what_a_person_wrote_is_told_in_every_task() {
+fn what_the_user_wrote_for_all_projects_waits_for_a_task_that_it_fits() {
     let test = project().script("times: any\ntext: done");
     let add = |args: &[&str]| test.agent(&[&["memory", "add"], args].concat()).expect_code(0);
     add(&["Answer in German."]);
-    add(&["--topic", "release", "Tell the team on Monday."]);
+    add(&["--user", "After a release tell the team."]);
     let told = |task: &str| {
         test.run(&[task]).expect_code(0);
-        let recalled = test.events_of("memory.recalled");
-        let items = recalled.iter().flat_map(|event| event["items"].as_array().unwrap());
-        items.map(|item| item["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let mut told: Vec<String> =
+            recalled(&test, "task").into_iter().map(|(text, _)| text).collect();
+        told.sort();
+        told
     };
     assert_eq!(told("say hello"), ["Answer in German."]);
-    assert_eq!(told("explain the README"), ["Answer in German."]);
-    // What is bound to a topic waits for it.
-    let both = told("Publish the release 1.4");
-    assert_eq!(both, ["Tell the team on Monday.", "Answer in German."]);
+    assert_eq!(told("publish the release 1.4"), ["After a release tell the team.", "Answer in German."]);
+}
+
+#[test]
+fn no_more_tokens_are_told_than_are_allowed() {
+    let test = Test::new().script("times: any\ntext: done");
+    let many = (0..200).map(|n| {
+        let scope = Scope::Project(test.root().display().to_string());
+        let text = format!("Lesson number {n} says that module {n} is built with `make m{n}`.");
+        memory::lesson(scope, LessonKind::Rule, &text)
+    });
+    store(&test).import(&many.collect::<Vec<_>>()).unwrap();
+    let tokens = |args: &[&str]| {
+        test.run(&[&["build module 17"], args].concat()).expect_code(0);
+        let told = recalled(&test, "task");
+        let bytes: usize = told.iter().map(|(text, _)| text.len()).sum();
+        (told.first().map(|(text, _)| text.contains("module 17")), bytes / 3)
+    };
+    let (is_best, n) = tokens(&[]);
+    assert!(is_best == Some(true) && (100..=400).contains(&n), "{n}");
+    assert!(tokens(&["--set", "learning.max_recalled_tokens=50"]).1 <= 50);
+    assert_eq!(tokens(&["--set", "learning.max_recalled_tokens=0"]), (None, 0));
 }
 
 #[test]
@@ -346,7 +368,13 @@ fn without_anything_that_fits_not_a_token_is_more() {
     let sent = |args: &[&str], remembers: bool| {
         let test = project().script("call: LS {}\n---\ntext: done");
         if remembers {
-            old_is_new(&test, 3);
+            let user = memory::lesson(Scope::User, LessonKind::Rule, "Paint the fence green.");
+            let there = memory::lesson(
+                Scope::Project("elsewhere".to_owned()),
+                LessonKind::Rule,
+                "Say hello twice.",
+            );
+            store(&test).import(&[user, there]).unwrap();
         }
         let mut all = vec!["say hello"];
         all.extend(args);
@@ -363,11 +391,15 @@ fn without_anything_that_fits_not_a_token_is_more() {
 }
 
 #[test]
-fn who_wants_no_memory_has_none() {
-    for how in ["option", "variable", "ephemeral"] {
-        let mut test = project().script(&format!("{OLD}text: done"));
+fn without_memory_nothing_is_learnt_and_nothing_is_told() {
+    let calls = format!("{}{}text: done", bash("./old.sh a b"), bash("./new.sh a b"));
+    for how in ["option", "variable", "ephemeral", "configuration"] {
+        let mut test = project().script(&calls);
         if how == "variable" {
             test = test.env("AGENT_NO_MEMORY", "1");
+        }
+        if how == "configuration" {
+            test = test.user_config("[learning]\nenabled = false\n");
         }
         let option = match how {
             "option" => "--no-memory",
@@ -377,105 +409,116 @@ fn who_wants_no_memory_has_none() {
         test.run(&["run the old script", option]).expect_code(0);
         assert!(!test.home().join(".local/share/agent/memory.db").exists(), "{how}");
         if how == "option" {
-            // What happened then is not learnt later either.
-            test.run(&["run the old script", "-c"]).code.unwrap();
+            old_is_new(&test);
+            let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
+            test.run(&["run the old script", option]).expect_code(0);
+            assert!(!test.has_event("memory.recalled"));
         }
     }
 }
 
+/// What the user is told about the memory.
+fn notices(test: &Test) -> Vec<String> {
+    let errors = test.events_of("error").into_iter().filter(|event| event["source"] == "memory");
+    errors.map(|event| event["message"].as_str().unwrap().to_owned()).collect()
+}
+
 #[test]
-fn a_memory_that_is_no_memory_is_said_once_and_costs_nothing() {
-    let test = project().script(&format!("{OLD}text: done"));
+fn a_memory_that_is_none_is_reported_once_and_begun_anew() {
+    let calls = format!("{}{}text: done", bash("./old.sh a b"), bash("./new.sh a b"));
+    let test = project().script(&calls);
     let folder = test.home().join(".local/share/agent");
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("memory.db"), "this is no database at all, whoever wrote it")
-        .unwrap();
+    let text = "this is no database at all, whoever wrote it";
+    std::fs::write(folder.join("memory.db"), text).unwrap();
     test.run(&["run the old script"]).expect_code(0).expect_stdout("done\n");
-    let errors: Vec<Value> =
-        test.events_of("error").into_iter().filter(|e| e["source"] == "memory").collect();
-    assert!(errors.len() <= 2, "{errors:?}");
+    let notices = notices(&test);
+    assert!(notices.len() == 1 && notices[0].contains("was set aside as"), "{notices:?}");
+    assert_eq!(store(&test).lessons(&[]).unwrap().len(), 1);
 }
 
 #[test]
-fn a_locked_memory_slows_nothing_and_is_made_up_for_at_the_next_start() {
-    let test = project().script(&format!("{OLD}text: done"));
-    test.run(&["run the old script"]).expect_code(0);
-    let path = test.home().join(".local/share/agent/memory.db");
-    let session = |test: &Test| {
-        let ended = test.events_of("turn.finished");
-        (ended[0]["session"].as_str().unwrap().to_owned(), ended[0]["seq"].as_u64().unwrap())
-    };
-    settle(&test, &session(&test));
-
-    // The session is known to be ours, then somebody holds the store.
-    let script = format!("pause: 300ms\n{OLD}text: done");
-    let test = test.script(&script);
-    let db = rusqlite::Connection::open(&path).unwrap();
-    db.busy_timeout(Duration::from_secs(5)).unwrap();
-    let child = test.spawn(&["run", "--model", "script:../script", "run the old script again"]);
-    while !test.has_event("turn.started") {
-        std::thread::sleep(Duration::from_millis(5));
+fn a_memory_of_another_version_or_program_is_reported_once_and_left_alone() {
+    let calls = format!("{}{}text: one", bash("./old.sh a b"), bash("./new.sh a b"));
+    for (how, expected) in [
+        ("PRAGMA user_version = 99", "a newer version"),
+        ("PRAGMA user_version = 2", "an older version"),
+        ("PRAGMA application_id = 7", "no memory of this program"),
+    ] {
+        let test = project();
+        old_is_new(&test);
+        let path = store(&test).path().to_path_buf();
+        let db = rusqlite::Connection::open(&path).unwrap();
+        db.execute_batch(&format!("{how}; PRAGMA journal_mode = delete")).unwrap();
+        drop(db);
+        let before = std::fs::read(&path).unwrap();
+        let test = test.script(&calls);
+        test.run(&["run the old script"]).expect_code(0).expect_stdout("one\n");
+        let notices = notices(&test);
+        assert!(notices.len() == 1 && notices[0].contains(expected), "{how} {notices:?}");
+        assert!(!test.has_event("memory.recalled"));
+        assert_eq!(std::fs::read(&path).unwrap(), before, "{how}");
+        test.agent(&["memory", "list"]).expect_code(2).expect_one_line_of_stderr(expected);
     }
-    std::thread::sleep(Duration::from_millis(150));
-    db.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let ended = child.wait_with_output().unwrap();
-    assert!(ended.status.success());
-    let locked = session(&test);
-    assert!(store(&test).reviewed(&locked.0).unwrap() < locked.1, "it was locked");
-    db.execute_batch("ROLLBACK").unwrap();
-
-    let test = test.script("pause: 500ms\ntext: hello");
-    test.run(&["hello"]).expect_code(0);
-    settle(&test, &locked);
 }
 
 #[test]
-fn a_session_that_began_while_the_memory_was_locked_is_learnt_of_later() {
-    let test = project()
-        .script(&format!("{OLD}call: Bash {{\"command\":\"./new.sh a b\"}}\n---\ntext: done"));
-    remember(&test, 1, "Something else.", &json!({"tool": "LS", "path": "x"}), &Value::Null);
-    let db = rusqlite::Connection::open(test.home().join(".local/share/agent/memory.db")).unwrap();
-    db.execute_batch("BEGIN IMMEDIATE").unwrap();
-    test.run(&["run the old script"]).expect_code(0);
-    let ended = test.events_of("turn.finished");
-    let ended =
-        (ended[0]["session"].as_str().unwrap().to_owned(), ended[0]["seq"].as_u64().unwrap());
-    assert_eq!(store(&test).reviewed(&ended.0).unwrap(), 0, "it was locked all the time");
-    db.execute_batch("ROLLBACK").unwrap();
-
-    let test = test.script("pause: 500ms\ntext: hello");
-    test.run(&["hello"]).expect_code(0);
-    settle(&test, &ended);
-    assert!(!test.home().join(format!(".local/share/agent/memory.begun/{}", ended.0)).exists());
-}
-
-/// What this session taught is written, at once or by a later start.
-pub(crate) fn settle(test: &Test, (session, seq): &(String, u64)) {
-    for n in 0..200 {
-        if store(test).reviewed(session).unwrap() >= *seq {
-            return;
+fn a_memory_that_can_not_be_written_is_read() {
+    let test = project();
+    old_is_new(&test);
+    let calls = format!("{}{}text: one", bash("./old.sh c"), bash("./new.sh c"));
+    let test = test.script(&calls);
+    for name in ["memory.db", "memory.db-wal", "memory.db-shm"] {
+        let path = test.home().join(".local/share/agent").join(name);
+        if path.exists() {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o444)).unwrap();
         }
-        // The end of a session waits for nobody: on a busy machine the next one makes up for it.
-        if n == 60 {
-            let script = test.home().join("later");
-            std::fs::write(&script, "pause: 2s\ntext: hello").unwrap();
-            test.agent(&["run", "hello", "--model", &format!("script:{}", script.display())]);
-        }
-        std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("nothing was learnt of {session}");
+    let folder = test.home().join(".local/share/agent");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).unwrap();
+    let test_name = "a_memory_that_can_not_be_written_is_read";
+    let Some(test) = test.unprivileged(test_name) else { return };
+    test.run(&["run the old script"]).expect_code(0).expect_stdout("one\n");
+    let notices = notices(&test);
+    assert!(notices.len() <= 1, "{notices:?}");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
-fn a_session_recorded_without_learning_teaches_nothing_later() {
-    let test = project()
-        .script(&format!("{OLD}call: Bash {{\"command\":\"./new.sh a b\"}}\n---\ntext: done"));
-    test.run(&["run the script", "--no-memory"]).expect_code(0);
-    let id = test.events()[0]["session"].as_str().unwrap().to_owned();
-    let test = test.script("pause: 300ms\ntext: hello");
-    test.run(&["hello"]).expect_code(0);
-    assert_eq!(store(&test).reviewed(&id).unwrap(), 0);
-    assert!(store(&test).items(&[]).unwrap().is_empty());
+fn a_locked_memory_keeps_no_task_from_its_end() {
+    let test = project();
+    old_is_new(&test);
+    let calls = format!("{}{}text: one", bash("./old.sh c"), bash("./new.sh c"));
+    let test = test.script(&calls);
+    let db = rusqlite::Connection::open(store(&test).path()).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    test.run(&["run the old script"]).expect_code(0).expect_stdout("one\n");
+    // Readers do not wait for a writer.
+    assert!(test.has_event("memory.recalled") && !test.has_event("memory.written"));
+    db.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(store(&test).lessons(&[]).unwrap().len(), 1);
+}
+
+#[test]
+fn two_sessions_that_write_at_once_lose_nothing() {
+    let test = Test::new();
+    for n in 0..6 {
+        let calls = format!("{}{}text: done", bash(&format!("cat gone{n}.txt")), bash(&format!("cat a.txt ok{n}.txt")));
+        test.write("a.txt", "a\n");
+        test.write(&format!("ok{n}.txt"), "ok\n");
+        std::fs::write(test.root().join(format!("../script{n}")), calls).unwrap();
+    }
+    let children: Vec<_> = (0..6)
+        .map(|n| test.spawn(&["run", "look", "--model", &format!("script:../script{n}")]))
+        .collect();
+    for child in children {
+        assert!(child.wait_with_output().unwrap().status.success());
+    }
+    let lessons = store(&test).lessons(&[]).unwrap();
+    for n in 0..6 {
+        let name = format!("ok{n}.txt");
+        assert!(lessons.iter().any(|lesson| lesson.text.contains(&name)), "{n} {lessons:#?}");
+    }
 }
 
 #[test]
@@ -488,16 +531,13 @@ fn a_folder_that_nobody_trusts_teaches_no_other_that_names_its_remote() {
             Test::new().file(".git/config", config).file("gen.sh", "echo $*\n").script(script);
         // Whatever git itself makes of such a folder: the agent reads its configuration.
         test.run(&[&["generate it", "--allow", "Bash"], args].concat()).expect_code(0);
-        let ended = test.events_of("turn.finished");
-        let seq = ended[0]["seq"].as_u64().unwrap();
-        settle(&test, &(ended[0]["session"].as_str().unwrap().to_owned(), seq));
-        let items = store(&test).items(&[]).unwrap();
+        let lessons = store(&test).lessons(&[]).unwrap();
         let listed = |args: &[&str]| {
             let all = [&["memory", "list", "--project"], args].concat();
             test.agent(&all).expect_code(0).stdout.lines().count()
         };
         let root = test.root().canonicalize().unwrap().display().to_string();
-        let scopes: Vec<Scope> = items.into_iter().map(|item| item.scope).collect();
+        let scopes: Vec<Scope> = lessons.into_iter().map(|lesson| lesson.scope).collect();
         (scopes, Scope::Project(root), listed(&[]), listed(&["--trust"]))
     };
     let (scopes_of_it, path, listed, as_trusted) = scopes(&[]);
@@ -507,20 +547,58 @@ fn a_folder_that_nobody_trusts_teaches_no_other_that_names_its_remote() {
     assert_eq!((scopes_of_it, listed, as_trusted), (vec![remote], 0, 1));
 }
 
+/// The lesson with this id is recalled.
+fn is_told(test: &Test, id: &str) -> bool {
+    let recalled = test.events_of("memory.recalled").into_iter();
+    recalled.flat_map(|event| event["items"].as_array().unwrap().clone()).any(|it| it["id"] == id)
+}
+
 #[test]
-fn a_todo_that_says_to_run_the_tests_is_not_done_before_they_ended_well() {
-    let plan = |status: &str| {
-        let todos = json!([{"content": "Run the tests", "status": status}]);
-        format!("call: TodoWrite {}\n---\n", json!({"summary": "s", "todos": todos}))
+fn a_lesson_is_no_longer_recalled_once_the_option_is_back() {
+    let without = "#!/bin/sh\ncase \" $* \" in *' --fast '*) \
+                   echo \"run.sh: error: unknown option --fast\" >&2; exit 2;; esac\necho ran $*\n";
+    let with = "#!/bin/sh\necho ran $*\n";
+    for other in ["./run.sh a", "./run.sh --slow a"] {
+        let test = Test::new();
+        executable(&test, "run.sh", without);
+        let calls = format!("{}{}", bash("./run.sh --fast a"), bash(other));
+        let lesson = learnt(&test, &calls);
+        executable(&test, "run.sh", with);
+        let test = test.script(&format!("{}text: done", bash("./run.sh --fast a")));
+        test.run(&["run it"]).expect_code(0);
+        assert!(is_told(&test, &lesson.id));
+        let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+        assert!(known.hurt > 1 && !known.is_in_use(), "{other} {known:#?}");
+        test.run(&["run it"]).expect_code(0);
+        assert!(!test.has_event("memory.recalled"), "{other}");
+        let stats = test.agent(&["memory", "stats"]).expect_code(0).stdout;
+        assert!(stats.contains("retired   1"), "{stats}");
+        // The next review removes it.
+        test.agent(&["memory", "review", "--dry-run"]).expect_code(0);
+        assert_eq!(store(&test).lessons(&[]).unwrap().len(), 1);
+        test.agent(&["memory", "review"]).expect_code(0);
+        assert_eq!(store(&test).lessons(&[]).unwrap(), []);
+    }
+}
+
+#[test]
+fn a_file_in_another_encoding_is_read_right_at_once_in_the_second_session() {
+    let read = |encoding: &str| {
+        bash(&format!("python3 -c \"print(open('data.csv'{encoding}).read())\""))
     };
-    let told = "when: You marked .Run the tests. as completed, and tests did not end well";
-    let script = format!(
-        "{}call: LS {{}}\n---\n{}{told}\ncall: Bash {{\"command\":\"./test.sh\"}}\n---\ntext: done",
-        plan("in_progress"),
-        plan("completed")
-    );
-    let test = Test::new().file("test.sh", "exit 0\n").script(&script);
-    let path = test.root().join("test.sh");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    test.run(&["do it"]).expect_code(0).expect_stdout("done\n");
+    let (wrong, right) = (read(", encoding='utf-8'"), read(", encoding='gb18030'"));
+    // "温度" in GB 18030.
+    let test = Test::new().file("data.csv", [0xce, 0xc2, 0xb6, 0xc8, b'\n']);
+    let lesson = learnt(&test, &format!("{wrong}{right}"));
+    assert!(lesson.text.contains("UnicodeDecodeError"), "{}", lesson.text);
+    // The second session follows what it is told, and otherwise makes the mistake again.
+    let test = test.script(&format!("when: encoding='gb18030'.* worked\n{right}when: 温度\ntext: read\n---\n{wrong}"));
+    test.run(&["Sum up data.csv"]).expect_code(0).expect_stdout("read\n");
+    let finished = test.events_of("tool.finished");
+    assert_eq!(finished.len(), 1);
+    assert_eq!(finished[0]["envelope"]["status"], "success");
+    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    assert_eq!((known.recalled, known.helped, known.hurt), (1, 2, 0));
+    let show = test.agent(&["memory", "show", &lesson.id]).expect_code(0).stdout;
+    assert!(show.contains("recalled  1×: helped 2, hurt 0") && show.contains(", events "), "{show}");
 }
