@@ -406,7 +406,7 @@ impl Exec {
         }
         if let Some(sandbox) = sandbox {
             let number = report.as_ref().map(Report::number);
-            let run = sandbox::Run::new(bash, &words, &variables, directory, number);
+            let run = sandbox::Run::new(bash, &words, variables, directory, number);
             let descriptor = report.as_ref().map(Report::descriptor);
             let descriptor = descriptor.as_ref().map(|report| report.as_fd());
             let guard = (!wanted.rights.read_only).then(|| sandbox.guard());

@@ -851,7 +851,6 @@ fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
     }
 }
 
-/// Waits for the test's word, and does this when the command that it belongs to has ended.
 /// What the supervisors of an agent are copied from: its one child that waits.
 fn stand_by(agent: u32) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -891,33 +890,6 @@ fn a_stand_by_that_somebody_ended_is_replaced_and_takes_nothing_along() {
         let pid = stand_by(batch.id())[0];
         batch.end();
         assert!(!Path::new(&format!("/proc/{}", pid.as_raw_pid())).exists());
-    }
-}
-
-#[test]
-fn a_stand_by_that_fails_in_the_middle_of_a_start_costs_no_command() {
-    for place in places() {
-        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
-        let echo = |text: &str| json!({"command": format!("echo {text}; echo {text} >> ran")});
-        assert_eq!(batch.call("Bash", &echo("a"))["data"]["stdout"], "a\n");
-        // It stands still: another is asked instead, and it is ended.
-        let [one] = stand_by(batch.id())[..] else { panic!("{:?}", stand_by(batch.id())) };
-        kill_process(one, Signal::STOP).unwrap();
-        let next = batch.call("Bash", &echo("b"));
-        assert_eq!(next["data"]["stdout"], "b\n", "{} {:?}: {next}", place.backend, place.user);
-        let [two] = stand_by(batch.id())[..] else { panic!("{:?}", stand_by(batch.id())) };
-        assert_ne!(one, two);
-        // Most likely it was asked already when it ends; it has to go well in any case.
-        kill_process(two, Signal::STOP).unwrap();
-        batch.send("Bash", &echo("c"));
-        std::thread::sleep(Duration::from_millis(200));
-        _ = kill_process(two, Signal::KILL);
-        let next = batch.answer().unwrap();
-        assert_eq!(next["data"]["stdout"], "c\n", "{} {:?}: {next}", place.backend, place.user);
-        batch.end();
-        // Each ran once.
-        let ran = std::fs::read_to_string(place.test.root().join("ran")).unwrap();
-        assert_eq!(ran, "a\nb\nc\n");
     }
 }
 
@@ -968,38 +940,6 @@ fn a_stand_by_that_is_slow_is_waited_for() {
         strace.kill().unwrap();
         strace.wait().unwrap();
         batch.end();
-    }
-}
-
-#[test]
-fn an_interrupt_is_heard_while_a_slow_stand_by_is_waited_for() {
-    let name = "an_interrupt_is_heard_while_a_slow_stand_by_is_waited_for";
-    if !has("strace", name) || !is_root() {
-        return say(&format!("SKIPPED: {name}"));
-    }
-    for (place, background) in places().iter().flat_map(|place| [(place, false), (place, true)]) {
-        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
-        assert_eq!(batch.call("Bash", &json!({"command": "echo a"}))["data"]["stdout"], "a\n");
-        let [one] = stand_by(batch.id())[..] else { panic!() };
-        let log = place.outside().join("log");
-        let mut strace = slowed(one, Duration::from_secs(3), &log);
-        batch.send("Bash", &json!({"command": "touch started", "background": background}));
-        // It stands in the call that copies it.
-        let call = format!("/proc/{}/syscall", one.as_raw_pid());
-        let copies = [libc::SYS_clone, libc::SYS_clone3].map(|number| format!("{number} "));
-        wait_until("it is asked", || {
-            let call = std::fs::read_to_string(&call).unwrap_or_default();
-            copies.iter().any(|number| call.starts_with(number))
-        });
-        kill_process(Pid::from_raw(batch.id().cast_signed()).unwrap(), Signal::INT).unwrap();
-        let envelope = batch.answer().unwrap();
-        assert_eq!(envelope["error"]["code"], "CANCELLED", "{envelope}");
-        assert_eq!(batch.end(), Some(130));
-        strace.wait().unwrap();
-        // It was not waited for: it ended before it had made the copy.
-        let log = std::fs::read_to_string(log).unwrap();
-        assert!(log.contains("killed by SIGKILL") && !log.contains("DELAYED"), "{log}");
-        assert!(!place.test.root().join("started").exists());
     }
 }
 

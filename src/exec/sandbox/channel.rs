@@ -16,8 +16,6 @@ const END_TIME: Duration = Duration::from_secs(5);
 /// A message of a supervisor: a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::exec) enum Message {
-    /// A socket helper has entered its namespaces.
-    Ready,
     /// The shell's process id, as the shell sees it.
     Shell(i32),
     /// The shell ended with this status; processes of its own may still be there.
@@ -33,15 +31,14 @@ pub(in crate::exec) enum Message {
 pub(in crate::exec) struct Supervisor {
     /// The channel as the runtime reads it, while messages are awaited.
     messages: Option<tokio::net::UnixStream>,
-    /// For requests.
-    pub(super) channel: UnixStream,
+    channel: UnixStream,
     unread: Vec<u8>,
     pub(in crate::exec) process: Watcher,
 }
 
 impl Supervisor {
     /// Must be called in a runtime.
-    pub(in crate::exec) fn new(channel: UnixStream, process: Watcher) -> io::Result<Self> {
+    pub(super) fn new(channel: UnixStream, process: Watcher) -> io::Result<Self> {
         channel.set_nonblocking(true)?;
         let messages = tokio::net::UnixStream::from_std(channel.try_clone()?)?;
         Ok(Self { messages: Some(messages), channel, unread: Vec::new(), process })

@@ -46,7 +46,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     let mut ruleset = ruleset.create()?;
     for path in &plan.writable {
         let (mut free, mut above) = (Vec::new(), Vec::new());
-        split(plan, path.0.clone(), &mut free, &mut above);
+        split(plan, path.into(), &mut free, &mut above);
         for path in free {
             ruleset = allow(ruleset, &path, write)?;
         }
@@ -64,7 +64,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     let read = AccessFs::ReadFile | AccessFs::Execute;
     let mut layer = Ruleset::default().handle_access(read | AccessFs::Refer)?.create()?;
     layer = allow(layer, Path::new("/"), AccessFs::Refer.into())?;
-    let mut free = plan.readable.iter().map(|path| path.0.clone()).collect();
+    let mut free = plan.readable.iter().map(PathBuf::from).collect();
     split(plan, PathBuf::from("/"), &mut free, &mut Vec::new());
     for path in free {
         layer = allow(layer, &path, read)?;
@@ -76,7 +76,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
 /// Landlock can only permit, so a directory is split at hidden paths: into all the rest, in as few paths as possible, and
 /// the directories that contain something hidden.
 fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<PathBuf>) {
-    if !plan.hidden.iter().any(|path| path.0.starts_with(&folder)) {
+    if !plan.hidden.iter().any(|path| Path::new(path).starts_with(&folder)) {
         free.push(folder);
         return;
     }
@@ -84,7 +84,7 @@ fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         // What a link leads to is named where it lies, or hidden.
         let is_left_out = metadata.is_symlink()
-            || plan.hidden.iter().any(|hidden| hidden.0 == path)
+            || plan.hidden.iter().any(|hidden| *hidden == path)
             || plan.hidden_ids.contains(&(metadata.dev(), metadata.ino()));
         if !is_left_out {
             split(plan, path, free, above);
@@ -99,7 +99,7 @@ fn entries(plan: &Plan, folder: &Path) -> BTreeSet<PathBuf> {
         return entries.flatten().map(|entry| entry.path()).collect();
     }
     let below = plan.hidden.iter().chain(&plan.known);
-    let below = below.filter_map(|path| path.0.strip_prefix(folder).ok());
+    let below = below.filter_map(|path| Path::new(path).strip_prefix(folder).ok());
     below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
 }
 

@@ -16,11 +16,14 @@ const PREFIX: &str = "agent-sandbox-";
 /// A directory younger than this may belong to a session that has not locked it yet.
 const YOUNG: Duration = Duration::from_mins(1);
 
-const TEMPORARY: &str = "tmp";
-const RUNTIME: &str = "run";
-const CACHE: &str = "cache";
-const EMPTY_DIRECTORY: &str = "empty-directory";
-const EMPTY_FILE: &str = "empty-file";
+pub(super) const TEMPORARY: &str = "tmp";
+/// What commands see as `/run`.
+pub(super) const RUNTIME: &str = "run";
+/// For caches where there is no home for them.
+pub(super) const CACHE: &str = "cache";
+/// These cover hidden paths. Neither can be opened.
+pub(super) const EMPTY_DIRECTORY: &str = "empty-directory";
+pub(super) const EMPTY_FILE: &str = "empty-file";
 const COVER: &str = "cover";
 
 /// The temporary directory of a new session, outside of these places: commands could replace what covers secrets. It does
@@ -42,7 +45,6 @@ pub fn temporary_directory(writable: &[PathBuf]) -> PathBuf {
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    temporary: PathBuf,
     /// Locked as long as the session lives: other sessions remove what is not locked.
     _lock: OwnedFd,
 }
@@ -69,31 +71,11 @@ impl Folder {
             fs::set_permissions(path.join(name), Permissions::from_mode(mode))?;
         }
         disk::create(&path.join(EMPTY_FILE), 0)?;
-        Ok(Self { temporary: temporary.to_owned(), path, _lock: lock })
+        Ok(Self { path, _lock: lock })
     }
 
-    pub(super) fn temporary(&self) -> &Path {
-        &self.temporary
-    }
-
-    /// What commands see as `/run`.
-    pub(super) fn runtime(&self) -> PathBuf {
-        self.path.join(RUNTIME)
-    }
-
-    /// For caches where there is no home for them.
-    pub(super) fn cache(&self) -> PathBuf {
-        self.path.join(CACHE)
-    }
-
-    /// A directory that cannot be opened.
-    pub(super) fn empty_directory(&self) -> PathBuf {
-        self.path.join(EMPTY_DIRECTORY)
-    }
-
-    /// A file that cannot be opened.
-    pub(super) fn empty_file(&self) -> PathBuf {
-        self.path.join(EMPTY_FILE)
+    pub(super) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 
     /// A directory that contains nothing but a mount point at this relative path.
@@ -107,16 +89,17 @@ impl Folder {
     /// directories above it that commands can write: where they lie, and their paths in the sandbox.
     pub(super) fn make_place(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
         if let Ok(below) = path.strip_prefix(tables::RUNTIME) {
-            _ = disk::make_folder(&self.runtime().join(below), 0o755);
+            _ = disk::make_folder(&self.join(RUNTIME).join(below), 0o755);
             return Vec::new();
         }
         let shared = tables::SHARED_TEMPORARY.iter().map(Path::new);
         let mut below = shared.filter_map(|shared| Some((shared, path.strip_prefix(shared).ok()?)));
         let Some((shared, below)) = below.next() else { return Vec::new() };
         // Commands can write there: no link is followed.
-        _ = disk::make_folder(&self.temporary.join(below), 0o755);
+        let temporary = self.join(TEMPORARY);
+        _ = disk::make_folder(&temporary.join(below), 0o755);
         let above = below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
-        above.map(|above| (self.temporary.join(above), shared.join(above))).collect()
+        above.map(|above| (temporary.join(above), shared.join(above))).collect()
     }
 }
 
