@@ -55,7 +55,7 @@ impl Forwards {
             let named = |error: io::Error| {
                 io::Error::new(error.kind(), format!("sandbox.host_ports, {port}: {error}"))
             };
-            let socket = sandbox.socket(Socket::Listening(port)).map_err(named)?;
+            let socket = sandbox.socket(Socket::Listening, port).map_err(named)?;
             let listener = std::net::TcpListener::from(socket);
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
@@ -132,7 +132,7 @@ async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
 }
 
 fn connect(sandbox: &Sandbox, port: u16) -> io::Result<TcpStream> {
-    let stream = std::net::TcpStream::from(sandbox.socket(Socket::Connected(port))?);
+    let stream = std::net::TcpStream::from(sandbox.socket(Socket::Connected, port)?);
     stream.set_nonblocking(true)?;
     TcpStream::from_std(stream)
 }

@@ -20,19 +20,14 @@ pub(super) fn plan(sandbox: &Sandbox, session: &Session, rights: Rights, run: Ru
     if !rights.read_only {
         writable.push(session.cache.clone());
     }
-    writable.extend(tables::DEVICES.iter().chain(tables::TERMINALS).map(PathBuf::from));
+    writable.extend(tables::DEVICES.iter().map(PathBuf::from));
+    let empty = [folder::EMPTY_DIRECTORY, folder::EMPTY_FILE];
     let mut plan = Plan {
         namespaces: sandbox.namespaces,
         network: profile.network,
-        mounts: Vec::new(),
-        empty: [folder::EMPTY_DIRECTORY, folder::EMPTY_FILE]
-            .map(|name| session.folder.join(name).into()),
-        writable: Vec::new(),
-        hidden: Vec::new(),
-        hidden_ids: Vec::new(),
-        known: Vec::new(),
-        readable: Vec::new(),
+        empty: empty.map(|name| session.folder.path.join(name).into()),
         run,
+        ..Plan::default()
     };
     if sandbox.namespaces {
         writable.extend(tables::PRIVATE.iter().map(PathBuf::from));
@@ -59,7 +54,6 @@ pub(super) fn plan(sandbox: &Sandbox, session: &Session, rights: Rights, run: Ru
 struct Layout<'a> {
     sandbox: &'a Sandbox,
     session: &'a Session,
-    /// Of the command.
     profile: &'a Profile,
     rights: Rights,
 }
@@ -84,10 +78,9 @@ impl Layout<'_> {
         binds.extend(homes.map(|home| itself(home, Access::Read)));
 
         let read_only: Vec<&PathBuf> =
-            self.profile.read_only.iter().filter(|path| is_no_link(path)).collect();
-        let hidden = self.profile.hidden.iter().filter(|path| is_no_link(path));
+            self.profile.read_only.iter().filter(|path| !path.is_symlink()).collect();
         let mut mounts: BTreeMap<&Path, Access> = BTreeMap::new();
-        for kept in read_only.iter().chain(&places).copied().chain(hidden) {
+        for kept in read_only.iter().chain(&places).copied().chain(&self.profile.hidden) {
             // A directory that contains a mount point is one itself: it cannot be renamed then.
             let inside = kept.ancestors().skip(1).filter(|path| {
                 places.iter().any(|place| path.starts_with(place))
@@ -112,14 +105,14 @@ impl Layout<'_> {
             if is_directory(shared)
                 && let Ok(real) = shared.canonicalize()
             {
-                binds.push(bind(&folder.join(folder::TEMPORARY), &real, Access::Write));
+                binds.push(bind(&folder.path.join(folder::TEMPORARY), &real, Access::Write));
             }
         }
         let runtime = Path::new(tables::RUNTIME);
         if !is_directory(runtime) {
             return binds;
         }
-        binds.push(bind(&folder.join(folder::RUNTIME), runtime, Access::Read));
+        binds.push(bind(&folder.path.join(folder::RUNTIME), runtime, Access::Read));
         let with_network = tables::RUNTIME_KEPT_WITH_NETWORK.iter();
         let with_network = with_network.filter(|_| self.profile.network == Network::On);
         for name in tables::RUNTIME_KEPT.iter().chain(with_network) {
@@ -141,11 +134,9 @@ impl Layout<'_> {
             let places = facts.homes.iter().chain(&self.sandbox.profile.writable);
             !is_replaced(path) || places.into_iter().any(|place| path.starts_with(place))
         };
-        let queues = PathBuf::from(tables::MESSAGE_QUEUES);
-        let queues = Some(&queues).filter(|path| is_directory(path));
         let readable = self.sandbox.readable.as_ref().filter(|path| is_directory(path));
         let mut is_covered = false;
-        for path in self.profile.hidden.iter().filter(is_visible).chain(queues) {
+        for path in self.profile.hidden.iter().filter(is_visible) {
             let below = readable.and_then(|readable| readable.strip_prefix(path).ok());
             match below.map(|below| self.session.folder.cover_with_place(below)) {
                 Some(Ok(cover)) => {
@@ -163,7 +154,7 @@ impl Layout<'_> {
 }
 
 /// Sockets of services outside `/run` that exist now, by their absolute paths.
-pub(super) fn service_sockets(hidden: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn service_sockets() -> Vec<PathBuf> {
     let table = fs::read("/proc/net/unix").unwrap_or_default();
     // The path is the last field; an abstract socket begins with `@`.
     let paths = table.split(|byte| *byte == b'\n').filter_map(|line| {
@@ -172,7 +163,6 @@ pub(super) fn service_sockets(hidden: &[PathBuf]) -> Vec<PathBuf> {
     });
     let mut sockets: Vec<PathBuf> = paths
         .filter(|path| !path.starts_with(tables::RUNTIME))
-        .filter(|path| !hidden.iter().any(|hidden| path.starts_with(hidden)))
         .filter(|path| path.symlink_metadata().is_ok_and(|it| it.file_type().is_socket()))
         .collect();
     sockets.sort();
@@ -196,14 +186,6 @@ fn is_replaced(path: &Path) -> bool {
 
 pub(super) fn is_directory(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
-}
-
-fn is_no_link(path: &Path) -> bool {
-    match path.symlink_metadata() {
-        Ok(metadata) => !metadata.is_symlink(),
-        // A command has closed a directory above it; it can be opened again.
-        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
-    }
 }
 
 fn is_device(path: &Path) -> bool {

@@ -21,11 +21,10 @@ mod tables;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,13 +116,6 @@ pub enum SandboxError {
     Impossible(String),
 }
 
-/// A command that was started.
-pub(super) struct Started {
-    pub(super) supervisor: Supervisor,
-    pub(super) stdout: OwnedFd,
-    pub(super) stderr: OwnedFd,
-}
-
 /// The sandbox of the commands of one session.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -142,7 +134,7 @@ pub struct Sandbox {
 
 /// What the first command prepares.
 #[derive(Debug)]
-struct Session {
+pub(super) struct Session {
     folder: Folder,
     /// Where build tools keep their caches.
     cache: PathBuf,
@@ -194,12 +186,25 @@ impl Sandbox {
             ));
         }
         let profile = Profile::new(&facts);
-        let namespaces = probed.is_ok();
-        let guarantees = guarantees(&profile, abi, probed.err().as_deref());
+        let mut guarantees = Guarantees {
+            backend: match (&probed, abi) {
+                (Ok(()), 1..) => "namespaces+landlock+seccomp",
+                (Ok(()), _) => "namespaces+seccomp",
+                (Err(_), _) => "landlock+seccomp",
+            }
+            .to_owned(),
+            filesystem: "enforced".to_owned(),
+            network: profile.network.as_str().to_owned(),
+            gaps: Vec::new(),
+        };
+        if let Err(why) = &probed {
+            guarantees.gaps.push(format!("no namespaces: {why}"));
+            guarantees.gaps.extend(gaps(&profile, abi));
+        }
         Ok(Self {
             facts,
             profile,
-            namespaces,
+            namespaces: probed.is_ok(),
             guarantees,
             readable: None,
             closed: Mutex::default(),
@@ -228,25 +233,22 @@ impl Sandbox {
     /// The variables of every command: its temporary directory and caches that can be written.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         let cache = self.session.get().map_or(&self.facts.cache, |session| &session.cache);
-        let temporary = (OsString::from("TMPDIR"), OsString::from(self.temporary_directory()));
+        let is_private = self.namespaces && layout::is_directory(Path::new("/tmp"));
+        let temporary = if is_private { Path::new("/tmp") } else { &self.facts.temporary };
+        let temporary = (OsString::from("TMPDIR"), OsString::from(temporary));
         let caches = tables::CACHES.iter();
         let caches = caches.map(|(name, folder)| ((*name).into(), cache.join(folder).into()));
         std::iter::once(temporary).chain(caches).collect()
     }
 
-    /// Prepares what all commands of the session share, once.
-    pub(super) async fn prepare(&self) -> io::Result<()> {
-        self.session().await.map(drop)
-    }
-
-    /// Starts a command. Must be awaited in a runtime.
+    /// Starts a command: its supervisor, output and error output. Must be awaited in a runtime.
     pub(super) async fn start(
         &self,
         run: Run,
         rights: Rights,
         report: Option<BorrowedFd<'_>>,
-    ) -> io::Result<Started> {
-        let session = self.session().await?;
+    ) -> io::Result<(Supervisor, OwnedFd, OwnedFd)> {
+        let session = self.prepare().await?;
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
         let descriptors: Vec<BorrowedFd<'_>> =
@@ -258,10 +260,11 @@ impl Sandbox {
         let supervisor = supervisor.map_err(|error| {
             io::Error::new(error.kind(), format!("its supervisor could not be started: {error}"))
         })?;
-        Ok(Started { supervisor, stdout: stdout.into(), stderr: stderr.into() })
+        Ok((supervisor, stdout.into(), stderr.into()))
     }
 
-    async fn session(&self) -> io::Result<&Session> {
+    /// Prepares what all commands of the session share, once.
+    pub(super) async fn prepare(&self) -> io::Result<&Session> {
         self.session.get_or_try_init(async || self.make_session()).await
     }
 
@@ -269,7 +272,7 @@ impl Sandbox {
         let folder = Folder::make(&self.facts.temporary)?;
         let cache = match disk::make_folder(&self.facts.cache, 0o755) {
             Ok(_) => self.facts.cache.clone(),
-            Err(_) => folder.join(folder::CACHE),
+            Err(_) => folder.path.join(folder::CACHE),
         };
         // The home may be the project: a command must not create the agent's own configuration.
         let places = [&self.facts.root].into_iter().chain(&self.facts.added);
@@ -279,7 +282,7 @@ impl Sandbox {
             }
         }
         let hidden = &self.profile.hidden;
-        let sockets = if self.namespaces { layout::service_sockets(hidden) } else { Vec::new() };
+        let sockets = if self.namespaces { layout::service_sockets() } else { Vec::new() };
         Ok(Session { folder, cache, sockets, hidden_ids: file_ids(hidden) })
     }
 
@@ -295,13 +298,17 @@ impl Sandbox {
         let network = self.namespaces.then_some(network);
         question(match standbys.entry(network) {
             Entry::Occupied(running) => running.into_mut(),
-            Entry::Vacant(place) => place.insert(Standby::start(network, &self.profile.writable)?),
+            Entry::Vacant(place) => {
+                let session = self.session.get().ok_or(io::ErrorKind::NotConnected)?;
+                let (folder, writable) = (&session.folder.path, &self.profile.writable);
+                place.insert(Standby::start(network, folder, writable)?)
+            }
         })
     }
 
     /// A socket inside the session's network namespace.
-    pub(super) fn socket(&self, socket: Socket) -> io::Result<OwnedFd> {
-        self.ask(Network::Loopback, |standby| standby.socket(socket))
+    pub(super) fn socket(&self, socket: Socket, port: u16) -> io::Result<OwnedFd> {
+        self.ask(Network::Loopback, |standby| standby.socket(socket, port))
     }
 
     /// The TCP ports on which commands of the session listen now.
@@ -327,12 +334,6 @@ impl Sandbox {
         profile
     }
 
-    /// TMPDIR as commands see it.
-    fn temporary_directory(&self) -> &Path {
-        let shared = Path::new("/tmp");
-        if self.namespaces && layout::is_directory(shared) { shared } else { &self.facts.temporary }
-    }
-
     /// Remembers what a writing command must not change in git directories.
     pub(super) fn guard(&self) -> GitGuard {
         GitGuard::before(&self.facts.git.directories)
@@ -352,7 +353,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Device and inode of those that exist.
 fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {
     let id = |path: &PathBuf| {
         let metadata = fs::symlink_metadata(path).ok()?;
@@ -361,57 +361,32 @@ fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {
     paths.iter().filter_map(id).collect()
 }
 
-/// What is enforced with this Landlock version; `refused` says why there are no namespaces.
-fn guarantees(profile: &Profile, abi: i32, refused: Option<&str>) -> Guarantees {
-    let mut gaps: Vec<String> = Vec::new();
-    if let Some(why) = refused {
-        gaps.push(format!("no namespaces: {why}"));
-        let always = [
-            ".git (with hooks and configuration) and .agent can be written",
-            "mode, owner and times of the user's own files outside can be changed",
-            "sockets of local services (docker, ssh-agent, dbus) can be connected to",
-            "names in directories of secrets can be listed, their content not read",
-        ];
-        gaps.extend(always.map(str::to_owned));
-        let older = [
-            (2, "files cannot be moved between directories (kernel before 5.19)"),
-            (3, "files outside can be truncated (kernel before 6.2)"),
-            (5, "ioctl requests to devices that can be opened pass (kernel before 6.10)"),
-            (6, "the user's other processes can be sent signals (kernel before 6.12)"),
-        ];
-        let older = older.iter().filter(|(since, _)| abi < *since);
-        gaps.extend(older.map(|(_, gap)| (*gap).to_owned()));
-        let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
-        if profile.hidden.iter().any(|hidden| is_inside(hidden) && hidden.exists()) {
-            gaps.push(
-                "hidden files in writable directories can be overwritten, not read; what a command creates directly \
-                 beside them only later commands can read"
-                    .to_owned(),
-            );
-        }
-    }
-    Guarantees {
-        backend: match (refused, abi) {
-            (None, 1..) => "namespaces+landlock+seccomp",
-            (None, _) => "namespaces+seccomp",
-            (Some(_), _) => "landlock+seccomp",
-        }
-        .to_owned(),
-        filesystem: "enforced".to_owned(),
-        network: profile.network.as_str().to_owned(),
-        gaps,
-    }
+/// What Landlock of this version alone does not enforce.
+fn gaps(profile: &Profile, abi: i32) -> impl Iterator<Item = String> {
+    let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
+    let has_inside = profile.hidden.iter().any(|hidden| is_inside(hidden) && hidden.exists());
+    let gaps = [
+        (true, ".git (with hooks and configuration) and .agent can be written"),
+        (true, "mode, owner and times of the user's own files outside can be changed"),
+        (true, "sockets of local services (docker, ssh-agent, dbus) can be connected to"),
+        (true, "names in directories of secrets can be listed, their content not read"),
+        (abi < 2, "files cannot be moved between directories (kernel before 5.19)"),
+        (abi < 3, "files outside can be truncated (kernel before 6.2)"),
+        (abi < 5, "ioctl requests to devices that can be opened pass (kernel before 6.10)"),
+        (abi < 6, "the user's other processes can be sent signals (kernel before 6.12)"),
+        (
+            has_inside,
+            "hidden files in writable directories can be overwritten, not read; what a command creates directly beside \
+             them only later commands can read",
+        ),
+    ];
+    gaps.into_iter().filter(|(applies, _)| *applies).map(|(_, gap)| gap.to_owned())
 }
 
 /// The user's home directories: as the environment names it, and as the system does. Canonical.
 pub fn homes() -> Vec<PathBuf> {
-    let uid = rustix::process::getuid().as_raw().to_string();
-    let users = fs::read("/etc/passwd").unwrap_or_default();
-    let of_system = users.split(|byte| *byte == b'\n').find_map(|line| {
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
-        let is_own = fields.get(2) == Some(&uid.as_bytes());
-        is_own.then(|| fields.get(5).map(|home| PathBuf::from(OsStr::from_bytes(home))))?
-    });
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid());
+    let of_system = user.ok().flatten().map(|user| user.dir);
     let of_environment = std::env::var_os("HOME").map(PathBuf::from);
     let mut homes: Vec<PathBuf> = of_environment
         .into_iter()

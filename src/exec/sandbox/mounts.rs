@@ -20,7 +20,6 @@ use crate::disk::{self, without_links};
 
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
-/// The namespaces of each command.
 pub(super) const NAMESPACES: CloneFlags =
     CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWPID).union(CloneFlags::CLONE_NEWIPC);
 
@@ -85,7 +84,6 @@ fn copy(from: &OwnedFd, access: Access) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Covers what is there with an empty directory or file.
 fn hide(path: &Path, (directory, file): &(OwnedFd, OwnedFd)) -> io::Result<()> {
     let place = match open(path) {
         Err(error) if is_gone(&error) => return Ok(()),

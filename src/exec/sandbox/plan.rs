@@ -1,23 +1,23 @@
 //! The plan that the agent sends to a supervisor: the sandbox of one command.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
 use super::Network;
 
+/// As much as a socket holds.
+const BUFFER: usize = 64 * 1024;
+
 /// The device and the number of a file.
 pub(super) type FileId = (u64, u64);
 
-/// The sandbox of one command.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Plan {
     /// The command gets namespaces; without them Landlock and seccomp alone enforce the profile.
     pub(super) namespaces: bool,
     pub(super) network: Network,
-    /// In this order.
     pub(super) mounts: Vec<Mount>,
     /// What covers hidden paths: an empty directory and an empty file.
     pub(super) empty: [OsString; 2],
@@ -34,19 +34,18 @@ pub(super) struct Plan {
     pub(super) run: Run,
 }
 
-/// A program, and how it is started.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::exec) struct Run {
-    pub(super) program: OsString,
-    pub(super) words: Vec<String>,
+    pub(in crate::exec) program: OsString,
+    pub(in crate::exec) words: Vec<String>,
     /// All of its variables; the last one of a name counts.
-    pub(super) variables: Vec<(OsString, OsString)>,
-    pub(super) directory: OsString,
+    pub(in crate::exec) variables: Vec<(OsString, OsString)>,
+    pub(in crate::exec) directory: OsString,
     /// The descriptor number of the stages' report.
-    pub(super) report: Option<i32>,
+    pub(in crate::exec) report: Option<i32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Mount {
     Bind {
         from: OsString,
@@ -57,42 +56,24 @@ pub(super) enum Mount {
     Hide(OsString),
 }
 
-/// What is permitted on a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Access {
     Read,
     Write,
-    /// Opening a device file.
     Device,
 }
 
-impl Run {
-    pub(in crate::exec) fn new(
-        program: &Path,
-        words: &[&str],
-        variables: Vec<(OsString, OsString)>,
-        directory: &Path,
-        report: Option<i32>,
-    ) -> Self {
-        let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Self { program: program.into(), words, variables, directory: directory.into(), report }
-    }
-}
-
 impl Plan {
-    /// Writes its length, then itself.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let text = serde_json::to_vec(self)?;
-        to.write_all(&text.len().to_le_bytes())?;
-        to.write_all(&text)
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        to.write_all(&line)
     }
 
-    /// Waits for it and reads it.
-    pub(super) fn read(from: &mut impl Read) -> io::Result<Self> {
-        let mut length = [0; size_of::<usize>()];
-        from.read_exact(&mut length)?;
-        let mut text = vec![0; usize::from_le_bytes(length)];
-        from.read_exact(&mut text)?;
-        Ok(serde_json::from_slice(&text)?)
+    /// Waits for it and reads it. Nothing may follow it.
+    pub(super) fn read(from: impl Read) -> io::Result<Self> {
+        let mut line = Vec::new();
+        BufReader::with_capacity(BUFFER, from).read_until(b'\n', &mut line)?;
+        Ok(serde_json::from_slice(&line)?)
     }
 }

@@ -26,8 +26,8 @@ const NO_NETWORK: &[&str] = &[
     "ENETUNREACH",
     "dial tcp: lookup",
 ];
-/// How many of the last lines of stderr are read.
-const LINES: usize = 200;
+/// Only the last lines of stderr are read.
+const MOST_LINES: usize = 200;
 
 /// The first refusal that was the sandbox's, and the network if it was missing. `git`: its hooks and configuration.
 pub(super) fn explain(
@@ -38,7 +38,7 @@ pub(super) fn explain(
     rights: Rights,
 ) -> Option<String> {
     let why = |path: &Path, line: &str| why(path, line.contains(BUSY), profile, git, rights);
-    let lines: Vec<&str> = stderr.lines().rev().take(LINES).collect();
+    let lines: Vec<&str> = stderr.lines().rev().take(MOST_LINES).collect();
     let has = |line: &str, words: &[&str]| words.iter().any(|words| line.contains(words));
     let path = lines
         .iter()

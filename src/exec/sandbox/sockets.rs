@@ -11,15 +11,11 @@ const CONNECT_TIME: Duration = Duration::from_secs(1);
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// Requests to the stand-by.
-pub(super) const CONNECT: u8 = b'c';
-pub(super) const LISTEN: u8 = b'l';
-
-/// A socket on the session's own loopback interface, with its port.
+/// A socket on the session's own loopback interface. The number is the request to the stand-by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Socket {
-    Connected(u16),
-    Listening(u16),
+    Connected = 1,
+    Listening = 2,
 }
 
 /// The TCP ports on which processes in this process's network namespace listen.
@@ -42,7 +38,7 @@ fn listening_port(line: &str) -> Option<u16> {
 pub(super) fn make(request: u8, port: u16) -> io::Result<OwnedFd> {
     let addresses: [SocketAddr; 2] =
         [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
-    if request == LISTEN {
+    if request == Socket::Listening as u8 {
         return TcpListener::bind(addresses[0]).map(OwnedFd::from);
     }
     let connect = |address| TcpStream::connect_timeout(address, CONNECT_TIME);

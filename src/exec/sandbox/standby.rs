@@ -4,10 +4,11 @@
 //! It has one thread and almost no environment. With namespaces it is in the user and network namespace that commands of
 //! a session share, so it can also create sockets there. A fork without a plan ends and has run nothing.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -27,10 +28,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// Where the dynamic linker looks first. Directories that commands can write are removed from it: the stand-by runs
 /// outside the sandbox.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
-/// The request for a fork.
-const FORK: u8 = b'f';
+/// The request for a fork; the others are for a [`Socket`].
+const FORK: u8 = 0;
 
-/// The agent's end.
 #[derive(Debug)]
 pub(super) struct Standby {
     process: Child,
@@ -39,7 +39,12 @@ pub(super) struct Standby {
 
 impl Standby {
     /// Starts one whose libraries lie in none of these directories. `network`: it makes the session's namespaces.
-    pub(super) fn start(network: Option<Network>, writable: &[PathBuf]) -> io::Result<Self> {
+    /// It removes the session's folder when the agent ends.
+    pub(super) fn start(
+        network: Option<Network>,
+        folder: &Path,
+        writable: &[PathBuf],
+    ) -> io::Result<Self> {
         let libraries = std::env::var_os(LIBRARIES);
         let libraries = libraries.and_then(|list| disk::without_places(&list, writable));
         let (control, theirs) = UnixStream::pair()?;
@@ -52,6 +57,7 @@ impl Standby {
         let mut command = std::process::Command::new("/proc/self/exe");
         command
             .arg(supervisor::WORD)
+            .arg(folder)
             .args(network.map(Network::as_str))
             .env_clear()
             .envs(libraries.map(|list| (LIBRARIES, list)))
@@ -87,13 +93,9 @@ impl Standby {
     }
 
     /// A socket in the session's network namespace.
-    pub(super) fn socket(&mut self, socket: Socket) -> io::Result<OwnedFd> {
-        let (kind, port) = match socket {
-            Socket::Connected(port) => (sockets::CONNECT, port),
-            Socket::Listening(port) => (sockets::LISTEN, port),
-        };
+    pub(super) fn socket(&mut self, socket: Socket, port: u16) -> io::Result<OwnedFd> {
         let [low, high] = port.to_le_bytes();
-        sys::send(&self.control, &[kind, low, high], &[])?;
+        sys::send(&self.control, &[socket as u8, low, high], &[])?;
         self.answer()?.1.pop().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
 
@@ -121,16 +123,11 @@ impl Drop for Standby {
     }
 }
 
-/// What a fork has from the stand-by.
-pub(super) struct Forked {
-    /// Those of the request, the channel first.
-    pub(super) descriptors: Vec<OwnedFd>,
-    /// Why the namespaces could not be made.
-    pub(super) prepared: Result<(), String>,
-}
+/// Why the namespaces could not be made, and the descriptors of the request, the channel first.
+pub(super) type Forked = (Result<(), String>, Vec<OwnedFd>);
 
 /// Answers requests until the agent has ended: `None`. Returns in each fork.
-pub(super) fn stand_by(network: Option<&str>) -> io::Result<Option<Forked>> {
+pub(super) fn stand_by(network: Option<&OsStr>) -> io::Result<Option<Forked>> {
     // Descriptors that the agent inherited are not for commands.
     sys::close_inherited()?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -143,7 +140,7 @@ pub(super) fn stand_by(network: Option<&str>) -> io::Result<Option<Forked>> {
             match sys::fork() {
                 Ok(None) => {
                     sys::forget_children(false)?;
-                    return Ok(Some(Forked { descriptors, prepared }));
+                    return Ok(Some((prepared, descriptors)));
                 }
                 forked => forked.map(|fork| (fork.map_or(0, |fork| fork.as_raw_pid()), None)),
             }
@@ -160,7 +157,7 @@ pub(super) fn stand_by(network: Option<&str>) -> io::Result<Option<Forked>> {
     Ok(None)
 }
 
-fn prepare(network: Option<&str>) -> Result<(), String> {
+fn prepare(network: Option<&OsStr>) -> Result<(), String> {
     let null = std::fs::File::open("/dev/null").map_err(named("/dev/null"))?;
     dup2_stdin(null).map_err(named("/dev/null"))?;
     // Away from the agent's terminal and process group: their signals are not for commands.

@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Stdio, exit};
-use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,24 +28,24 @@ use super::super::FOLDER;
 use super::super::process::end_descendants;
 use super::channel::Message;
 use super::plan::Plan;
-use super::standby::Forked;
 use super::{confine, mounts, standby, sys};
-use crate::disk::without_links;
+use crate::disk::{self, without_links};
 
 /// The argument that makes this binary a stand-by.
 pub(super) const WORD: &str = "__supervise";
 
-/// How long children are killed one by one; after that, all are stopped first.
-const MOST_TIME: Duration = Duration::from_millis(200);
-
 /// Runs the stand-by or a supervisor if this process was started as one; then its exit code.
 pub(super) fn main() -> Option<u8> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != WORD {
         return None;
     }
+    let folder = arguments.next()?;
     let Ok(forked) = standby::stand_by(arguments.next().as_deref()) else { return Some(2) };
-    let Some(Forked { descriptors, prepared }) = forked else { return Some(0) };
+    let Some((prepared, descriptors)) = forked else {
+        _ = disk::remove_folder(folder.as_ref());
+        return Some(0);
+    };
     let mut descriptors = descriptors.into_iter();
     let mut channel = UnixStream::from(descriptors.next()?);
     if let Err(why) = prepared.and_then(|()| outer(&mut channel, descriptors.collect())) {
@@ -61,7 +60,6 @@ fn send(channel: &mut UnixStream, message: &Message) {
     _ = channel.write_all(format!("{line}\n").as_bytes());
 }
 
-/// Puts a name before the error.
 pub(super) fn named<E: Display>(what: impl Display) -> impl Fn(E) -> String {
     move |error| format!("{what}: {error}")
 }
@@ -70,7 +68,7 @@ pub(super) fn named<E: Display>(what: impl Display) -> impl Fn(E) -> String {
 fn outer(channel: &mut UnixStream, descriptors: Vec<OwnedFd>) -> Result<(), String> {
     // A session of its own, so that its processes can be found by it.
     setsid().map_err(named("setsid"))?;
-    let plan = Plan::read(channel).map_err(named("the plan"))?;
+    let plan = Plan::read(&*channel).map_err(named("the plan"))?;
     if plan.namespaces {
         unshare(mounts::NAMESPACES).map_err(named("namespaces"))?;
     }
@@ -91,9 +89,9 @@ fn outer(channel: &mut UnixStream, descriptors: Vec<OwnedFd>) -> Result<(), Stri
         // With the first process of its namespace all others end.
         _ = kill_process(inner, Signal::KILL);
     } else {
-        let deadline = Instant::now() + MOST_TIME;
         while has_children() {
-            if Instant::now() < deadline { kill_children() } else { end_descendants() }
+            kill_children();
+            end_descendants();
         }
     }
     while wait_any(WaitOptions::empty()).is_ok() {}

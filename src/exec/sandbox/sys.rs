@@ -16,7 +16,6 @@ use rustix::process::Pid;
 /// In one message: a channel, two for output, the report.
 const MOST_DESCRIPTORS: usize = 4;
 
-/// The error of the last call unless it succeeded.
 fn check(is_done: bool) -> io::Result<()> {
     if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -99,13 +98,15 @@ pub(super) fn close_inherited() -> io::Result<()> {
 
 /// Brings the loopback interface of this network namespace up.
 pub(super) fn loopback_up() -> io::Result<()> {
+    // `IFF_UP | IFF_RUNNING`, in the width of the field.
+    const UP: libc::c_short = 0x41;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: the structure is plain numbers, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = from.cast_signed();
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    request.ifr_ifru.ifru_flags = UP;
     // SAFETY: the request is the structure that this call reads.
     let result =
         unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
