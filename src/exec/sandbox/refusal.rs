@@ -134,11 +134,13 @@ mod tests {
         }
         let profile = Profile {
             writable: vec![root.join("project"), root.join("project/.git")],
-            read_only: vec![root.join("project/.agent"), root.join("project/.git/config")],
+            read_only: [".agent", ".git/config", ".git/hooks"]
+                .map(|name| root.join("project").join(name))
+                .into(),
             hidden: vec![root.join("home/.ssh")],
             ..Profile::default()
         };
-        let git = [root.join("project/.git/config")];
+        let git = ["config", "hooks"].map(|name| root.join("project/.git").join(name));
         let stderr = stderr.replace("ROOT", &root.display().to_string());
         let why = explain(&stderr, &root.join("project"), &profile, &git, Rights::default());
         let why = why.map(|text| text.replace(&root.display().to_string(), "ROOT"));
