@@ -42,7 +42,7 @@ pub use undo::{Recorded, Rewind, Rewound};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
+use crate::kernel::{AnswerSchema, BackgroundRequest, Kernel, Limits, Parts, SpendLimit, Speaker};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -283,10 +283,10 @@ impl Session {
             recovery: config.recovery,
             memory: learning.as_ref().map(Learning::memory),
             prompts: prompts.clone(),
-            purse: Purse::default(),
+            spend_limit: SpendLimit::default(),
         };
         let aside =
-            learner.map(|it| Aside::new(it, events.clone(), control.clone(), parts.purse.clone()));
+            learner.map(|it| BackgroundRequest::new(it, events.clone(), control.clone(), parts.spend_limit.clone()));
         let record = log_path.is_some().then_some((storage, seq));
         let asking = learning.as_ref().and_then(|it| it.session(&events, record, aside, &prompts));
         let mut kernel = Kernel::new(parts);

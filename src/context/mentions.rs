@@ -33,7 +33,7 @@ struct Mention {
 impl Mentions {
     /// Takes the mentions in a message of what exists, each once. An address, a decorator or a package is
     /// none, unless there is a file of that name; what stands in code is none.
-    pub fn hear(&mut self, message: &str, find: impl Fn(&str) -> Option<Found>) {
+    pub fn add(&mut self, message: &str, find: impl Fn(&str) -> Option<Found>) {
         static FENCED: LazyLock<Regex> =
             LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)|(?m:^<stdin>$).*</stdin>"));
         static NAME: LazyLock<Regex> =
@@ -143,7 +143,7 @@ mod tests {
 
     fn check(message: &str, expected: &[&str]) {
         let mut mentions = Mentions::default();
-        mentions.hear(message, find);
+        mentions.add(message, find);
         let shown: Vec<&str> = mentions.0.iter().map(|mention| mention.shown.as_str()).collect();
         assert_eq!(shown, expected, "{message}");
     }
@@ -174,7 +174,7 @@ mod tests {
         let found =
             |path: &str| Some(Found { path: path.to_owned(), is_folder: path.ends_with('/') });
         let mut mentions = Mentions::default();
-        mentions.hear("@a @b @c @d/ @e @f @g", found);
+        mentions.add("@a @b @c @d/ @e @f @g", found);
         let expected = "The user mentioned @a, @b, @c, @e and 2 more. You MUST read these files with the \
              Read tool before answering.\nThe user mentioned the folders @d/. You MUST look into them with \
              LS or Glob before answering.";

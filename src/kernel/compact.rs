@@ -31,21 +31,21 @@ impl Kernel {
     /// The next request would use more of the window than it should, and a compaction could help.
     pub(super) fn is_crowded(&self, pending: usize) -> bool {
         let tokens = self.budget.request_tokens(self.request_bytes(pending));
-        let is_hopeless = self.is_cramped() && tokens < self.budget.window() / 100 * NEARLY_FULL;
+        let is_hopeless = self.recompaction_is_pointless() && tokens < self.budget.window() / 100 * NEARLY_FULL;
         tokens > self.budget.threshold() && !is_hopeless
     }
 
     /// The last compaction made little room, and few rounds were added since: another one would give as
     /// little, and a model's summary of so few rounds is not worth its price.
-    fn is_cramped(&self) -> bool {
+    fn recompaction_is_pointless(&self) -> bool {
         let added = |after: usize| self.history.rounds().saturating_sub(after);
-        self.cramped.is_some_and(|after| added(after) < self.parts.keep_rounds)
+        self.last_compaction_insufficient.is_some_and(|after| added(after) < self.parts.keep_rounds)
     }
 
     /// How much room a compaction made.
-    pub(super) fn look_at_room(&mut self, compacted: &Compacted) {
+    pub(super) fn note_compaction_size(&mut self, compacted: &Compacted) {
         let is_little = compacted.tokens_after > self.budget.threshold() / 100 * NEARLY_FULL;
-        self.cramped = is_little.then(|| self.history.rounds());
+        self.last_compaction_insufficient = is_little.then(|| self.history.rounds());
     }
 
     /// Size of the next request, in bytes, if so many are added to it.
@@ -68,7 +68,7 @@ impl Kernel {
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), SummaryAuthor::Program)
         } else {
-            let may_ask = cause != CompactionCause::Threshold || !self.is_cramped();
+            let may_ask = cause != CompactionCause::Threshold || !self.recompaction_is_pointless();
             self.summary(spent, &stretch, focus, may_ask).await?
         };
         let forgotten = context::forgotten(&self.history, &self.budget, summary.len());
@@ -101,10 +101,10 @@ impl Kernel {
         self.history.compact(&compacted);
         self.join_l2();
         self.sent.compacted();
-        self.told.compacted();
+        self.model_view.compacted();
         self.budget.restart();
         compacted.tokens_after = self.budget.request_tokens(self.request_bytes(pending));
-        self.look_at_room(&compacted);
+        self.note_compaction_size(&compacted);
         self.parts.events.emit(Body::ContextCompacted(compacted));
         Ok(true)
     }

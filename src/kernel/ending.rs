@@ -53,7 +53,7 @@ impl Kernel {
         let checks = self.parts.checks.run(&self.parts.events, &self.parts.registry, &cancel);
         let schema = self.parts.answer_schema.as_ref();
         match turn.completion.gate(&prompts, &turn.draft.text, schema, checks).await {
-            Gate::Accepted(ending) => match Box::pin(self.second_look(turn)).await {
+            Gate::Accepted(ending) => match Box::pin(self.run_verifier(turn)).await {
                 Ok(None) => Some(ending),
                 Ok(Some(objection)) => {
                     self.object(turn, &objection);
@@ -138,9 +138,9 @@ impl Kernel {
             report = Some(failed);
             turn.completion.structured = None;
         }
-        self.parts.purse.settle(&mut turn.spent);
+        self.parts.spend_limit.settle(&mut turn.spent);
         // What is spent until the next turn is that turn's.
-        self.parts.purse.may_spend(self.parts.limits.max_budget_usd);
+        self.parts.spend_limit.may_spend(self.parts.limits.max_budget_usd);
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
         let finished = TurnFinished {
             ending,

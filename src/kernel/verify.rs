@@ -75,7 +75,7 @@ struct Looking {
 impl Kernel {
     /// Has an accepted answer looked at, once in a turn; what was found against it. Where the user speaks
     /// meanwhile, that answer was not the last one, and the next is looked at.
-    pub(super) async fn second_look(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
+    pub(super) async fn run_verifier(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
         if turn.was_looked_at || self.parts.control.is_steered() {
             return Ok(None);
