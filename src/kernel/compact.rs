@@ -72,14 +72,18 @@ impl Kernel {
             self.summary(spent, &stretch, focus, may_ask).await?
         };
         let forgotten = context::forgotten(&self.history, &self.budget, summary.len());
-        let front = context::front_bytes(&self.history, &stretch, &self.budget, summary.len());
+        let front = context::front_bytes(&self.history, &self.budget, summary.len());
         let cut = self.cuts(&stretch, fixed + front);
-        let user_messages = self.user_message_cuts(&stretch);
+        let user_messages = self.user_message_cuts();
         let shortened = match cause {
             CompactionCause::Overflow => self.shortened(&stretch),
             CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
         };
-        if summary.is_empty() && cut.is_empty() && shortened.is_empty() {
+        if summary.is_empty()
+            && cut.is_empty()
+            && shortened.is_empty()
+            && user_messages.is_empty()
+        {
             return Ok(false);
         }
         let mut compacted = Compacted {
@@ -122,7 +126,7 @@ impl Kernel {
         if let Err(error) = &record {
             self.parts.events.emit(Body::Error {
                 source: "record".to_owned(),
-                message: format!("the stretch that gave way could not be kept as text: {error}"),
+                message: format!("the archived messages could not be saved: {error}"),
                 retry_in_ms: None,
                 attempt: None,
             });
@@ -194,10 +198,10 @@ impl Kernel {
         shortened.collect()
     }
 
-    /// What stands for archived messages of the user that are too long together, by their number.
-    fn user_message_cuts(&self, stretch: &Stretch) -> BTreeMap<usize, String> {
+    /// What stands for messages of the user that are too long together, by their number.
+    fn user_message_cuts(&self) -> BTreeMap<usize, String> {
         let LongMessages { cut, left_out } =
-            context::long_user_messages(&self.history, stretch, &self.budget);
+            context::long_user_messages(&self.history, &self.budget);
         let (spill, prompts) = (&self.parts.registry.cx().spill, &self.parts.prompts);
         let mut all = BTreeMap::new();
         for (at, text, room) in cut {
