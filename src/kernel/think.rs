@@ -99,6 +99,8 @@ impl Kernel {
                     if !made_room {
                         return Err(self.no_answer(turn, error));
                     }
+                    // The recap was archived too.
+                    self.remind(turn);
                 }
                 Err(error) => return Err(self.no_answer(turn, error)),
             }
@@ -134,9 +136,10 @@ impl Kernel {
         }
     }
 
-    /// What L2 says of the mode after a compaction, if it is another than at the start of the session.
+    /// What L2 says of the mode after a compaction, if it is another than at the start of the session. A mode that the model
+    /// does not know yet follows as a reminder, so that a replay of the events gives the same L2.
     pub(super) fn mode_line(&self) -> String {
-        let mode = self.parts.registry.mode();
+        let mode = self.model_view.mode;
         if mode == self.model_view.mode_at_start { String::new() } else { mode_line(mode) }
     }
 
