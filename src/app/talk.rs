@@ -70,7 +70,7 @@ impl Session {
             UndoError::Failed(_) => error.to_string(),
         })?;
         let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
-        self.kernel.record_undo(report.turns.0, files.collect());
+        self.kernel.record_undo(report.turns.0, files.collect(), report.is_complete());
         if report.leaves_git {
             return Err("HEAD, the index and refs are left as they are; to restore them too: /redo, then /undo git"
                 .to_owned());

@@ -280,3 +280,22 @@ fn pairs<'a>(
     });
     results.zip(outcomes).map(|((call, text), outcome)| (call, text, outcome))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_running_turn_are_cut_too_and_the_newest_stays() {
+        let budget = Budget::new("m", 32_768, 0.8);
+        let mut history = History::default();
+        history.at(Place { turn: 1, round: 0, step: 0 });
+        (0..8).for_each(|_| history.task(&"x".repeat(14_000)));
+        let long = long_user_messages(&history, &budget);
+        assert_eq!((long.cut.len(), long.left_out.len()), (7, 0), "{long:?}");
+        assert!(long.cut.iter().all(|(at, ..)| *at < 7));
+        (0..200).for_each(|_| history.task(&"y".repeat(500)));
+        let long = long_user_messages(&history, &budget);
+        assert!(long.left_out.iter().all(|(at, _)| *at < 207) && long.left_out.len() > 100);
+    }
+}

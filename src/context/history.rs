@@ -342,9 +342,8 @@ impl History {
             self.push(Message::text(Role::System, summary), Kind::Front);
         }
         self.front = self.messages.len();
-        let is_left_out = |message: &Message, kind: &Kind| {
-            *kind == Kind::Task && text_of(message).is_empty()
-        };
+        let is_left_out =
+            |message: &Message, kind: &Kind| *kind == Kind::Task && text_of(message).is_empty();
         for (message, place) in tasks {
             self.place = place;
             if !is_left_out(&message, &Kind::Task) {
@@ -364,7 +363,7 @@ impl History {
 
     /// Puts what stands for messages of the user in their place, by their number: first the archived ones, then those of
     /// the conversation.
-    fn shorten_user_messages(&mut self, shorter: &BTreeMap<usize, String>) {
+    fn shorten_user_messages(&mut self, shortened: &[Shortened]) {
         let archived = self.user_messages.iter_mut().map(|message| &mut message.text);
         let body = self.messages.iter_mut().zip(&self.notes).skip(self.front);
         let tasks = body.filter(|(_, note)| note.kind == Kind::Task);
@@ -373,8 +372,8 @@ impl History {
             _ => None,
         });
         for (at, text) in archived.chain(tasks).enumerate() {
-            if let Some(shorter) = shorter.get(&at) {
-                text.clone_from(shorter);
+            if let Some(shorter) = shortened.iter().find(|shorter| shorter.message == at) {
+                text.clone_from(&shorter.text);
             }
         }
     }

@@ -44,7 +44,12 @@ pub enum Unanswered {
 
 impl BackgroundRequest {
     /// Who is asked, where it is told, and who pays.
-    pub fn new(speaker: Speaker, events: Events, control: Control, spend_limit: SpendLimit) -> Self {
+    pub fn new(
+        speaker: Speaker,
+        events: Events,
+        control: Control,
+        spend_limit: SpendLimit,
+    ) -> Self {
         // Of the window nothing depends here; texts are measured as they are before a provider has counted.
         let budget = Budget::new(speaker.model.id(), speaker.context_window, 1.0);
         Self { speaker, events, control, spend_limit, budget }

@@ -31,7 +31,8 @@ impl Kernel {
     /// The next request would use more of the window than it should, and a compaction could help.
     pub(super) fn is_crowded(&self, pending: usize) -> bool {
         let tokens = self.budget.request_tokens(self.request_bytes(pending));
-        let is_hopeless = self.recompaction_is_pointless() && tokens < self.budget.window() / 100 * NEARLY_FULL;
+        let is_hopeless =
+            self.recompaction_is_pointless() && tokens < self.budget.window() / 100 * NEARLY_FULL;
         tokens > self.budget.threshold() && !is_hopeless
     }
 
@@ -79,10 +80,7 @@ impl Kernel {
             CompactionCause::Overflow => self.shortened(&stretch),
             CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
         };
-        if summary.is_empty()
-            && cut.is_empty()
-            && shortened.is_empty()
-            && user_messages.is_empty()
+        if summary.is_empty() && cut.is_empty() && shortened.is_empty() && user_messages.is_empty()
         {
             return Ok(false);
         }
@@ -199,24 +197,26 @@ impl Kernel {
     }
 
     /// What stands for messages of the user that are too long together, by their number.
-    fn user_message_cuts(&self) -> BTreeMap<usize, String> {
+    fn user_message_cuts(&self) -> Vec<Shortened> {
         let LongMessages { cut, left_out } =
             context::long_user_messages(&self.history, &self.budget);
         let (spill, prompts) = (&self.parts.registry.cx().spill, &self.parts.prompts);
-        let mut all = BTreeMap::new();
-        for (at, text, room) in cut {
+        let mut all = Vec::new();
+        for (message, text, room) in cut {
             // What cannot be kept elsewhere is not cut.
             let Ok(path) = spill.write("user-message", &text) else { continue };
             let large = context::Large { call: "", tool: "task", text: &text, room };
-            all.insert(at, context::cut(prompts, &large, &path));
+            all.push(Shortened { message, text: context::cut(prompts, &large, &path) });
         }
         let texts: Vec<&str> = left_out.iter().map(|(_, text)| text.as_str()).collect();
-        if let Some((last, _)) = left_out.last()
+        if let Some(((last, _), before)) = left_out.split_last()
             && let Ok(path) = spill.write("user-messages", &texts.join("\n\n"))
         {
             let n = texts.len();
-            all.extend(left_out.iter().map(|(at, _)| (*at, String::new())));
-            all.insert(*last, format!("({n} older messages of the user are in {path}.)"));
+            let nothing = |(at, _): &(usize, String)| (*at, String::new());
+            let note = (*last, format!("({n} older messages of the user are in {path}.)"));
+            let left_out = before.iter().map(nothing).chain([note]);
+            all.extend(left_out.map(|(message, text)| Shortened { message, text }));
         }
         all
     }

@@ -232,7 +232,7 @@ impl Kernel {
         self.apply_directives(message);
         self.recall_for_task(input);
         let mut mentions = Mentions::default();
-        mentions.add(input, |path| self.parts.project.find(path));
+        mentions.add(message, |path| self.parts.project.find(path));
         let limits = self.parts.recovery;
         let started = self.parts.events.clock().now();
         Turn::new(started, State::new(limits), input, mentions)
@@ -330,7 +330,7 @@ impl Kernel {
             self.history.task(shown.as_deref().unwrap_or(input));
             self.parts.events.emit(Body::TurnSteered { input: input.to_owned(), shown });
             self.apply_directives(&message);
-            turn.pending.mentions.add(input, |path| self.parts.project.find(path));
+            turn.pending.mentions.add(&message, |path| self.parts.project.find(path));
             turn.case.goal.push_str(&format!("{STEERED}{input}"));
         }
     }
