@@ -42,7 +42,7 @@ pub use undo::{Recorded, Rewind, Rewound};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
+use crate::kernel::{AnswerSchema, BackgroundRequest, Kernel, Limits, Parts, Speaker, SpendLimit};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -283,10 +283,11 @@ impl Session {
             recovery: config.recovery,
             memory: learning.as_ref().map(Learning::memory),
             prompts: prompts.clone(),
-            purse: Purse::default(),
+            spend_limit: SpendLimit::default(),
         };
-        let aside =
-            learner.map(|it| Aside::new(it, events.clone(), control.clone(), parts.purse.clone()));
+        let aside = learner.map(|it| {
+            BackgroundRequest::new(it, events.clone(), control.clone(), parts.spend_limit.clone())
+        });
         let record = log_path.is_some().then_some((storage, seq));
         let asking = learning.as_ref().and_then(|it| it.session(&events, record, aside, &prompts));
         let mut kernel = Kernel::new(parts);
@@ -354,7 +355,7 @@ impl Session {
         beside(&mut self.asking).await
     }
 
-    /// The user's demands that hold now.
+    /// The pins of the session, oldest first.
     pub fn pins(&self) -> &[Pin] {
         self.kernel.pins()
     }
@@ -369,12 +370,12 @@ impl Session {
         self.kernel.remove_rule(id)
     }
 
-    /// The user pins this by hand; `None` where it is a pin already, or says nothing.
+    /// Adds a pin; `None` if the text is empty or pinned already.
     pub fn pin(&mut self, text: &str) -> Option<Pin> {
         self.kernel.pin(text)
     }
 
-    /// The user takes a pin away by hand; false where there is none of this number.
+    /// Removes a pin; false if there is none of this number.
     pub fn unpin(&mut self, id: u32) -> bool {
         self.kernel.unpin(id)
     }
@@ -458,7 +459,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
             }
             if storage.log_path(id).exists() {
                 return Err(OpenError::Usage(format!(
-                    "session {id} exists already; --resume {id} goes on with it"
+                    "session {id} exists already; --resume {id} resumes it"
                 )));
             }
             id.clone()

@@ -29,7 +29,7 @@ pub(super) struct Models {
     pub(super) light: Speaker,
     /// Who is asked what failures teach, where somebody is.
     pub(super) learner: Option<Speaker>,
-    /// For a second look.
+    /// The verifier.
     pub(super) verifier: Option<Speaker>,
     /// The keys in use.
     pub(super) keys: Vec<String>,

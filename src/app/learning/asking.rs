@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 use tokio::sync::{oneshot, watch};
 
 use super::{Shared, Work};
-use crate::kernel::{Aside, Unanswered};
+use crate::kernel::{BackgroundRequest, Unanswered};
 use crate::learning::question::{Question, answer_schema};
 use crate::protocol::control::{Ending, PermissionMode};
 use crate::protocol::event::{Body, Event};
@@ -77,7 +77,7 @@ impl Heard {
 
 /// Who asks.
 pub(super) struct Asking {
-    pub(super) aside: Aside,
+    pub(super) aside: BackgroundRequest,
     pub(super) prompts: Arc<Prompts>,
     pub(super) work: SyncSender<Work>,
     pub(super) shared: Arc<Shared>,

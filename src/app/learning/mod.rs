@@ -22,7 +22,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{OpenError, Storage};
 use crate::config::{AskModel, Config, UserDirs};
-use crate::kernel::{Aside, Memory};
+use crate::kernel::{BackgroundRequest, Memory};
 use crate::learning::question::Question;
 use crate::protocol::event::{Body, Event, Events, Sink, Stamped};
 use crate::protocol::prompt::Prompts;
@@ -174,7 +174,7 @@ impl Learning {
         &self,
         events: &Events,
         record: Option<(Storage, u64)>,
-        aside: Option<Aside>,
+        aside: Option<BackgroundRequest>,
         prompts: &Arc<Prompts>,
     ) -> Option<BoxFuture<'static, ()>> {
         self.known.asked_by(events.session());

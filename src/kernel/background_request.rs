@@ -20,11 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ANSWER_TOKENS: u64 = 2000;
 
 /// Asks a model beside the loop.
-pub struct Aside {
+pub struct BackgroundRequest {
     speaker: Speaker,
     events: Events,
     control: Control,
-    purse: Purse,
+    spend_limit: SpendLimit,
     budget: Budget,
 }
 
@@ -42,12 +42,17 @@ pub enum Unanswered {
     Failed(String),
 }
 
-impl Aside {
+impl BackgroundRequest {
     /// Who is asked, where it is told, and who pays.
-    pub fn new(speaker: Speaker, events: Events, control: Control, purse: Purse) -> Self {
+    pub fn new(
+        speaker: Speaker,
+        events: Events,
+        control: Control,
+        spend_limit: SpendLimit,
+    ) -> Self {
         // Of the window nothing depends here; texts are measured as they are before a provider has counted.
         let budget = Budget::new(speaker.model.id(), speaker.context_window, 1.0);
-        Self { speaker, events, control, purse, budget }
+        Self { speaker, events, control, spend_limit, budget }
     }
 
     /// One question of this purpose, asked once: no further try is made where the model is busy or away. `is_useful`
@@ -71,7 +76,7 @@ impl Aside {
         let requested = described(&self.speaker, &request, &self.budget);
         let sent = sent(&self.budget, requested.bytes);
         let at_most = self.speaker.cost(Usage { output_tokens: limit, ..sent });
-        if !self.purse.affords(at_most) {
+        if !self.spend_limit.affords(at_most) {
             return Err(Unanswered::TooDear);
         }
         // What was stopped stays so until the next turn begins.
@@ -85,14 +90,14 @@ impl Aside {
             Some(Ok(reply)) => reply.map_err(Unanswered::Failed)?,
             late => {
                 // It was sent, so it is paid for; how much came back nobody knows.
-                self.purse.pay(self.speaker.paid(sent));
+                self.spend_limit.pay(self.speaker.paid(sent));
                 return Err(match late {
                     Some(_) => Unanswered::Failed("no answer in time".to_owned()),
                     None => Unanswered::Interrupted { was_sent: true },
                 });
             }
         };
-        self.purse.pay(asked.answered(&self.budget, &reply, !is_useful(&reply)));
+        self.spend_limit.pay(asked.answered(&self.budget, &reply, !is_useful(&reply)));
         Ok(reply)
     }
 
@@ -116,7 +121,7 @@ impl Aside {
 
 /// What is spent beside the loop, until the loop counts it; and what the turn may still spend.
 #[derive(Clone, Default)]
-pub struct Purse(Arc<Mutex<Contents>>);
+pub struct SpendLimit(Arc<Mutex<Contents>>);
 
 struct Contents {
     spent: Spent,
@@ -129,7 +134,7 @@ impl Default for Contents {
     }
 }
 
-impl Purse {
+impl SpendLimit {
     /// Counts what was spent beside the loop into its own.
     pub(super) fn settle(&self, spent: &mut Spent) {
         let beside = std::mem::replace(&mut self.contents().spent, Spent::nothing());
