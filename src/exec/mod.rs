@@ -405,14 +405,18 @@ impl Exec {
             variables.push(("BASH_ENV".into(), report.path().into()));
         }
         if let Some(sandbox) = sandbox {
-            let number = report.as_ref().map(Report::number);
-            let run = sandbox::Run::new(bash, &words, &variables, directory, number);
+            let run = sandbox::Run {
+                program: bash.into(),
+                words: words.map(str::to_owned).into(),
+                variables,
+                directory: directory.into(),
+                report: report.as_ref().map(Report::number),
+            };
             let descriptor = report.as_ref().map(Report::descriptor);
             let descriptor = descriptor.as_ref().map(|report| report.as_fd());
             let guard = (!wanted.rights.read_only).then(|| sandbox.guard());
-            let started =
-                sandbox.start(run, wanted.rights, descriptor).await.map_err(no_sandbox)?;
-            let sandbox::Started { supervisor, stdout, stderr } = started;
+            let started = sandbox.start(run, wanted.rights, descriptor).await;
+            let (supervisor, stdout, stderr) = started.map_err(no_sandbox)?;
             let running = Running::supervised(supervisor, mark, stdout, stderr)?;
             return Ok(Started { running, report, guard });
         }

@@ -64,7 +64,7 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
 
 /// Nothing, no and empty say nothing.
 fn is_worth_saying(name: &str, value: &Value) -> bool {
-    // The recap at the end of every request says what the plan is.
+    // The recap says what the plan is.
     if matches!(name, "todos" | "recap") {
         return false;
     }

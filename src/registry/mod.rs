@@ -234,13 +234,15 @@ impl Registry {
     }
 
     /// Undoes what this turn changed: each path, and what became of it.
-    pub fn undo(&self, turn: u32) -> BTreeMap<String, String> {
+    pub fn undo(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
         match self.cx.workspace.undo(Undo::Turn(turn), UndoOptions::default()) {
             Ok(report) => {
-                report.files.into_iter().map(|(path, how)| (path, how.to_string())).collect()
+                let is_complete = report.is_complete();
+                let files = report.files.into_iter().map(|(path, how)| (path, how.to_string()));
+                (files.collect(), is_complete)
             }
-            Err(UndoError::Nothing) => BTreeMap::new(),
-            Err(error) => BTreeMap::from([(".".to_owned(), error.to_string())]),
+            Err(UndoError::Nothing) => (BTreeMap::new(), true),
+            Err(error) => (BTreeMap::from([(".".to_owned(), error.to_string())]), false),
         }
     }
 

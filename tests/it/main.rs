@@ -10,6 +10,7 @@ mod bad_input;
 mod batch;
 mod chat;
 mod checkpoints;
+mod checks;
 mod commands;
 mod context;
 mod directives;

@@ -20,11 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ANSWER_TOKENS: u64 = 2000;
 
 /// Asks a model beside the loop.
-pub struct Aside {
+pub struct BackgroundRequest {
     speaker: Speaker,
     events: Events,
     control: Control,
-    purse: Purse,
+    spend_limit: SpendLimit,
     budget: Budget,
 }
 
@@ -34,24 +34,26 @@ pub enum Unanswered {
     /// It could cost more than the turn may still spend: nothing was sent.
     TooDear,
     /// The person stopped the work, before anything was sent or behind it.
-    Interrupted {
-        /// It was sent, and is paid for.
-        was_sent: bool,
-    },
+    Interrupted,
     /// No model answers now.
     Failed(String),
 }
 
-impl Aside {
+impl BackgroundRequest {
     /// Who is asked, where it is told, and who pays.
-    pub fn new(speaker: Speaker, events: Events, control: Control, purse: Purse) -> Self {
+    pub fn new(
+        speaker: Speaker,
+        events: Events,
+        control: Control,
+        spend_limit: SpendLimit,
+    ) -> Self {
         // Of the window nothing depends here; texts are measured as they are before a provider has counted.
         let budget = Budget::new(speaker.model.id(), speaker.context_window, 1.0);
-        Self { speaker, events, control, purse, budget }
+        Self { speaker, events, control, spend_limit, budget }
     }
 
-    /// One question of this purpose, asked once: no further try is made where the model is busy or away. `is_useful`
-    /// says whether the answer can be used; `sends` is called where the question goes out, and not where it stays.
+    /// One question of this purpose, asked once: it is not repeated if the model is busy or away. `is_useful` says whether the
+    /// answer can be used.
     pub async fn ask(
         &self,
         purpose: Purpose,
@@ -59,7 +61,6 @@ impl Aside {
         text: &str,
         schema: &serde_json::Value,
         is_useful: impl Fn(&Reply) -> bool,
-        sends: impl FnOnce(),
     ) -> Result<Reply, Unanswered> {
         let messages = [Message::text(Role::User, text)];
         let limit = self.speaker.at_most(ANSWER_TOKENS);
@@ -71,28 +72,27 @@ impl Aside {
         let requested = described(&self.speaker, &request, &self.budget);
         let sent = sent(&self.budget, requested.bytes);
         let at_most = self.speaker.cost(Usage { output_tokens: limit, ..sent });
-        if !self.purse.affords(at_most) {
+        if !self.spend_limit.affords(at_most) {
             return Err(Unanswered::TooDear);
         }
         // What was stopped stays so until the next turn begins.
         if self.control.interrupted().is_some() {
-            return Err(Unanswered::Interrupted { was_sent: false });
+            return Err(Unanswered::Interrupted);
         }
-        sends();
         let asked = Asked::new(&self.events, &self.speaker, requested);
         let answering = tokio::time::timeout(PATIENCE, self.answer(&request));
         let reply = match self.control.cancel().run_until_cancelled(answering).await {
             Some(Ok(reply)) => reply.map_err(Unanswered::Failed)?,
             late => {
                 // It was sent, so it is paid for; how much came back nobody knows.
-                self.purse.pay(self.speaker.paid(sent));
+                self.spend_limit.pay(self.speaker.paid(sent));
                 return Err(match late {
                     Some(_) => Unanswered::Failed("no answer in time".to_owned()),
-                    None => Unanswered::Interrupted { was_sent: true },
+                    None => Unanswered::Interrupted,
                 });
             }
         };
-        self.purse.pay(asked.answered(&self.budget, &reply, !is_useful(&reply)));
+        self.spend_limit.pay(asked.answered(&self.budget, &reply, !is_useful(&reply)));
         Ok(reply)
     }
 
@@ -116,7 +116,7 @@ impl Aside {
 
 /// What is spent beside the loop, until the loop counts it; and what the turn may still spend.
 #[derive(Clone, Default)]
-pub struct Purse(Arc<Mutex<Contents>>);
+pub struct SpendLimit(Arc<Mutex<Contents>>);
 
 struct Contents {
     spent: Spent,
@@ -129,7 +129,7 @@ impl Default for Contents {
     }
 }
 
-impl Purse {
+impl SpendLimit {
     /// Counts what was spent beside the loop into its own.
     pub(super) fn settle(&self, spent: &mut Spent) {
         let beside = std::mem::replace(&mut self.contents().spent, Spent::nothing());
