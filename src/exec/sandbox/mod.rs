@@ -33,6 +33,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
+use super::ClosedPath;
 use crate::disk;
 use crate::protocol::event::Sandbox as Guarantees;
 use crate::protocol::tool::Rights;
@@ -365,7 +366,13 @@ impl Sandbox {
     }
 
     /// Why the sandbox made a command fail, if its error output says so.
-    pub(super) fn explain(&self, stderr: &str, directory: &Path, rights: Rights) -> Option<String> {
+    pub(super) fn explain(
+        &self,
+        stderr: &str,
+        directory: &Path,
+        rights: Rights,
+        closed: &[ClosedPath],
+    ) -> Option<String> {
         let profile = &self.profile;
         let view = refusal::View {
             writable: if rights.read_only {
@@ -377,6 +384,7 @@ impl Sandbox {
             read_only: if self.namespaces { &profile.read_only } else { &[] },
             git: if rights.git_config { &[] } else { &self.facts.git.settings },
             hidden: &profile.hidden,
+            closed,
             network: self.network(rights),
         };
         refusal::explain(stderr, directory, &view)

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Network;
 use crate::disk::canonical_prefix;
+use crate::exec::ClosedPath;
 
 /// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV, which most languages print.
 const REFUSED: &[&str] = &[
@@ -36,6 +37,8 @@ pub(super) struct View<'a> {
     pub(super) read_only: &'a [PathBuf],
     pub(super) git: &'a [PathBuf],
     pub(super) hidden: &'a [PathBuf],
+    /// What rules close.
+    pub(super) closed: &'a [ClosedPath],
     pub(super) network: Network,
 }
 
@@ -89,6 +92,10 @@ fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     let exists = path.symlink_metadata().is_ok();
     let folder = path.parent()?;
     let is = |what: &str| Some(format!("{shown} is {what}"));
+    let closes = |it: &&ClosedPath| in_any(std::slice::from_ref(&it.path));
+    if let Some(closed) = view.closed.iter().find(closes) {
+        return Some(format!("{shown} is closed to commands by {}", closed.reason));
+    }
     if in_any(view.hidden) {
         return is("hidden in the sandbox: credentials, or the agent's own state");
     }
@@ -111,7 +118,10 @@ fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
         return None;
     }
     if view.is_read_only {
-        return is("not writable: this command runs read-only");
+        return is(
+            "not writable: this command runs read-only; the user can allow changes with /mode auto-edit or \
+             --permission-mode auto-edit",
+        );
     }
     let folder = if path.is_dir() { path } else { folder }.display();
     Some(format!(
@@ -136,6 +146,10 @@ mod tests {
             read_only: &[root.join("project/.agent"), root.join("project/.git/config")],
             git: &[root.join("project/.git/config"), root.join("project/.git/hooks")],
             hidden: &[root.join("home/.ssh")],
+            closed: &[ClosedPath {
+                path: root.join("project/src"),
+                reason: "the user's words “no”".to_owned(),
+            }],
             network: Network::Off,
         };
         let stderr = stderr.replace("ROOT", &root.display().to_string());
@@ -165,6 +179,10 @@ mod tests {
         check(
             "mv: cannot move '.git' to 'x': Device or resource busy",
             Some("ROOT/project/.git is read-only in the sandbox: hooks and configuration"),
+        );
+        check(
+            "bash: line 1: src/a.txt: Read-only file system",
+            Some("ROOT/project/src/a.txt is closed to commands by the user's words “no”"),
         );
         check(
             "rm: cannot remove '.agent/x': Read-only file system",
