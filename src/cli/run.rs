@@ -185,7 +185,7 @@ fn task(words: &[String]) -> Result<UserInput, String> {
             let mut text = format!("{given}\n\n<stdin>\n");
             let start = text.len();
             text.push_str(piped.trim_end());
-            let pasted = vec![start..text.len()];
+            let pasted = std::iter::once(start..text.len()).collect();
             text.push_str("\n</stdin>");
             Ok(UserInput { text, pasted })
         }

@@ -359,7 +359,9 @@ impl Registry {
         let ignored = arguments::canonical(schema, &mut arguments)?;
         let checked = entry.validator.check(schema, &arguments);
         checked.map_err(|mut failure| {
-            ignored_note(&ignored).iter().for_each(|note| failure.note(note));
+            if let Some(note) = ignored_note(&ignored) {
+                failure.note(&note);
+            }
             failure
         })?;
         Ok((entry, arguments, ignored))

@@ -157,8 +157,9 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
             Failure::new(ErrorCode::InvalidParam, error.to_string())
                 .hint("put the text into a file with Write, and name the file in the command")
         }
-        exec::Error::TooMany(_) => Failure::new(ErrorCode::ExecutionError, error.to_string())
-            .hint("end one with BashKill, or wait until one ends"),
+        exec::Error::TooMany(_) => {
+            Failure::new(ErrorCode::ExecutionError, error.to_string()).hint("BashKill ends one")
+        }
         exec::Error::NoBash | exec::Error::Io(_) => {
             Failure::new(ErrorCode::ExecutionError, error.to_string())
                 .hint("continue with the file tools, and report that commands cannot be run")

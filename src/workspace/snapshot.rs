@@ -170,10 +170,12 @@ impl Shown {
     }
 
     fn first_missing(&self) -> u64 {
-        self.lines.iter().fold(1, |first, lines| match lines.start <= first {
-            true => first.max(lines.end),
-            false => first,
-        })
+        self.lines.iter().fold(
+            1,
+            |first, lines| {
+                if lines.start <= first { first.max(lines.end) } else { first }
+            },
+        )
     }
 }
 
