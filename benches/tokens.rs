@@ -19,6 +19,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use server::{Reply, Server, sse_raw};
@@ -115,6 +116,14 @@ impl Places {
 
 const PACKAGE: &str = "/usr/lib/node_modules/@mariozechner/pi-coding-agent";
 
+/// Names that differ from run to run, and what stands for them in a count.
+const RANDOM: [(&str, &str); 4] = [
+    ("/projects/project-[0-9a-f]{16}/", "/projects/project-0123456789abcdef/"),
+    ("/sessions/[0-9a-f-]{36}/", "/sessions/01234567-89ab-7cde-8f01-23456789abcd/"),
+    ("tool_[0-9]{8}T[0-9]{6}_", "tool_20240305T100000_"),
+    ("pi-bash-[0-9a-f]{16}", "pi-bash-0123456789abcdef"),
+];
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     match words.split_first() {
@@ -168,10 +177,14 @@ fn keep(state: &Path) {
 
 /// The tokens of what a model reads of a request.
 fn tokens(body: &Value, places: &[(String, &str)]) -> usize {
+    let names = RANDOM.map(|(pattern, neutral)| (Regex::new(pattern).unwrap(), neutral));
     let count = |part: &str| {
         let mut text = body.get(part).map(Value::to_string).unwrap_or_default();
         for (path, neutral) in places {
             text = text.replace(path, neutral);
+        }
+        for (pattern, neutral) in &names {
+            text = pattern.replace_all(&text, *neutral).into_owned();
         }
         tiktoken_rs::o200k_base_singleton().encode_ordinary(&text).len()
     };

@@ -446,7 +446,7 @@ def portable(value, places):
     session = re.escape(places["HOME"]) + r"/\.local/state/agent/projects/[^/\s]+/sessions/[^/\s]+"
     value = re.sub(session, "{{STATE}}", value)
     value = value.replace(places["HOME"], "{{HOME}}").replace(places["TMP"], "{{TMP}}")
-    value = re.sub(r"\btool_\d+_(\d+_\w+\.txt)", r"tool_*_\1", value)
+    value = re.sub(r"\btool_\d+T\d+_(\d+_\w+\.txt)", r"tool_*_\1", value)
     return re.sub(r"\bpi-bash-[0-9a-f]+\.log", "pi-bash-*.log", value)
 
 
