@@ -58,6 +58,8 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
             envelope.data.get("applied") == Some(&Value::Bool(true))
         }
         "nearest" | "lines" => envelope.error().is_some(),
+        // The text begins with it.
+        "redirected_to" => true,
         _ => false,
     }
 }

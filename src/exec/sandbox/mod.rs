@@ -33,6 +33,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
+use super::ClosedPath;
 use crate::disk;
 use crate::protocol::event::Sandbox as Guarantees;
 use crate::protocol::tool::Rights;
@@ -340,12 +341,19 @@ impl Sandbox {
     }
 
     /// Why the sandbox made a command fail, if its error output says so.
-    pub(super) fn explain(&self, stderr: &str, directory: &Path, rights: Rights) -> Option<String> {
+    pub(super) fn explain(
+        &self,
+        stderr: &str,
+        directory: &Path,
+        rights: Rights,
+        closed: &[ClosedPath],
+    ) -> Option<String> {
         let mut profile = self.command_profile(rights);
         if !self.namespaces {
             profile.read_only.clear();
         }
-        refusal::explain(stderr, directory, &profile, &self.facts.git.settings, rights)
+        let git = &self.facts.git.settings;
+        refusal::explain(stderr, directory, &profile, git, closed, rights)
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Network, Profile};
 use crate::disk::canonical_prefix;
+use crate::exec::ClosedPath;
 use crate::protocol::tool::Rights;
 
 /// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV, which most languages print.
@@ -29,15 +30,18 @@ const NO_NETWORK: &[&str] = &[
 /// Only the last lines of stderr are read.
 const MOST_LINES: usize = 200;
 
-/// The first refusal that was the sandbox's, and the network if it was missing. `git`: its hooks and configuration.
+/// The first refusal that was the sandbox's, and the network if it was missing. `git`: its hooks and configuration;
+/// `closed`: what rules close.
 pub(super) fn explain(
     stderr: &str,
     directory: &Path,
     profile: &Profile,
     git: &[PathBuf],
+    closed: &[ClosedPath],
     rights: Rights,
 ) -> Option<String> {
-    let why = |path: &Path, line: &str| why(path, line.contains(BUSY), profile, git, rights);
+    let why =
+        |path: &Path, line: &str| why(path, line.contains(BUSY), profile, git, closed, rights);
     let lines: Vec<&str> = stderr.lines().rev().take(MOST_LINES).collect();
     let has = |line: &str, words: &[&str]| words.iter().any(|words| line.contains(words));
     let path = lines
@@ -81,6 +85,7 @@ fn why(
     is_busy: bool,
     profile: &Profile,
     git: &[PathBuf],
+    closed: &[ClosedPath],
     rights: Rights,
 ) -> Option<String> {
     let shown = path.display();
@@ -90,6 +95,9 @@ fn why(
     let exists = path.symlink_metadata().is_ok();
     let folder = path.parent()?;
     let is = |what: &str| Some(format!("{shown} is {what}"));
+    if let Some(closed) = closed.iter().find(|it| applies(&&it.path)) {
+        return Some(format!("{shown} is closed to commands by {}", closed.reason));
+    }
     if profile.hidden.iter().any(|it| applies(&it)) {
         return is("hidden in the sandbox: credentials, or the agent's own state");
     }
@@ -113,7 +121,10 @@ fn why(
         return None;
     }
     if rights.read_only {
-        return is("not writable: this command runs read-only");
+        return is(
+            "not writable: this command runs read-only; the user can allow changes with /mode auto-edit or \
+             --permission-mode auto-edit",
+        );
     }
     let folder = if path.is_dir() { path } else { folder }.display();
     Some(format!(
@@ -142,7 +153,12 @@ mod tests {
         };
         let git = ["config", "hooks"].map(|name| root.join("project/.git").join(name));
         let stderr = stderr.replace("ROOT", &root.display().to_string());
-        let why = explain(&stderr, &root.join("project"), &profile, &git, Rights::default());
+        let closed = [ClosedPath {
+            path: root.join("project/src"),
+            reason: "the user's words “no”".to_owned(),
+        }];
+        let rights = Rights::default();
+        let why = explain(&stderr, &root.join("project"), &profile, &git, &closed, rights);
         let why = why.map(|text| text.replace(&root.display().to_string(), "ROOT"));
         let is_right = match (&why, expected) {
             (Some(why), Some(expected)) => why.starts_with(expected),
@@ -168,6 +184,10 @@ mod tests {
         check(
             "mv: cannot move '.git' to 'x': Device or resource busy",
             Some("ROOT/project/.git is read-only in the sandbox: hooks and configuration"),
+        );
+        check(
+            "bash: line 1: src/a.txt: Read-only file system",
+            Some("ROOT/project/src/a.txt is closed to commands by the user's words “no”"),
         );
         check(
             "rm: cannot remove '.agent/x': Read-only file system",
