@@ -5,7 +5,6 @@
 #![expect(clippy::print_stdout, reason = "it prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that can not go on ends")]
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,7 +108,7 @@ fn main() {
         from: stretch.from,
         to: stretch.to,
         summary,
-        user_messages: BTreeMap::new(),
+        user_messages: Vec::new(),
         by: SummaryAuthor::Program,
         forgotten: 0,
         cut: context::stale(&history, &stretch),

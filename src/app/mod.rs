@@ -43,7 +43,7 @@ pub use undo::{Recorded, Rewind, Rewound};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Aside, Kernel, Limits, Parts, Purse, Speaker};
+use crate::kernel::{AnswerSchema, BackgroundRequest, Kernel, Limits, Parts, Speaker, SpendLimit};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -284,12 +284,14 @@ impl Session {
             recovery: config.recovery,
             memory: learning.as_ref().map(Learning::memory),
             prompts: prompts.clone(),
-            purse: Purse::default(),
+            spend_limit: SpendLimit::default(),
         };
         if let Some(learning) = &learning {
             let light = parts.light.clone();
-            let aside = Aside::new(light, events.clone(), control.clone(), parts.purse.clone());
-            learning.session(&events, log_path.is_some().then_some(aside), &prompts);
+            let limit = parts.spend_limit.clone();
+            let request =
+                BackgroundRequest::new(light, events.clone(), control.clone(), limit);
+            learning.session(&events, log_path.is_some().then_some(request), &prompts);
         }
         let mut kernel = Kernel::new(parts);
         match loaded {
@@ -374,7 +376,7 @@ impl Session {
         }
     }
 
-    /// The user's demands that hold now.
+    /// The pins of the session, oldest first.
     pub fn pins(&self) -> &[Pin] {
         self.kernel.pins()
     }
@@ -389,12 +391,12 @@ impl Session {
         self.kernel.remove_rule(id)
     }
 
-    /// The user pins this by hand; `None` where it is a pin already, or says nothing.
+    /// Adds a pin; `None` if the text is empty or pinned already.
     pub fn pin(&mut self, text: &str) -> Option<Pin> {
         self.kernel.pin(text)
     }
 
-    /// The user takes a pin away by hand; false where there is none of this number.
+    /// Removes a pin; false if there is none of this number.
     pub fn unpin(&mut self, id: u32) -> bool {
         self.kernel.unpin(id)
     }
@@ -478,7 +480,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
             }
             if storage.log_path(id).exists() {
                 return Err(OpenError::Usage(format!(
-                    "session {id} exists already; --resume {id} goes on with it"
+                    "session {id} exists already; --resume {id} resumes it"
                 )));
             }
             id.clone()

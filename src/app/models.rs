@@ -27,7 +27,7 @@ pub(super) struct Models {
     pub(super) main: Speaker,
     /// For summaries and reflections; it may be the main one.
     pub(super) light: Speaker,
-    /// For a second look.
+    /// The verifier.
     pub(super) verifier: Option<Speaker>,
     /// The keys in use.
     pub(super) keys: Vec<String>,

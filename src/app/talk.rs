@@ -47,7 +47,7 @@ impl Session {
     pub fn share(&mut self, command: &str, output: &str, exit_code: Option<i32>) {
         let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_SHARED));
         let cut = if from > 0 { "…\n" } else { "" };
-        self.kernel.heard_of_command(command, &format!("{cut}{}", &output[from..]), exit_code);
+        self.kernel.record_user_command(command, &format!("{cut}{}", &output[from..]), exit_code);
     }
 
     /// The older part of the conversation gives way to a summary. `false`: there is nothing that could.
@@ -70,7 +70,7 @@ impl Session {
             UndoError::Failed(_) => error.to_string(),
         })?;
         let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
-        self.kernel.heard_of_undo(report.turns.0, files.collect());
+        self.kernel.record_undo(report.turns.0, files.collect(), report.is_complete());
         if report.leaves_git {
             return Err("HEAD, the index and refs are left as they are; to restore them too: /redo, then /undo git"
                 .to_owned());

@@ -82,7 +82,7 @@ impl Recorded {
         match turns.iter().find(|other| other.number == turn) {
             None => return Err(refuse(format!("there is no turn {turn}; the last is {last}"))),
             Some(gone) if !gone.is_live => {
-                let why = format!("turn {turn} was taken back already; it is only in the record");
+                let why = format!("turn {turn} was already rewound; it is only in the record");
                 return Err(refuse(why));
             }
             Some(_) => {}
@@ -113,8 +113,12 @@ impl Recorded {
                 return Err(OpenError::NotUndone(format!("session {}: {error}", self.id)));
             }
         };
-        let told = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
-        self.events.emit(Body::TurnUndone { undone: report.turns.0, files: told.collect() });
+        let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
+        self.events.emit(Body::TurnUndone {
+            undone: report.turns.0,
+            files: files.collect(),
+            is_complete: report.is_complete(),
+        });
         Ok(Some(report))
     }
 

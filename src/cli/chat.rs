@@ -143,7 +143,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     };
     let shown = chat.end();
     if let Some(id) = last.filter(|_| !is_plain) {
-        ui::print(&format!("Session {id}: `agent -c` goes on with it.\n"));
+        ui::print(&format!("Session {id}: `agent -c` resumes it.\n"));
     }
     let ended = control.interrupted().filter(|by| *by == Interrupt::Terminate);
     match (ended, shown) {
@@ -206,7 +206,7 @@ async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work
                     News::Note(true, "stopped: the conversation is as it was".to_owned())
                 }
                 Ok(false) => {
-                    let text = "there is nothing yet that could give way to a summary";
+                    let text = "there is nothing to compact yet";
                     News::Note(true, text.to_owned())
                 }
                 Err(reason) => News::Note(false, reason),
@@ -348,7 +348,7 @@ async fn converse(
         // What stopped this turn stops nothing after it.
         control.begin_turn();
         if interrupted.is_none() && !unheard.is_empty() {
-            work = Some(Work::Turn(UserInput::joined(unheard)));
+            work = Some(Work::Turn(UserInput::joined(unheard, "\n\n")));
         } else {
             handle.tell(News::Idle { interrupted: interrupted.is_some() });
         }

@@ -186,12 +186,10 @@ fn task(words: &[String]) -> Result<UserInput, String> {
         (true, false) => Ok(piped.trim_end().into()),
         (false, true) => Ok(given.into()),
         (false, false) => {
-            let mut text = format!("{given}\n\n<stdin>\n");
-            let start = text.len();
-            text.push_str(piped.trim_end());
-            let pasted = vec![start..text.len()];
-            text.push_str("\n</stdin>");
-            Ok(UserInput { text, pasted })
+            let mut input = UserInput::from(format!("{given}\n\n<stdin>\n"));
+            input.push_pasted(piped.trim_end());
+            input.text.push_str("\n</stdin>");
+            Ok(input)
         }
     }
 }

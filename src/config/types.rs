@@ -29,7 +29,7 @@ pub struct Config {
     pub checkpoints: Checkpoints,
     /// The commands that decide whether a task is done.
     pub checks: Checks,
-    /// Who takes a second look at what the checks let pass.
+    /// The model that verifies what the checks let pass.
     pub verify: Verify,
     /// What a task may cost.
     pub limits: Limits,
@@ -179,7 +179,7 @@ impl Default for Checks {
     }
 }
 
-/// A second look at an accepted answer: off unless a model is named.
+/// Verifies an accepted answer; off unless a model is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Verify {

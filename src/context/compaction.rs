@@ -67,35 +67,25 @@ pub fn stretch(history: &History, budget: &Budget, fixed: usize, keep_rounds: us
     let (_, notes) = history.body();
     let starts: Vec<usize> =
         (0..notes.len()).filter(|at| notes[*at].kind == Kind::Answer).collect();
-    let target = target(budget);
-    let summaries: usize = history.summaries().iter().map(String::len).sum();
-    let beside = fixed
-        + summaries.min(budget.bytes(share(budget.window(), SUMMARIES)))
-        + budget.bytes(summary_tokens(budget.window()));
-    let kept = |from: usize| -> usize { notes[from..].iter().map(|note| note.bytes).sum() };
-    // The user's messages stay.
-    let said = |from: usize| -> usize {
-        let archived = history.user_messages().iter().map(|message| message.text.len());
-        let tasks = notes[..from].iter().filter(|note| note.kind == Kind::Task);
-        let all: usize = archived.sum::<usize>() + tasks.map(|note| note.bytes).sum::<usize>();
-        all.min(budget.bytes(share(budget.window(), USER_MESSAGES)))
-    };
+    let beside =
+        fixed + front_bytes(history, budget, budget.bytes(summary_tokens(budget.window())));
     let keeps = |rounds: usize| starts.len().checked_sub(rounds).map(|at| starts[at]);
-    // The user's messages stay, so archiving them gains nothing.
-    let gives_way = |from: usize| {
-        let archived = notes[..from].iter().filter(|note| note.kind != Kind::Task);
-        archived.map(|note| note.bytes).sum::<usize>() >= WORTH_ARCHIVING
-    };
+    let gives_way = |from: &usize| bytes_without_user_messages(&notes[..*from]) >= WORTH_ARCHIVING;
     let archived = (1..=keep_rounds.max(1))
         .rev()
         .filter_map(keeps)
-        .filter(|from| gives_way(*from))
-        .find(|from| beside + said(*from) + kept(*from) <= target)
-        .or_else(|| keeps(1).filter(|from| gives_way(*from)))
+        .filter(gives_way)
+        .find(|from| beside + bytes_without_user_messages(&notes[*from..]) <= target(budget))
+        .or_else(|| keeps(1).filter(gives_way))
         .unwrap_or_default();
     let place = |at: Option<&Note>| at.map_or_else(Place::default, |note| note.place);
     let from = place(notes[..archived].iter().find(|note| note.kind != Kind::Task));
     Stretch { archived, from, to: place(notes[..archived].last()) }
+}
+
+/// The user's messages are never summarised: archiving them gains nothing.
+fn bytes_without_user_messages(notes: &[Note]) -> usize {
+    notes.iter().filter(|note| note.kind != Kind::Task).map(|note| note.bytes).sum()
 }
 
 /// The size of a request after a compaction, in bytes.
@@ -104,63 +94,63 @@ fn target(budget: &Budget) -> usize {
     budget.bytes(tokens)
 }
 
-/// The most bytes that archived user messages and summaries take in front of the conversation after a compaction.
-pub fn front_bytes(
-    history: &History,
-    stretch: &Stretch,
-    budget: &Budget,
-    new_summary: usize,
-) -> usize {
-    let at_most = |share_of_window: f64| budget.bytes(share(budget.window(), share_of_window));
+/// The most bytes that the summaries and all messages of the user take after a compaction.
+pub fn front_bytes(history: &History, budget: &Budget, new_summary: usize) -> usize {
     let summaries: usize = history.summaries().iter().map(String::len).sum();
-    let (_, notes) = history.body();
-    let tasks = notes[..stretch.archived].iter().filter(|note| note.kind == Kind::Task);
-    let messages = history.user_messages().iter().map(|message| message.text.len());
-    let messages = messages.sum::<usize>() + tasks.map(|note| note.bytes).sum::<usize>();
-    (summaries + new_summary).min(at_most(SUMMARIES)) + messages.min(at_most(USER_MESSAGES))
+    let room = budget.bytes(share(budget.window(), SUMMARIES));
+    let (sizes, excess) = user_message_sizes(history, budget);
+    (summaries + new_summary).min(room) + sizes.iter().sum::<usize>().saturating_sub(excess)
 }
 
-/// What becomes of the user's archived messages if all of the user's messages together are too long.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LongMessages {
-    /// To be cut in the middle: the number among the archived messages, the text, and how many bytes may stay.
-    pub cut: Vec<(usize, String, usize)>,
-    /// To be left out: so many of the oldest, if cutting is not enough.
-    pub left_out: Vec<(usize, String)>,
-}
-
-/// Which of the user's messages have to be shorter once this stretch is archived: the oldest long ones.
-pub fn long_user_messages(history: &History, stretch: &Stretch, budget: &Budget) -> LongMessages {
+/// All messages of the user, oldest first: the archived ones, then those of the conversation.
+fn user_messages(history: &History) -> impl Iterator<Item = &str> {
     let (messages, notes) = history.body();
-    let running: Vec<usize> = running_tasks(notes, notes.len()).collect();
-    let is_archived = |at: &usize| *at < stretch.archived && !running.contains(at);
-    let tasks = (0..notes.len()).filter(|at| notes[*at].kind == Kind::Task);
-    let (newly, staying): (Vec<usize>, Vec<usize>) = tasks.partition(is_archived);
-    let mut texts: Vec<&str> =
-        history.user_messages().iter().map(|message| message.text.as_str()).collect();
-    texts.extend(newly.iter().map(|at| text_of(&messages[*at])));
+    let tasks = messages.iter().zip(notes).filter(|(_, note)| note.kind == Kind::Task);
+    let archived = history.user_messages().iter().map(|message| message.text.as_str());
+    archived.chain(tasks.map(|(message, _)| text_of(message)))
+}
 
+/// How many bytes of each message of the user may stay, and how many bytes are too many even so: first the long ones give,
+/// the oldest first. The newest stays as it is.
+fn user_message_sizes(history: &History, budget: &Budget) -> (Vec<usize>, usize) {
+    let mut sizes: Vec<usize> = user_messages(history).map(str::len).collect();
     let room = budget.bytes(share(budget.window(), USER_MESSAGES));
-    let mut sizes: Vec<usize> = texts.iter().map(|text| text.len()).collect();
-    let staying: usize = staying.iter().map(|at| notes[*at].bytes).sum();
-    let mut excess = (sizes.iter().sum::<usize>() + staying).saturating_sub(room);
+    let mut excess = sizes.iter().sum::<usize>().saturating_sub(room);
+    let older = sizes.len().saturating_sub(1);
     for floor in LONG_MESSAGE {
-        for size in sizes.iter_mut().filter(|size| **size > floor) {
+        for size in sizes[..older].iter_mut().filter(|size| **size > floor) {
             let gives = (*size - floor).min(excess);
             *size -= gives;
             excess -= gives;
         }
     }
+    (sizes, excess)
+}
+
+/// What becomes of the user's messages if all of them together are too long. The number is that among all messages of
+/// the user in the session, from 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LongMessages {
+    /// To be cut in the middle: the number, the text, and how many bytes may stay.
+    pub cut: Vec<(usize, String, usize)>,
+    /// To be left out: so many of the oldest, if cutting is not enough.
+    pub left_out: Vec<(usize, String)>,
+}
+
+/// Which of the user's messages have to be shorter.
+pub fn long_user_messages(history: &History, budget: &Budget) -> LongMessages {
+    let (sizes, mut excess) = user_message_sizes(history, budget);
+    let newest = sizes.len().saturating_sub(1);
     let mut long = LongMessages::default();
-    for (at, (text, size)) in texts.iter().zip(sizes).enumerate() {
+    for (at, (text, size)) in user_messages(history).zip(sizes).enumerate() {
         if text.is_empty() {
             continue;
         }
-        if excess > 0 {
+        if excess > 0 && at < newest {
             excess = excess.saturating_sub(size);
-            long.left_out.push((at, (*text).to_owned()));
+            long.left_out.push((at, text.to_owned()));
         } else if size < text.len() {
-            long.cut.push((at, (*text).to_owned(), size));
+            long.cut.push((at, text.to_owned(), size));
         }
     }
     long
@@ -200,7 +190,7 @@ pub fn large<'a>(
 ) -> Vec<Large<'a>> {
     let target = target(budget);
     let (_, notes) = history.body();
-    let kept: usize = notes[stretch.archived..].iter().map(|note| note.bytes).sum();
+    let kept = bytes_without_user_messages(&notes[stretch.archived..]);
     let saved: usize = results(history, stretch.archived)
         .filter_map(|(call, text, _)| Some(text.len() - stale.get(call)?.len()))
         .sum();
@@ -289,4 +279,23 @@ fn pairs<'a>(
         Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => None,
     });
     results.zip(outcomes).map(|((call, text), outcome)| (call, text, outcome))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_running_turn_are_cut_too_and_the_newest_stays() {
+        let budget = Budget::new("m", 32_768, 0.8);
+        let mut history = History::default();
+        history.at(Place { turn: 1, round: 0, step: 0 });
+        (0..8).for_each(|_| history.task(&"x".repeat(14_000)));
+        let long = long_user_messages(&history, &budget);
+        assert_eq!((long.cut.len(), long.left_out.len()), (7, 0), "{long:?}");
+        assert!(long.cut.iter().all(|(at, ..)| *at < 7));
+        (0..200).for_each(|_| history.task(&"y".repeat(500)));
+        let long = long_user_messages(&history, &budget);
+        assert!(long.left_out.iter().all(|(at, _)| *at < 207) && long.left_out.len() > 100);
+    }
 }

@@ -242,7 +242,7 @@ impl History {
                 None if recalled.in_rules => {}
                 None => self.user(&recalled.text),
             },
-            Body::TurnUndone { undone, files } => {
+            Body::TurnUndone { undone, files, .. } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
                 let values = [("turn", &*undone.to_string()), ("files", &files.join(", "))];
@@ -302,6 +302,7 @@ impl History {
                 *message = Message::text(message.role, text.clone());
             }
         }
+        self.shorten_user_messages(&compacted.user_messages);
         let kept_from = (self.front + compacted.archived).min(self.messages.len());
         let running: Vec<usize> =
             running_tasks(&self.notes[self.front..], kept_from - self.front).collect();
@@ -313,11 +314,6 @@ impl History {
             } else if note.kind == Kind::Task {
                 let text = text_of(message).to_owned();
                 self.user_messages.push(UserMessage { turn: note.place.turn, text });
-            }
-        }
-        for (at, text) in &compacted.user_messages {
-            if let Some(message) = self.user_messages.get_mut(*at) {
-                message.text.clone_from(text);
             }
         }
         let messages = std::mem::take(&mut self.messages).split_off(kept_from);
@@ -337,7 +333,7 @@ impl History {
         if !messages_in_front.is_empty() {
             let text = self.prompts.text(USER_MESSAGES).trim_end();
             let text = text.replace("{{messages}}", &messages_in_front.join("\n\n"));
-            self.push(Message::text(Role::System, text), Kind::Front);
+            self.push(Message::text(Role::User, text), Kind::Front);
         }
         if compacted.forgotten > 0 {
             let line =
@@ -348,16 +344,40 @@ impl History {
             self.push(Message::text(Role::System, summary), Kind::Front);
         }
         self.front = self.messages.len();
+        let is_left_out =
+            |message: &Message, kind: &Kind| *kind == Kind::Task && text_of(message).is_empty();
         for (message, place) in tasks {
             self.place = place;
-            self.push(message, Kind::Task);
+            if !is_left_out(&message, &Kind::Task) {
+                self.push(message, Kind::Task);
+            }
         }
         for (mut message, note) in messages.into_iter().zip(notes) {
+            if is_left_out(&message, &note.kind) {
+                continue;
+            }
             cut(&mut message, &compacted.cut);
             self.place = note.place;
             self.push(message, note.kind);
         }
         self.place = now;
+    }
+
+    /// Puts what stands for messages of the user in their place, by their number: first the archived ones, then those of
+    /// the conversation.
+    fn shorten_user_messages(&mut self, shortened: &[Shortened]) {
+        let archived = self.user_messages.iter_mut().map(|message| &mut message.text);
+        let body = self.messages.iter_mut().zip(&self.notes).skip(self.front);
+        let tasks = body.filter(|(_, note)| note.kind == Kind::Task);
+        let tasks = tasks.filter_map(|(message, _)| match message.parts.as_mut_slice() {
+            [Part::Text { text }] => Some(text),
+            _ => None,
+        });
+        for (at, text) in archived.chain(tasks).enumerate() {
+            if let Some(shorter) = shortened.iter().find(|shorter| shorter.message == at) {
+                text.clone_from(&shorter.text);
+            }
+        }
     }
 
     /// The user's messages that stand in front, oldest first.

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::protocol::directives::UserInput;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
 /// How many are named; the others are counted.
@@ -31,17 +32,17 @@ struct Mention {
 }
 
 impl Mentions {
-    /// Takes the mentions in a message of what exists, each once. An address, a decorator or a package is
-    /// none, unless there is a file of that name; what stands in code is none.
-    pub fn hear(&mut self, message: &str, find: impl Fn(&str) -> Option<Found>) {
-        static FENCED: LazyLock<Regex> =
-            LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)|(?m:^<stdin>$).*</stdin>"));
+    /// Adds the mentions in a message of what exists, each once. An address, a decorator or a package is
+    /// none, unless there is a file of that name; what stands in code or was pasted is none.
+    pub fn add(&mut self, message: &UserInput, find: impl Fn(&str) -> Option<Found>) {
+        static FENCED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)"));
         static NAME: LazyLock<Regex> =
             LazyLock::new(|| expression(r#"^(?:"([^"\n]+)"(:\d+(?:-\d+)?)?|([^\s"@`'<>|]+))"#));
-        if !message.contains('@') {
+        if !message.text.contains('@') {
             return;
         }
-        let message = FENCED.replace_all(message, " ");
+        let typed = message.typed();
+        let message = FENCED.replace_all(&typed, " ");
         for (at, _) in message.match_indices('@') {
             // Behind a letter it is an address; behind a Chinese one it is none.
             let before = message[..at].chars().next_back();
@@ -143,7 +144,7 @@ mod tests {
 
     fn check(message: &str, expected: &[&str]) {
         let mut mentions = Mentions::default();
-        mentions.hear(message, find);
+        mentions.add(&message.into(), find);
         let shown: Vec<&str> = mentions.0.iter().map(|mention| mention.shown.as_str()).collect();
         assert_eq!(shown, expected, "{message}");
     }
@@ -167,6 +168,11 @@ mod tests {
         check("use @property and @scope/package, @nobody, @ a.rs, @@a.rs", &[]);
         check("```\n@a.rs\n```", &[]);
         check("@missing.rs:10-20 @\"no such file\"", &[]);
+        let mut pasted = UserInput::from("read @src/a.rs\n");
+        pasted.push_pasted("@a.rs");
+        let mut mentions = Mentions::default();
+        mentions.add(&pasted, find);
+        assert_eq!(mentions.0.len(), 1, "nothing that was pasted is a mention");
     }
 
     #[test]
@@ -174,7 +180,7 @@ mod tests {
         let found =
             |path: &str| Some(Found { path: path.to_owned(), is_folder: path.ends_with('/') });
         let mut mentions = Mentions::default();
-        mentions.hear("@a @b @c @d/ @e @f @g", found);
+        mentions.add(&"@a @b @c @d/ @e @f @g".into(), found);
         let expected = "The user mentioned @a, @b, @c, @e and 2 more. You MUST read these files with the \
              Read tool before answering.\nThe user mentioned the folders @d/. You MUST look into them with \
              LS or Glob before answering.";

@@ -93,7 +93,7 @@ pub struct Parts<'a> {
     pub plan: &'a Plan,
     /// Where the whole of the stretch lies; `None` where it could not be kept.
     pub record: Option<&'a str>,
-    /// The most bytes of it, the pins not counted.
+    /// The most bytes of it.
     pub room: usize,
 }
 

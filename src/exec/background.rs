@@ -1,9 +1,10 @@
-//! Commands that go on while others run: started, read from, ended.
+//! Commands that run beside others: started, read from, ended.
 //!
 //! Each is looked after by a task of its own, which owns the processes and their output; who wants to
 //! know something asks it. All end with the [`Exec`](super::Exec) that started them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,7 @@ use super::capture::{Capture, Kept};
 use super::running::Running;
 use super::sandbox::Guard;
 use super::{Captured, Ended, LeftRunning, exit_of};
+use crate::protocol::tool::Rights;
 
 /// So many may run at the same time.
 pub(super) const MAX_JOBS: usize = 16;
@@ -39,6 +41,8 @@ pub struct Piece {
     pub full_output: Option<String>,
     /// Why it does not lie there, or not all of it.
     pub full_output_error: Option<String>,
+    /// Which path or right the sandbox refused, and how to allow it.
+    pub refused: Option<String>,
     /// How it ended; `None` while it runs.
     pub end: Option<End>,
     /// Since it was started; once it ended, as long as it ran.
@@ -78,6 +82,7 @@ struct Job {
     questions: mpsc::Sender<Question>,
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
+    place: (PathBuf, Rights),
 }
 
 /// What becomes of a job: it runs; it ended, and left processes or none.
@@ -109,6 +114,8 @@ pub(super) struct Started {
     pub(super) capture: Capture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) guard: Option<Guard>,
+    /// The directory that it runs in, and its rights.
+    pub(super) place: (PathBuf, Rights),
 }
 
 impl Background {
@@ -126,8 +133,9 @@ impl Background {
         let (questions, asked) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let state = Arc::new(AtomicU8::new(RUNS));
+        let place = started.place.clone();
         jobs.tasks.spawn(attend(started, asked, cancel.clone(), Arc::clone(&state)));
-        jobs.by_id.insert(id.clone(), Job { questions, cancel, state });
+        jobs.by_id.insert(id.clone(), Job { questions, cancel, state, place });
         // What ended long ago is forgotten.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
@@ -140,6 +148,11 @@ impl Background {
     /// The command of this id, or something that it left, still runs.
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.jobs().by_id.get(id).is_some_and(|job| job.state() != ENDED)
+    }
+
+    /// The directory that it runs in, and its rights.
+    pub(super) fn place(&self, id: &str) -> Option<(PathBuf, Rights)> {
+        Some(self.jobs().by_id.get(id)?.place.clone())
     }
 
     /// The ids there are.
@@ -194,7 +207,7 @@ async fn attend(
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
 ) {
-    let Started { mut running, mut capture, timeout, guard } = started;
+    let Started { mut running, mut capture, timeout, guard, .. } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(LONG);
     let mut question: Option<Question> = None;
@@ -271,7 +284,7 @@ async fn gone(question: Option<&mut Question>) {
 fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>) -> Piece {
     let taken = capture.take();
     let Kept { stdout, stderr, full_output, full_output_error } = taken;
-    Piece { stdout, stderr, full_output, full_output_error, end, time }
+    Piece { stdout, stderr, full_output, full_output_error, refused: None, end, time }
 }
 
 fn end(ended: Ended, status: Option<ExitStatus>, guard: Option<Guard>) -> End {

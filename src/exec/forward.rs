@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::sandbox::{Sandbox, Socket};
+use super::sandbox::{Network, Sandbox, Socket};
 
 /// How often the sandbox is checked for new listeners.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -45,17 +45,18 @@ impl Forwards {
     /// Makes the configured ports of the machine reachable from inside. Must be called in a runtime, once the sandbox is
     /// prepared.
     pub(super) fn open_host_ports(&self, sandbox: &Arc<Sandbox>) -> io::Result<()> {
-        let ports = &sandbox.profile().host_ports;
+        let profile = sandbox.profile();
+        let ports = profile.host_ports.iter().filter(|_| profile.network == Network::Loopback);
         let mut state = self.state();
-        if ports.is_empty() || state.has_host_ports {
+        if state.has_host_ports {
             return Ok(());
         }
-        for port in ports.iter().copied() {
-            let Some(socket) = sandbox.socket(Socket::Listening(port)) else { continue };
+        for port in ports.copied() {
             let named = |error: io::Error| {
                 io::Error::new(error.kind(), format!("sandbox.host_ports, {port}: {error}"))
             };
-            let listener = std::net::TcpListener::from(socket.map_err(named)?);
+            let socket = sandbox.socket(Socket::Listening, port).map_err(named)?;
+            let listener = std::net::TcpListener::from(socket);
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
             state
@@ -131,9 +132,7 @@ async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
 }
 
 fn connect(sandbox: &Sandbox, port: u16) -> io::Result<TcpStream> {
-    let socket = sandbox.socket(Socket::Connected(port));
-    let socket = socket.unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))?;
-    let stream = std::net::TcpStream::from(socket);
+    let stream = std::net::TcpStream::from(sandbox.socket(Socket::Connected, port)?);
     stream.set_nonblocking(true)?;
     TcpStream::from_std(stream)
 }

@@ -40,7 +40,7 @@ use running::{Left, Running};
 use sandbox::{Guard, Sandbox};
 use stages::Report;
 
-use crate::disk::without_links;
+use crate::disk::{canonical_prefix, without_links};
 use crate::protocol::tool::Rights;
 
 pub use background::{End, Piece};
@@ -88,6 +88,13 @@ impl Command<'_> {
             watcher: None,
         }
     }
+}
+
+/// A path that is closed to commands, and what closes it.
+#[derive(Debug)]
+struct ClosedPath {
+    path: PathBuf,
+    reason: String,
 }
 
 /// How it went.
@@ -201,6 +208,7 @@ pub struct Exec {
     left: Arc<Mutex<Vec<Left>>>,
     background: Background,
     forwards: Forwards,
+    closed: Mutex<Vec<ClosedPath>>,
 }
 
 /// What one command was started with.
@@ -229,6 +237,7 @@ impl Exec {
             left: Arc::default(),
             background: Background::default(),
             forwards: Forwards::default(),
+            closed: Mutex::default(),
         }
     }
 
@@ -295,14 +304,18 @@ impl Exec {
         outcome.left_running = left;
         outcome.timeout = timeout;
         outcome.notices = guard.map(|guard| guard.after()).unwrap_or_default();
-        if let Some(sandbox) = self.sandbox.as_ref().filter(|_| !rights.outside) {
-            let stderr = &outcome.stderr.text;
-            outcome.refused = sandbox.explain(stderr, &directory, rights);
-        }
+        outcome.refused = self.refused(&outcome.stderr.text, &directory, rights);
         Ok(outcome)
     }
 
-    /// Starts it and goes on; what it writes is read by its id with [`Exec::output`]. Its time is not
+    /// Which path or right the sandbox refused to a command with this error output, and how to allow it.
+    fn refused(&self, stderr: &str, directory: &Path, rights: Rights) -> Option<String> {
+        let sandbox = self.sandbox.as_ref().filter(|_| !rights.outside)?;
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        sandbox.explain(stderr, directory, rights, &closed)
+    }
+
+    /// Starts it and returns; what it writes is read by its id with [`Exec::output`]. Its time is not
     /// limited unless a `timeout` is given here.
     ///
     /// To be awaited on the main thread, like [`Exec::run`].
@@ -316,19 +329,23 @@ impl Exec {
             return Err(Error::TooMany(background::MAX_JOBS));
         }
         let capture = Capture::keeping_all(command.whole_output.take());
+        let place = (command.directory.clone(), command.rights);
         let started = cancel.run_until_cancelled(self.start(command)).await;
         let Started { running, guard, .. } = started.ok_or(Error::Cancelled)??;
         if let Some(sandbox) = &self.sandbox {
             self.forwards.watch(sandbox);
         }
-        let started = background::Started { running, capture, timeout, guard };
+        let started = background::Started { running, capture, timeout, guard, place };
         Ok(self.background.add(started))
     }
 
     /// What a background command wrote since this was last asked; waits that long for output or the
     /// end. `None`: there is no such command.
     pub async fn output(&self, id: &str, wait: Duration) -> Option<Piece> {
-        self.background.output(id, wait).await
+        let (directory, rights) = self.background.place(id)?;
+        let mut piece = self.background.output(id, wait).await?;
+        piece.refused = self.refused(&piece.stderr.text, &directory, rights);
+        Some(piece)
     }
 
     /// Ends a background command with all of its processes.
@@ -338,10 +355,17 @@ impl Exec {
 
     /// From the next command on these paths are hidden from commands, or read-only, as far as they exist. Without a
     /// sandbox this has no effect.
-    pub fn close_paths(&self, hidden: &[PathBuf], read_only: &[PathBuf]) {
-        if let Some(sandbox) = &self.sandbox {
-            sandbox.close(hidden, read_only);
-        }
+    /// Each comes with what closes it.
+    pub fn close_paths(&self, hidden: Vec<(PathBuf, String)>, read_only: Vec<(PathBuf, String)>) {
+        let Some(sandbox) = &self.sandbox else { return };
+        let paths = |all: &[(PathBuf, String)]| -> Vec<PathBuf> {
+            all.iter().map(|(path, _)| path.clone()).collect()
+        };
+        sandbox.close(&paths(&hidden), &paths(&read_only));
+        let closed = hidden.into_iter().chain(read_only);
+        let closed =
+            closed.map(|(path, reason)| ClosedPath { path: canonical_prefix(&path), reason });
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = closed.collect();
     }
 
     /// The background command of this id, or something that it left, still runs.
@@ -405,14 +429,18 @@ impl Exec {
             variables.push(("BASH_ENV".into(), report.path().into()));
         }
         if let Some(sandbox) = sandbox {
-            let number = report.as_ref().map(Report::number);
-            let run = sandbox::Run::new(bash, &words, &variables, directory, number);
+            let run = sandbox::Run {
+                program: bash.into(),
+                words: words.map(str::to_owned).into(),
+                variables,
+                directory: directory.into(),
+                report: report.as_ref().map(Report::number),
+            };
             let descriptor = report.as_ref().map(Report::descriptor);
             let descriptor = descriptor.as_ref().map(|report| report.as_fd());
             let guard = (!wanted.rights.read_only).then(|| sandbox.guard());
-            let started =
-                sandbox.start(run, wanted.rights, descriptor).await.map_err(no_sandbox)?;
-            let sandbox::Started { supervisor, stdout, stderr } = started;
+            let started = sandbox.start(run, wanted.rights, descriptor).await;
+            let (supervisor, stdout, stderr) = started.map_err(no_sandbox)?;
             let running = Running::supervised(supervisor, mark, stdout, stderr)?;
             return Ok(Started { running, report, guard });
         }

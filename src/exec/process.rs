@@ -280,11 +280,6 @@ fn all() -> impl Iterator<Item = Process> {
         .filter_map(|entry| read(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
-/// Somebody stopped it by a signal. (Who only traces it lets it go on by himself.)
-pub(super) fn is_stopped(pid: u32) -> bool {
-    stat(pid).is_some_and(|stat| stat.starts_with('T'))
-}
-
 /// What the system says of a process, from its state on.
 fn stat(pid: impl Display) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;

@@ -256,7 +256,6 @@ async fn shell_end(
                 *may_have_left = has_left;
                 return Ok(ExitStatus::from_raw(status));
             }
-            Message::Ready => {}
             Message::Failed(why) => {
                 return Err(io::Error::other(format!("the sandbox could not be set up: {why}")));
             }

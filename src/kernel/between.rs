@@ -7,16 +7,16 @@ use crate::protocol::control::PermissionMode;
 use crate::protocol::event::Body;
 
 impl Kernel {
-    /// The user ran a command by hand: the model hears of it with the next message.
-    pub fn heard_of_command(&mut self, command: &str, output: &str, exit_code: Option<i32>) {
+    /// The user ran a command by hand: the model sees it with the next message.
+    pub fn record_user_command(&mut self, command: &str, output: &str, exit_code: Option<i32>) {
         let (command, output) = (command.to_owned(), output.to_owned());
         let event = self.parts.events.emit(Body::UserCommand { command, output, exit_code });
         self.history.apply(&event);
     }
 
-    /// The user took back what a turn had changed.
-    pub fn heard_of_undo(&mut self, undone: u32, files: BTreeMap<String, String>) {
-        let event = self.parts.events.emit(Body::TurnUndone { undone, files });
+    /// The user undid what a turn had changed.
+    pub fn record_undo(&mut self, undone: u32, files: BTreeMap<String, String>, is_complete: bool) {
+        let event = self.parts.events.emit(Body::TurnUndone { undone, files, is_complete });
         self.history.apply(&event);
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::exec::Command;
+use crate::exec::{Command, Ended};
 use crate::protocol::event::{Body, Events};
 use crate::protocol::tool::Rights;
 use crate::registry::Registry;
@@ -12,12 +12,10 @@ use crate::registry::Registry;
 /// How much of a check's output is evidence, in lines and in bytes.
 const TAIL_LINES: usize = 40;
 const TAIL_BYTES: usize = 3 * 1024;
-/// Why no check is run where nothing can have been changed.
-const NOTHING_TO_PROVE: &str = "the checks were not run: nothing may be changed at present, and \
-     nothing was changed in this turn";
-/// Why a check is not run where nothing would keep it from writing.
-const UNGUARDED: &str =
-    "nothing may be changed at present, and without a sandbox nothing keeps a check from it";
+/// Why a check does not run in read-only mode without a sandbox.
+const NO_SANDBOX: &str = "in read-only mode a check needs the sandbox, which is not available";
+/// How long it may take to find out whether a program is installed.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The commands that decide whether the task is done (`--check`, `[checks]`).
 #[derive(Clone, Debug, Default)]
@@ -36,51 +34,49 @@ pub(super) struct PassedCheck {
 }
 
 /// A check that did not pass.
+#[derive(Debug)]
 pub(super) struct FailedCheck {
     pub(super) command: String,
     /// `exited 1`, `did not end within 600 s`.
     pub(super) how: String,
     pub(super) tail: String,
-    /// Why it could not even be started: that is the configuration's fault, not the model's.
-    pub(super) unfit: Option<String>,
-    /// It was to write nothing, which may be why it failed: nobody could mend anything now, either.
-    pub(super) read_only: bool,
+    pub(super) why: CheckFailure,
+}
+
+/// What the failure of a check says about the work.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CheckFailure {
+    /// The check ran, and the work does not satisfy it.
+    Failed,
+    /// It did not end in time.
+    TimedOut,
+    /// It could not run: that is for the user to fix, not for the model.
+    CouldNotRun(String),
+    /// It failed in read-only mode, where it may not write and the model can fix nothing.
+    ReadOnly,
 }
 
 impl Checks {
-    /// Runs them one after the other, up to the first that does not pass. While nothing may be changed they write
-    /// nothing but their private folder, or do not run; where nothing was changed before, either, they prove nothing.
+    /// Runs them one after the other, up to the first that does not pass. In read-only mode they may write nothing but
+    /// their private temporary folder.
     pub(super) async fn run(
         &self,
         events: &Events,
         registry: &Registry,
         cancel: &CancellationToken,
-    ) -> Result<Vec<PassedCheck>, FailedCheck> {
+    ) -> (Vec<PassedCheck>, Option<FailedCheck>) {
         let exec = &registry.cx().exec;
         let read_only = registry.changes_nothing();
-        if read_only && !registry.could_change() {
-            if !self.commands.is_empty() {
-                events.emit(Body::Error {
-                    source: "checks".to_owned(),
-                    message: NOTHING_TO_PROVE.to_owned(),
-                    retry_in_ms: None,
-                    attempt: None,
-                });
-            }
-            return Ok(Vec::new());
-        }
-        let mut all = Vec::with_capacity(self.commands.len());
+        let mut passed = Vec::with_capacity(self.commands.len());
         for command in &self.commands {
             let started = events.clock().now();
-            let root = registry.root().to_path_buf();
-            let rights = Rights { read_only, ..Rights::default() };
-            let line = Command { rights, ..Command::new(command.clone(), root, self.timeout) };
             let outcome = if read_only && !exec.is_sandboxed() {
-                Err(UNGUARDED.to_owned())
+                Err(NO_SANDBOX.to_owned())
             } else {
+                let line = line(registry, command.clone(), self.timeout, read_only);
                 exec.run(line, cancel).await.map_err(|error| error.to_string())
             };
-            let (exit_code, how, output, unfit) = match outcome {
+            let (exit_code, how, output, why) = match outcome {
                 Ok(mut outcome) => {
                     let cx = registry.cx();
                     let redactor = cx.secrets.redactor(&cx.workspace);
@@ -91,43 +87,74 @@ impl Checks {
                     if let Some(refused) = &outcome.refused {
                         output.push_str(&format!("({refused})\n"));
                     }
-                    let unfit = (outcome.exit_code == Some(127))
-                        .then(|| missing_program(command, &outcome.stderr.text))
-                        .flatten();
-                    (outcome.exit_code, how, output, unfit)
+                    let missing = match outcome.exit_code {
+                        Some(127) => missing_program(registry, command, cancel).await,
+                        _ => None,
+                    };
+                    let why = match missing {
+                        Some(program) => {
+                            CheckFailure::CouldNotRun(format!("{program} was not found in PATH"))
+                        }
+                        // What an interrupt ended is no evidence.
+                        None if read_only && !cancel.is_cancelled() => CheckFailure::ReadOnly,
+                        None if outcome.ended == Ended::TimedOut => CheckFailure::TimedOut,
+                        None => CheckFailure::Failed,
+                    };
+                    (outcome.exit_code, how, output, why)
                 }
-                Err(why) => (None, "could not start".to_owned(), why.clone(), Some(why)),
+                Err(why) => {
+                    let how = "could not start".to_owned();
+                    (None, how, why.clone(), CheckFailure::CouldNotRun(why))
+                }
             };
             let tail = tail(&output);
-            let passed = exit_code == Some(0);
+            let has_passed = exit_code == Some(0);
             events.emit(Body::CheckFinished {
                 command: command.clone(),
                 exit_code,
-                passed,
+                passed: has_passed,
                 tail: tail.clone(),
                 time_ms: super::millis(events.clock().now().duration_since(started)),
             });
-            if !passed {
-                // What an interrupt ended is no evidence.
-                let read_only = read_only && !cancel.is_cancelled();
-                return Err(FailedCheck { command: command.clone(), how, tail, unfit, read_only });
+            if !has_passed {
+                return (passed, Some(FailedCheck { command: command.clone(), how, tail, why }));
             }
-            all.push(PassedCheck { command: command.clone(), tail });
+            passed.push(PassedCheck { command: command.clone(), tail });
         }
-        Ok(all)
+        (passed, None)
     }
 }
 
-/// A program that the check itself names and that is not installed. What a script of the project's misses,
-/// or a script that is not there yet, may be the model's to mend.
-fn missing_program(command: &str, stderr: &str) -> Option<String> {
-    let missing = stderr.lines().find_map(|line| {
-        let (shell, said) = line.split_once(": ")?;
-        let name = said.strip_suffix(": command not found")?.rsplit(": ").next()?;
-        let mut words = command.split(|c: char| c.is_whitespace() || ";|&()".contains(c));
-        (shell == "bash" || shell.ends_with("/bash")).then(|| words.find(|word| *word == name))?
-    })?;
-    Some(format!("{missing} was not found in PATH"))
+fn line(
+    registry: &Registry,
+    command: String,
+    timeout: Duration,
+    read_only: bool,
+) -> Command<'static> {
+    let rights = Rights { read_only, ..Rights::default() };
+    Command { rights, ..Command::new(command, registry.root().to_path_buf(), timeout) }
+}
+
+/// The program that a check starts with, if it is not installed. A script of the project, and what that needs, may be
+/// the model's to provide.
+async fn missing_program(
+    registry: &Registry,
+    check: &str,
+    cancel: &CancellationToken,
+) -> Option<String> {
+    let program = first_program(check)?;
+    let lookup = format!("command -v -- '{program}'");
+    let exec = &registry.cx().exec;
+    let found = exec.run(line(registry, lookup, LOOKUP_TIMEOUT, exec.is_sandboxed()), cancel).await;
+    found.is_ok_and(|outcome| outcome.exit_code == Some(1)).then(|| program.to_owned())
+}
+
+/// The program that a line starts with, behind assignments, if it is a plain name.
+fn first_program(line: &str) -> Option<&str> {
+    let is_name =
+        |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');
+    let first = line.split_whitespace().find(|word| !word.contains('='));
+    first.filter(|word| word.chars().all(is_name))
 }
 
 fn tail(output: &str) -> String {
@@ -141,14 +168,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_the_check_names_is_the_configurations_fault() {
-        let missing = |command: &str, stderr: &str| missing_program(command, stderr).is_some();
-        let no_pytest = "bash: line 1: pytest: command not found\n";
-        assert!(missing("pytest -q", no_pytest));
-        assert!(missing("cd a && pytest", &format!("/usr/bin/{no_pytest}")));
-        assert!(!missing("make test", no_pytest), "a recipe may be the model's to mend");
-        assert!(!missing("bash test.sh", "test.sh: line 3: pytest: command not found\n"));
-        assert!(!missing("./run.sh", "bash: line 1: ./run.sh: No such file or directory\n"));
+    fn a_line_starts_with_a_program_that_is_looked_up_in_path() {
+        for (line, program) in [
+            ("pytest -q", Some("pytest")),
+            ("CI=1 pytest -q", Some("pytest")),
+            ("cd a && pytest", Some("cd")),
+            ("sh -c nosuch", Some("sh")),
+            ("./run.sh", None),
+            ("$RUNNER test", None),
+        ] {
+            assert_eq!(first_program(line), program, "{line}");
+        }
     }
 
     #[test]

@@ -31,21 +31,22 @@ impl Kernel {
     /// The next request would use more of the window than it should, and a compaction could help.
     pub(super) fn is_crowded(&self, pending: usize) -> bool {
         let tokens = self.budget.request_tokens(self.request_bytes(pending));
-        let is_hopeless = self.is_cramped() && tokens < self.budget.window() / 100 * NEARLY_FULL;
+        let is_hopeless =
+            self.recompaction_is_pointless() && tokens < self.budget.window() / 100 * NEARLY_FULL;
         tokens > self.budget.threshold() && !is_hopeless
     }
 
     /// The last compaction made little room, and few rounds were added since: another one would give as
     /// little, and a model's summary of so few rounds is not worth its price.
-    fn is_cramped(&self) -> bool {
+    fn recompaction_is_pointless(&self) -> bool {
         let added = |after: usize| self.history.rounds().saturating_sub(after);
-        self.cramped.is_some_and(|after| added(after) < self.parts.keep_rounds)
+        self.last_compaction_insufficient.is_some_and(|after| added(after) < self.parts.keep_rounds)
     }
 
     /// How much room a compaction made.
-    pub(super) fn look_at_room(&mut self, compacted: &Compacted) {
+    pub(super) fn note_compaction_size(&mut self, compacted: &Compacted) {
         let is_little = compacted.tokens_after > self.budget.threshold() / 100 * NEARLY_FULL;
-        self.cramped = is_little.then(|| self.history.rounds());
+        self.last_compaction_insufficient = is_little.then(|| self.history.rounds());
     }
 
     /// Size of the next request, in bytes, if so many are added to it.
@@ -68,18 +69,19 @@ impl Kernel {
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), SummaryAuthor::Program)
         } else {
-            let may_ask = cause != CompactionCause::Threshold || !self.is_cramped();
+            let may_ask = cause != CompactionCause::Threshold || !self.recompaction_is_pointless();
             self.summary(spent, &stretch, focus, may_ask).await?
         };
         let forgotten = context::forgotten(&self.history, &self.budget, summary.len());
-        let front = context::front_bytes(&self.history, &stretch, &self.budget, summary.len());
+        let front = context::front_bytes(&self.history, &self.budget, summary.len());
         let cut = self.cuts(&stretch, fixed + front);
-        let user_messages = self.user_message_cuts(&stretch);
+        let user_messages = self.user_message_cuts();
         let shortened = match cause {
             CompactionCause::Overflow => self.shortened(&stretch),
             CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
         };
-        if summary.is_empty() && cut.is_empty() && shortened.is_empty() {
+        if summary.is_empty() && cut.is_empty() && shortened.is_empty() && user_messages.is_empty()
+        {
             return Ok(false);
         }
         let mut compacted = Compacted {
@@ -101,10 +103,10 @@ impl Kernel {
         self.history.compact(&compacted);
         self.join_l2();
         self.sent.compacted();
-        self.told.compacted();
+        self.model_view.compacted();
         self.budget.restart();
         compacted.tokens_after = self.budget.request_tokens(self.request_bytes(pending));
-        self.look_at_room(&compacted);
+        self.note_compaction_size(&compacted);
         self.parts.events.emit(Body::ContextCompacted(compacted));
         Ok(true)
     }
@@ -122,7 +124,7 @@ impl Kernel {
         if let Err(error) = &record {
             self.parts.events.emit(Body::Error {
                 source: "record".to_owned(),
-                message: format!("the stretch that gave way could not be kept as text: {error}"),
+                message: format!("the archived messages could not be saved: {error}"),
                 retry_in_ms: None,
                 attempt: None,
             });
@@ -194,25 +196,27 @@ impl Kernel {
         shortened.collect()
     }
 
-    /// What stands for archived messages of the user that are too long together, by their number.
-    fn user_message_cuts(&self, stretch: &Stretch) -> BTreeMap<usize, String> {
+    /// What stands for messages of the user that are too long together, by their number.
+    fn user_message_cuts(&self) -> Vec<Shortened> {
         let LongMessages { cut, left_out } =
-            context::long_user_messages(&self.history, stretch, &self.budget);
+            context::long_user_messages(&self.history, &self.budget);
         let (spill, prompts) = (&self.parts.registry.cx().spill, &self.parts.prompts);
-        let mut all = BTreeMap::new();
-        for (at, text, room) in cut {
+        let mut all = Vec::new();
+        for (message, text, room) in cut {
             // What cannot be kept elsewhere is not cut.
             let Ok(path) = spill.write("user-message", &text) else { continue };
             let large = context::Large { call: "", tool: "task", text: &text, room };
-            all.insert(at, context::cut(prompts, &large, &path));
+            all.push(Shortened { message, text: context::cut(prompts, &large, &path) });
         }
         let texts: Vec<&str> = left_out.iter().map(|(_, text)| text.as_str()).collect();
-        if let Some((last, _)) = left_out.last()
+        if let Some(((last, _), before)) = left_out.split_last()
             && let Ok(path) = spill.write("user-messages", &texts.join("\n\n"))
         {
             let n = texts.len();
-            all.extend(left_out.iter().map(|(at, _)| (*at, String::new())));
-            all.insert(*last, format!("({n} older messages of the user are in {path}.)"));
+            let nothing = |(at, _): &(usize, String)| (*at, String::new());
+            let note = (*last, format!("({n} older messages of the user are in {path}.)"));
+            let left_out = before.iter().map(nothing).chain([note]);
+            all.extend(left_out.map(|(message, text)| Shortened { message, text }));
         }
         all
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Limits;
 use super::answer::AnswerSchema;
-use super::checks::{FailedCheck, PassedCheck};
+use super::checks::{CheckFailure, FailedCheck, PassedCheck};
 use super::state::State;
 use crate::protocol::control::{Category, Ending, Signal};
 use crate::protocol::envelope::Verdict;
@@ -19,6 +19,9 @@ use crate::registry::Answer;
 const CHECK_FAILED: Prompt = prompt!("feedback/check_failed.md");
 const ANSWER_MISFIT: Prompt = prompt!("feedback/answer_misfit.md");
 
+/// So often in a row one check may time out: each time costs all of its time.
+const MAX_TIMEOUTS: u32 = 2;
+
 /// What happened in the turn that decides whether it is done.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
@@ -30,13 +33,15 @@ pub(super) struct Completion {
     /// The checks that passed with the last final text.
     pub(super) passed: Vec<PassedCheck>,
     checks: Option<CheckOutcome>,
+    /// The check that timed out with the last final text, and how often in a row.
+    timed_out: Option<(String, u32)>,
     /// The verifier confirmed the accepted answer.
     pub(super) is_confirmed: bool,
     /// A write or a command was denied, and nothing has succeeded since.
     denied: bool,
 }
 
-/// How the checks ended with the last final text.
+/// How the checks, and the verifier, judged the last final text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckOutcome {
     Passed,
@@ -56,8 +61,8 @@ pub(super) enum Gate {
         output: String,
         feedback: String,
     },
-    /// A check cannot be started, whatever the model does; why.
-    CheckUnfit(String),
+    /// A check could not run, whatever the model does: why.
+    Unverifiable(String),
 }
 
 impl Completion {
@@ -91,13 +96,15 @@ impl Completion {
         }
     }
 
-    /// Accepts a final text, or says what is missing. The checks run last: they take longest.
+    /// Accepts a final text, or says what is missing. The checks run last: they take longest. In read-only mode a check that
+    /// passes says nothing of a change that was denied.
     pub(super) async fn gate(
         &mut self,
         prompts: &Prompts,
         answer: &str,
         schema: Option<&AnswerSchema>,
-        checks: impl Future<Output = Result<Vec<PassedCheck>, FailedCheck>>,
+        checks: impl Future<Output = (Vec<PassedCheck>, Option<FailedCheck>)>,
+        read_only: bool,
     ) -> Gate {
         match schema.map(|schema| schema.read(answer)) {
             Some(Ok(value)) => self.structured = Some(value),
@@ -113,47 +120,71 @@ impl Completion {
             }
             None => {}
         }
-        match checks.await {
-            Ok(passed) => {
-                if !passed.is_empty() {
-                    self.checks = Some(CheckOutcome::Passed);
-                    self.denied = false;
-                }
-                self.passed = passed;
-                Gate::Accepted(Ending::Completed)
-            }
-            Err(FailedCheck { read_only: true, .. }) => {
-                self.checks = Some(CheckOutcome::CouldNotRun);
-                Gate::Accepted(Ending::CompletedUnverified)
-            }
-            Err(FailedCheck { command, unfit: Some(why), .. }) => {
-                self.checks = Some(CheckOutcome::CouldNotRun);
-                Gate::CheckUnfit(format!(
-                    "the check `{command}` cannot be started: {why}; correct it (--check, or [checks] in the \
+        let (passed, failed) = checks.await;
+        let timed_out_before = self.timed_out.take();
+        self.passed = passed;
+        let Some(FailedCheck { command, how, tail, why }) = failed else {
+            let passed = !self.passed.is_empty();
+            self.checks = passed.then_some(CheckOutcome::Passed);
+            self.denied &= read_only || !passed;
+            return Gate::Accepted(Ending::Completed);
+        };
+        self.checks = Some(match why {
+            CheckFailure::Failed | CheckFailure::TimedOut => CheckOutcome::Failed,
+            CheckFailure::CouldNotRun(_) | CheckFailure::ReadOnly => CheckOutcome::CouldNotRun,
+        });
+        match why {
+            CheckFailure::CouldNotRun(why) => {
+                let why = format!(
+                    "the check `{command}` could not run: {why}; correct it (--check, or [checks] in the \
                      configuration), then continue with -c"
-                ))
+                );
+                return Gate::Unverifiable(why);
             }
-            Err(FailedCheck { command, how, tail, .. }) => {
-                self.checks = Some(CheckOutcome::Failed);
-                let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];
-                let feedback = fill(prompts.text(CHECK_FAILED), &values);
-                Gate::SentBack {
-                    signal: Signal::CheckFailed,
-                    why: format!("the check `{command}` {how}"),
-                    output: tail,
-                    about: format!("check `{command}`"),
-                    feedback,
-                }
+            CheckFailure::ReadOnly => {
+                let why = format!(
+                    "the check `{command}` {how} in read-only mode, where it may not write and nothing can be \
+                     fixed; run it in another mode"
+                );
+                return Gate::Unverifiable(why);
             }
+            CheckFailure::TimedOut => {
+                let before = timed_out_before.filter(|(before, _)| *before == command);
+                self.timed_out = Some((command.clone(), before.map_or(1, |(_, n)| n + 1)));
+            }
+            CheckFailure::Failed => {}
+        }
+        let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];
+        let feedback = fill(prompts.text(CHECK_FAILED), &values);
+        Gate::SentBack {
+            signal: Signal::CheckFailed,
+            why: format!("the check `{command}` {how}"),
+            output: tail,
+            about: chain_of_check(&command),
+            feedback,
         }
     }
 
+    /// Why no other answer is asked for, if a check timed out too often in a row.
+    pub(super) fn timeouts_used_up(&self) -> Option<String> {
+        let (check, n) = self.timed_out.as_ref().filter(|(_, n)| *n >= MAX_TIMEOUTS)?;
+        Some(format!(
+            "the check `{check}` timed out {n} times in a row; raise checks.timeout if it needs more time"
+        ))
+    }
+
+    /// The verifier found something: that is a check that failed.
+    pub(super) fn objected(&mut self) {
+        self.checks = Some(CheckOutcome::Failed);
+    }
+
     /// True if checks ran and passed or the verifier confirmed the answer, false if a check failed or could not run,
-    /// `None` if there were none.
-    pub(super) fn verified(&self) -> Option<bool> {
+    /// `None` if there were none, or if they passed before the work that a turn without an answer left unfinished.
+    pub(super) fn verified(&self, ending: Ending) -> Option<bool> {
         match self.checks {
-            Some(outcome) => Some(outcome == CheckOutcome::Passed),
-            None => self.is_confirmed.then_some(true),
+            Some(CheckOutcome::Failed | CheckOutcome::CouldNotRun) => Some(false),
+            Some(CheckOutcome::Passed) => (ending == Ending::Completed).then_some(true),
+            None => (self.is_confirmed && ending == Ending::Completed).then_some(true),
         }
     }
 
@@ -214,31 +245,38 @@ impl Completion {
     }
 }
 
+/// The chain of failures of a check.
+pub(super) fn chain_of_check(command: &str) -> String {
+    format!("check `{command}`")
+}
+
 /// What a person could do about it.
 fn next_steps(ending: Ending, state: &State) -> Vec<String> {
     let failure = state.last_failure.as_ref();
     let category = failure.map(|failure| failure.category);
     let mut next = Vec::new();
     let advice = match (ending, category) {
-        (Ending::CheckFailed, _) => "run the check by hand and see whether it can pass at all",
-        (Ending::PermissionDenied, _) => "allow what was denied with --allow, then go on with -c",
+        (Ending::CheckFailed, _) => "run the check by hand to see whether it can pass at all",
+        (Ending::PermissionDenied, _) => {
+            "allow what was denied with --allow, then continue with -c"
+        }
         (Ending::Failed, Some(Category::DependencyError)) => {
-            "install what is missing, then go on with -c"
+            "install what is missing, then continue with -c"
         }
         (Ending::Failed, Some(Category::EnvironmentError)) => {
-            "mend the machine's state, then go on with -c"
+            "fix the environment, then continue with -c"
         }
         (Ending::Failed, _) => {
-            "say more about the task, or give it in smaller pieces, and go on with -c"
+            "describe the task in more detail or split it, then continue with -c"
         }
         _ => return next,
     };
     next.push(advice.to_owned());
-    next.push("see every step with `agent trace show`".to_owned());
+    next.push("`agent trace show` shows every step".to_owned());
     next
 }
 
-/// The report as text. `said`: the model's last words.
+/// The report as text. `said`: the model's last output.
 pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
     let mut out = report.reason.clone();
     for tried in &report.attempts {
@@ -251,19 +289,19 @@ pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
     match (report.files_changed.is_empty(), report.files_undone.is_empty()) {
         (true, true) => out.push_str("\nNo file was changed"),
         (false, true) => out.push_str(&format!(
-            "\nChanged and left so: {} (`agent session undo` takes it back)",
+            "\nChanged files: {} (undo with `agent session undo`)",
             report.files_changed.join(", ")
         )),
         (_, false) => {
             let undone = report.files_undone.iter().map(|(path, how)| format!("{path}: {how}"));
-            out.push_str(&format!("\nTaken back: {}", undone.collect::<Vec<_>>().join(", ")));
+            out.push_str(&format!("\nUndone: {}", undone.collect::<Vec<_>>().join(", ")));
         }
     }
     for next in &report.next {
         out.push_str(&format!("\nNext: {next}"));
     }
     if !said.trim().is_empty() {
-        out.push_str(&format!("\nThe model's last words: {}", said.trim()));
+        out.push_str(&format!("\nLast model output: {}", said.trim()));
     }
     out
 }
@@ -272,27 +310,25 @@ pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
 pub(super) fn words(ending: Ending, limits: &Limits) -> String {
     match ending {
         Ending::MaxTurns => format!(
-            "the limit of {} model answers was reached; raise --max-turns, or go on with -c",
+            "the limit of {} model calls was reached; raise --max-turns, or continue with -c",
             limits.max_turns
         ),
         Ending::MaxBudget => format!(
-            "the budget of ${} was used up; raise --max-budget-usd, or go on with -c",
+            "the budget of ${} was used up; raise --max-budget-usd, or continue with -c",
             limits.max_budget_usd.unwrap_or_default()
         ),
         Ending::Timeout => {
-            "the time limit was reached; raise --timeout, or go on with -c".to_owned()
+            "the time limit was reached; raise --timeout, or continue with -c".to_owned()
         }
         Ending::PermissionDenied => {
             "a permission that the task needed was not given; see permission_denials, and allow it \
              with --allow"
                 .to_owned()
         }
-        Ending::Interrupted => "interrupted; go on with -c".to_owned(),
-        Ending::Terminated => "the program was asked to end; go on with -c".to_owned(),
-        Ending::CompletedUnverified => {
-            "the checks could not prove anything: nothing may be changed at present".to_owned()
-        }
+        Ending::Interrupted => "interrupted; continue with -c".to_owned(),
+        Ending::Terminated => "terminated by a signal; continue with -c".to_owned(),
         Ending::Completed
+        | Ending::CompletedUnverified
         | Ending::Failed
         | Ending::CheckFailed
         | Ending::ModelRefused

@@ -1,4 +1,4 @@
-//! Asking a model aside: a summary, a reflection, a plan, a second look.
+//! Asking a model aside: a summary, a reflection, a plan, a verdict.
 //!
 //! None of it is part of the conversation, all of it is recorded and paid for like any request.
 
@@ -173,7 +173,7 @@ fn wanted(purpose: Purpose) -> &'static str {
         Purpose::Reflect => "reflection",
         Purpose::Plan => "plan",
         Purpose::Summary => "summary",
-        Purpose::Task => "second look",
+        Purpose::Task => "verdict",
     }
 }
 

@@ -18,8 +18,7 @@ impl Kernel {
                 }
                 Directive::Protect(path) => {
                     if let Some(found) = self.parts.project.find(&path) {
-                        let slash = if found.is_folder { "/" } else { "" };
-                        registry.add_rule(format!("deny Edit(./{}{slash})", found.path), &sentence);
+                        registry.protect(&found.path, found.is_folder, &sentence);
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! How a turn ends: a candidate for the end is accepted or sent back, and what the turn came to is told.
 
-use super::completion::{self, Gate};
+use super::completion::{self, Gate, chain_of_check};
 use super::evaluate::Round;
 use super::turn::{PastCall, Turn};
 use super::verify::Objection;
@@ -45,15 +45,19 @@ impl Kernel {
                 turn.feedback = Some(prompts.text(CONTINUE).to_owned());
                 return None;
             }
-            turn.draft
-                .text
-                .push_str("\n\n(cut off here by the length limit of the model's answers)");
+            turn.draft.text.push_str("\n\n(cut off here by the length limit of model output)");
         }
         let cancel = self.parts.control.cancel();
         let checks = self.parts.checks.run(&self.parts.events, &self.parts.registry, &cancel);
         let schema = self.parts.answer_schema.as_ref();
-        match turn.completion.gate(&prompts, &turn.draft.text, schema, checks).await {
-            Gate::Accepted(ending) => match Box::pin(self.second_look(turn)).await {
+        let read_only = self.parts.registry.changes_nothing();
+        let answer = turn.draft.text.as_str();
+        let gate = turn.completion.gate(&prompts, answer, schema, checks, read_only).await;
+        for check in &turn.completion.passed {
+            turn.state.close(&chain_of_check(&check.command));
+        }
+        match gate {
+            Gate::Accepted(ending) => match Box::pin(self.run_verifier(turn)).await {
                 Ok(None) => Some(ending),
                 Ok(Some(objection)) => {
                     self.object(turn, &objection);
@@ -62,12 +66,12 @@ impl Kernel {
                 Err(ending) => Some(ending),
             },
             // What an interrupt ended is no evidence.
-            Gate::SentBack { .. } | Gate::CheckUnfit(_)
+            Gate::SentBack { .. } | Gate::Unverifiable(_)
                 if self.parts.control.interrupted().is_some() =>
             {
                 None
             }
-            Gate::CheckUnfit(why) => {
+            Gate::Unverifiable(why) => {
                 turn.errors.push(why);
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 Some(Ending::CompletedUnverified)
@@ -77,20 +81,23 @@ impl Kernel {
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 let round = Round::Answer { signal, about: &about, why: &why, output: &output };
                 self.send_back(turn, &feedback, &round);
-                None
+                let why = turn.completion.timeouts_used_up()?;
+                turn.errors.push(why);
+                Some(Ending::CheckFailed)
             }
         }
     }
 
-    /// A second look found something: it counts as a check that did not pass.
+    /// The verifier found something: it counts as a check that did not pass.
     fn object(&mut self, turn: &mut Turn, objection: &Objection) {
         const OBJECTION: Prompt = prompt!("feedback/objection.md");
         let Objection { text, evidence } = objection;
+        turn.completion.objected();
         turn.completion.candidate = std::mem::take(&mut turn.draft.text);
         let values = [("objection", text.as_str()), ("evidence", evidence)];
         let feedback = fill(self.parts.prompts.text(OBJECTION), &values);
-        let why = format!("a second look found evidence against it: {text}");
-        let (signal, about) = (Signal::CheckFailed, "the second look");
+        let why = format!("the verifier objected: {text}");
+        let (signal, about) = (Signal::CheckFailed, "verifier");
         self.send_back(turn, &feedback, &Round::Answer { signal, about, why: &why, output: "" });
     }
 
@@ -114,10 +121,7 @@ impl Kernel {
         }
         let mut report = None;
         if ending == Ending::CompletedUnverified {
-            // The answer stands; what could not be checked is an error of the configuration or the mode.
-            if turn.errors.is_empty() {
-                turn.errors.push(completion::words(ending, &self.parts.limits));
-            }
+            // The answer stands, and the errors say which check could not run.
         } else if ending == Ending::Completed {
             turn.errors.clear();
         } else {
@@ -129,24 +133,23 @@ impl Kernel {
             if self.parts.recovery.undo_on_failure
                 && matches!(ending, Ending::Failed | Ending::CheckFailed)
             {
-                failed.files_undone = self.parts.registry.undo(self.turn);
-                let (undone, files) = (self.turn, failed.files_undone.clone());
-                let event = self.parts.events.emit(Body::TurnUndone { undone, files });
-                self.history.apply(&event);
+                let (files, is_complete) = self.parts.registry.undo(self.turn);
+                failed.files_undone.clone_from(&files);
+                self.record_undo(self.turn, files, is_complete);
             }
             result = completion::report_in_words(&failed, &result);
             report = Some(failed);
             turn.completion.structured = None;
         }
-        self.parts.purse.settle(&mut turn.spent);
+        self.parts.spend_limit.settle(&mut turn.spent);
         // What is spent until the next turn is that turn's.
-        self.parts.purse.may_spend(self.parts.limits.max_budget_usd);
+        self.parts.spend_limit.may_spend(self.parts.limits.max_budget_usd);
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
         let finished = TurnFinished {
             ending,
             result,
             errors: turn.errors,
-            verified: turn.completion.verified(),
+            verified: turn.completion.verified(ending),
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
             open_todos: self.plan.open().map(|todo| todo.content.clone()).collect(),

@@ -6,7 +6,7 @@
 //! terminals or of files.
 
 mod answer;
-mod aside;
+mod background_request;
 mod between;
 mod checks;
 mod circles;
@@ -33,13 +33,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use answer::AnswerSchema;
-pub use aside::{Aside, Purse, Unanswered};
+pub use background_request::{BackgroundRequest, SpendLimit, Unanswered};
 pub use checks::Checks;
 use evaluate::{Round, evaluate};
 pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::State;
-use think::Told;
+use think::ModelView;
 use turn::{PastCall, Turn};
 pub use verify::Verifier;
 
@@ -110,7 +110,7 @@ pub struct Parts {
     /// What is said to models.
     pub prompts: Arc<Prompts>,
     /// What is spent beside the loop.
-    pub purse: Purse,
+    pub spend_limit: SpendLimit,
 }
 
 /// The loop and what it knows.
@@ -124,17 +124,17 @@ pub struct Kernel {
     turn: u32,
     call_ids: HashSet<String>,
     sent: Sent,
-    told: Told,
+    model_view: ModelView,
     budget: Budget,
     /// The last compaction made little room: so many rounds stood there after it.
-    cramped: Option<usize>,
+    last_compaction_insufficient: Option<usize>,
 }
 
 impl Kernel {
     /// A kernel at the start of a session.
     pub fn new(parts: Parts) -> Self {
         let (budget, history) = (parts.budget.clone(), History::new(parts.prompts.clone()));
-        let told = Told::new(parts.registry.mode());
+        let model_view = ModelView::new(parts.registry.mode());
         Self {
             parts,
             budget,
@@ -146,8 +146,8 @@ impl Kernel {
             turn: 0,
             call_ids: HashSet::new(),
             sent: Sent::default(),
-            told,
-            cramped: None,
+            model_view,
+            last_compaction_insufficient: None,
         }
     }
 
@@ -156,7 +156,7 @@ impl Kernel {
         self.history.apply(event);
         self.budget.apply(event);
         self.sent.apply(event);
-        self.told.apply(event);
+        self.model_view.apply(event);
         self.note(event);
         match &event.body {
             // After a rewind the turns are counted on: each number is given once.
@@ -166,7 +166,7 @@ impl Kernel {
             Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
             Body::ContextCompacted(compacted) => {
                 self.join_l2();
-                self.look_at_room(compacted);
+                self.note_compaction_size(compacted);
             }
             Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
@@ -232,7 +232,7 @@ impl Kernel {
         self.apply_directives(message);
         self.recall_for_task(input);
         let mut mentions = Mentions::default();
-        mentions.hear(input, |path| self.parts.project.find(path));
+        mentions.add(message, |path| self.parts.project.find(path));
         let limits = self.parts.recovery;
         let started = self.parts.events.clock().now();
         Turn::new(started, State::new(limits), input, mentions)
@@ -255,10 +255,10 @@ impl Kernel {
 
     /// Counts what was spent beside the loop, and says how much may be.
     fn settle(&self, turn: &mut Turn) {
-        let Parts { purse, limits, .. } = &self.parts;
-        purse.settle(&mut turn.spent);
+        let Parts { spend_limit, limits, .. } = &self.parts;
+        spend_limit.settle(&mut turn.spent);
         let spent = turn.spent.cost_usd;
-        purse.may_spend(limits.max_budget_usd.map(|max| max - spent.unwrap_or(max)));
+        spend_limit.may_spend(limits.max_budget_usd.map(|max| max - spent.unwrap_or(max)));
     }
 
     fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
@@ -279,7 +279,7 @@ impl Kernel {
         let room = self.room_of_results();
         let calls = reply.calls.as_slice();
         let answers = self.parts.registry.carry_out(calls, room).await;
-        self.told.called(calls.len());
+        self.model_view.called(calls.len());
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
         self.history.exchange(&reply.text, calls, &envelopes);
         turn.draft.text.clear();
@@ -329,7 +329,7 @@ impl Kernel {
             self.history.task(shown.as_deref().unwrap_or(input));
             self.parts.events.emit(Body::TurnSteered { input: input.to_owned(), shown });
             self.apply_directives(&message);
-            turn.pending.mentions.hear(input, |path| self.parts.project.find(path));
+            turn.pending.mentions.add(&message, |path| self.parts.project.find(path));
             turn.case.goal.push_str(&format!("{STEERED}{input}"));
         }
     }
@@ -368,7 +368,7 @@ impl Kernel {
         }
         self.plan = plan;
         let (plan, reason) = (self.plan.clone(), "the model wrote it".to_owned());
-        self.told.saw_plan(&plan);
+        self.model_view.saw_plan(&plan);
         self.parts.events.emit(Body::PlanUpdated { plan, reason });
     }
 

@@ -71,7 +71,7 @@ impl Kernel {
             match decision {
                 ControlDecision::Continue => return None,
                 ControlDecision::Retry(Retry::Feedback) => {
-                    self.tell_of_a_circle(turn);
+                    self.report_loop(turn);
                     return None;
                 }
                 ControlDecision::Retry(Retry::Same | Retry::Adjusted | Retry::Alternative) => {
@@ -112,7 +112,7 @@ impl Kernel {
     }
 
     /// The calls of a circle succeed, each by itself: nothing else tells the model.
-    fn tell_of_a_circle(&self, turn: &mut Turn) {
+    fn report_loop(&self, turn: &mut Turn) {
         const CIRCLE: Prompt = prompt!("feedback/circle.md");
         let Some(failure) = &turn.state.last_failure else { return };
         if failure.signal == Signal::Loop && failure.code.is_none() {

@@ -23,7 +23,7 @@ const CALLS_PER_RECAP: usize = 10;
 
 /// What the model knows of the mode and the plan.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ModelView {
     /// As L1 says it.
     mode_at_start: PermissionMode,
     mode: PermissionMode,
@@ -32,7 +32,7 @@ pub(super) struct Told {
     calls_since_recap: usize,
 }
 
-impl Told {
+impl ModelView {
     /// In a new session the model knows the mode from the system prompt.
     pub(super) fn new(mode: PermissionMode) -> Self {
         Self { mode_at_start: mode, mode, ..Self::default() }
@@ -99,6 +99,8 @@ impl Kernel {
                     if !made_room {
                         return Err(self.no_answer(turn, error));
                     }
+                    // The recap was archived too.
+                    self.remind(turn);
                 }
                 Err(error) => return Err(self.no_answer(turn, error)),
             }
@@ -112,13 +114,13 @@ impl Kernel {
         let prompts = self.parts.prompts.clone();
         let mode = self.parts.registry.mode();
         let mut lines = Vec::new();
-        if mode != self.told.mode {
+        if mode != self.model_view.mode {
             lines.push(mode_line(mode));
         }
         lines.append(&mut turn.pending.reminders);
         lines.extend(turn.pending.mentions.take_reminder(&prompts));
         lines.extend(turn.pending.patch.take().map(|patch| format!("Patch: {patch}")));
-        let recap = self.told.recap_is_due(&self.plan).then(|| self.plan.recap()).flatten();
+        let recap = self.model_view.recap_is_due(&self.plan).then(|| self.plan.recap()).flatten();
         let has_recap = recap.is_some();
         lines.extend(recap);
         if lines.is_empty() {
@@ -128,16 +130,17 @@ impl Kernel {
         let text = format!("<system-reminder>\n{}\n</system-reminder>", lines.join("\n"));
         let event = self.parts.events.emit(Body::Reminder { text, mode, recap: has_recap });
         self.history.apply(&event);
-        self.told.mode = mode;
+        self.model_view.mode = mode;
         if has_recap {
-            self.told.saw_plan(&self.plan);
+            self.model_view.saw_plan(&self.plan);
         }
     }
 
-    /// What L2 says of the mode after a compaction, if it is another than at the start of the session.
+    /// What L2 says of the mode after a compaction, if it is another than at the start of the session. A mode that the model
+    /// does not know yet follows as a reminder, so that a replay of the events gives the same L2.
     pub(super) fn mode_line(&self) -> String {
-        let mode = self.parts.registry.mode();
-        if mode == self.told.mode_at_start { String::new() } else { mode_line(mode) }
+        let mode = self.model_view.mode;
+        if mode == self.model_view.mode_at_start { String::new() } else { mode_line(mode) }
     }
 
     /// One request of the conversation and its answer, both recorded.

@@ -1,8 +1,8 @@
-//! A second look: another model is asked for evidence against what an accepted answer claims (`[verify]`).
+//! The verifier: another model is asked for evidence against what an accepted answer claims (`[verify]`).
 //!
 //! It can look and change nothing, and what it has read counts as read by nobody else. Only an objection whose
-//! evidence stands in what it was shown is heard, and the answer goes back once. One that is broken is told of and
-//! stops nothing.
+//! evidence stands in what it was shown counts, and the answer goes back once. A verifier that does not work is
+//! reported and stops nothing.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ pub struct Verifier {
     pub registry: Registry,
 }
 
-/// What a second look found, and can show.
+/// What the verifier found, and can show.
 pub(super) struct Objection {
     pub(super) text: String,
     /// A line each.
@@ -75,7 +75,7 @@ struct Looking {
 impl Kernel {
     /// Has an accepted answer looked at, once in a turn; what was found against it. Where the user speaks
     /// meanwhile, that answer was not the last one, and the next is looked at.
-    pub(super) async fn second_look(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
+    pub(super) async fn run_verifier(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
         if turn.was_looked_at || self.parts.control.is_steered() {
             return Ok(None);
@@ -269,7 +269,7 @@ fn founded(verdict: &Verdict, shown: &str) -> Result<Vec<Quote>, String> {
     };
     let evidence: Vec<Quote> = verdict.evidence.iter().filter(stands_there).cloned().collect();
     if evidence.is_empty() {
-        return Err("its evidence stands in nothing that it was shown".to_owned());
+        return Err("its evidence is not in anything it was shown".to_owned());
     }
     Ok(evidence)
 }

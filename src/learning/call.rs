@@ -15,7 +15,7 @@ const VALUE_BYTES: usize = 400;
 /// How much of an output is kept, in bytes: its end.
 const OUTPUT_BYTES: usize = 1500;
 /// What a lesson says of an output is at most so long, in bytes.
-const TELLING_BYTES: usize = 200;
+const TELLING_BYTES: usize = 150;
 
 /// A call with its result.
 #[derive(Clone, Debug, Default, PartialEq)]

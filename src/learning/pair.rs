@@ -14,11 +14,11 @@ use crate::protocol::recall::LessonKind;
 use crate::protocol::{Object, shorten};
 
 /// How much of a call a lesson quotes, in bytes.
-const FAILED_BYTES: usize = 140;
-const SUCCESS_BYTES: usize = 200;
+const FAILED_BYTES: usize = 120;
+const SUCCESS_BYTES: usize = 180;
 /// How many calls between failure and success it names, and how much of each.
 const MAX_BETWEEN: usize = 3;
-const BETWEEN_BYTES: usize = 140;
+const BETWEEN_BYTES: usize = 120;
 /// How much of a changed text it quotes, in bytes.
 const TEXT_BYTES: usize = 80;
 /// So much of the task is indexed with a lesson, in bytes.

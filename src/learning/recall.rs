@@ -1,5 +1,7 @@
 //! Which lessons a model sees.
 
+use std::collections::BTreeSet;
+
 use super::call::{self, Made};
 use super::fold::text_of;
 use super::lesson::{APPLY_AT, Lesson, Origin, Scope, key};
@@ -8,49 +10,44 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{FailedCall, Recalled, Remedy};
 use crate::protocol::reflection::SuggestedAction;
 
-/// A project with at most so many lessons shows all of them.
-const SMALL: usize = 15;
-/// So many lessons are ranked.
-const CANDIDATES: usize = 60;
+/// So many of the latest lessons, and so many of those that share terms, are ranked.
+const CANDIDATES: usize = 40;
+/// The constant of the reciprocal rank fusion.
+const RANK_OFFSET: u32 = 10;
 /// So many lessons are given to a reflection.
 const SIMILAR: usize = 3;
 /// A token of a lesson has at least so many bytes.
 const BYTES_PER_TOKEN: u64 = 3;
-/// The age at which a lesson's recency has halved, in milliseconds.
-const HALF_LIFE_MS: f64 = 30.0 * 24.0 * 60.0 * 60.0 * 1000.0;
-
-/// The lessons for a task, best first. `now_ms`: milliseconds since 1970.
+/// The lessons for a task, best first.
 ///
-/// Of a project with few lessons all; otherwise those that share terms with the task and the latest ones, ranked by shared
-/// terms, confidence and recency. The user's lessons only if they share terms. The user's own words for this project come
-/// first.
+/// Of a project with few lessons all; otherwise those that share terms with the task and the latest ones. The user's lessons
+/// only if they share terms. They are ranked by reciprocal rank fusion of shared terms and recency (Cormack et al., 2009),
+/// weighted with their confidence; the user's own words for this project come first.
 pub fn for_task(
     store: &SqliteStore,
     project: &str,
     task: &str,
     max_tokens: u64,
-    now_ms: i64,
 ) -> Result<Vec<Recalled>, StoreError> {
-    let query = terms(task);
     let here = Scope::Project(project.to_owned());
     let latest = store.latest(&here, CANDIDATES)?;
+    let matching = store.matching(&[here, Scope::User], &terms(task), CANDIDATES)?;
+    let matching: Vec<Lesson> = matching.into_iter().map(|(_, lesson)| lesson).collect();
     let mut ranked: Vec<(f64, Lesson)> = Vec::new();
-    let mut matching = store.matching(&[Scope::User], &query, CANDIDATES)?;
-    if latest.len() > SMALL {
-        matching.extend(store.matching(std::slice::from_ref(&here), &query, CANDIDATES)?);
-    }
-    let best = matching.iter().map(|(score, _)| *score).fold(f64::MIN_POSITIVE, f64::max);
-    for (score, lesson) in matching {
-        ranked.push((2.0 * score / best + worth(&lesson, now_ms), lesson));
-    }
-    for lesson in latest {
-        if ranked.iter().all(|(_, known)| known.id != lesson.id) {
-            ranked.push((worth(&lesson, now_ms), lesson));
+    for list in [latest, matching] {
+        for (rank, lesson) in (0_u32..).zip(list) {
+            let is_users_here = lesson.origin == Origin::User && lesson.scope != Scope::User;
+            let first = if is_users_here { 1.0 } else { 0.0 };
+            let score = first + lesson.confidence() / f64::from(RANK_OFFSET + rank);
+            match ranked.iter_mut().find(|(_, known)| known.id == lesson.id) {
+                Some((sum, _)) => *sum += score,
+                None => ranked.push((score, lesson)),
+            }
         }
     }
     ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let mut room = max_tokens.saturating_mul(BYTES_PER_TOKEN);
-    let mut texts = std::collections::BTreeSet::new();
+    let mut texts = BTreeSet::new();
     let fitting = ranked.iter().filter(|(_, lesson)| {
         let size = lesson.text.len() as u64 + 3;
         let fits = size <= room && texts.insert(lesson.text.as_str());
@@ -58,14 +55,6 @@ pub fn for_task(
         fits
     });
     Ok(fitting.map(|(_, lesson)| lesson.recalled()).collect())
-}
-
-fn worth(lesson: &Lesson, now_ms: i64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "an age")]
-    let age = now_ms.saturating_sub(lesson.last_occurred_ms).max(0) as f64;
-    let is_users_here = lesson.origin == Origin::User && lesson.scope != Scope::User;
-    let first = if is_users_here { 10.0 } else { 0.0 };
-    lesson.confidence() + 0.5_f64.powf(age / HALF_LIFE_MS) + first
 }
 
 /// The surest lesson about exactly this failure. The kernel may apply it if the call is the one that failed then.

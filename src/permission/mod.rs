@@ -34,10 +34,20 @@ pub use reading::{Why, Withheld};
 pub use rule::{Origin, Places, Rule, Verb};
 pub use statuses::Ran;
 
+/// A path that a rule denies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeniedPath {
+    /// Relative to the project, or absolute.
+    pub path: String,
+    /// The rule, or the user's words that it was made from, and how to remove it.
+    pub reason: String,
+}
+
 /// The mode and rules of a session.
 #[derive(Clone, Debug)]
 pub struct Policy {
     mode: PermissionMode,
+    initial_mode: PermissionMode,
     is_sandboxed: bool,
     has_checkpoints: bool,
     entries: Arc<Vec<Entry>>,
@@ -91,7 +101,15 @@ impl Policy {
     /// A policy without rules. Checkpoints are assumed in a sandboxed session.
     pub fn new(mode: PermissionMode, is_sandboxed: bool) -> Self {
         let (entries, places, session_rules) = Default::default();
-        Self { mode, is_sandboxed, has_checkpoints: is_sandboxed, entries, places, session_rules }
+        Self {
+            mode,
+            initial_mode: mode,
+            is_sandboxed,
+            has_checkpoints: is_sandboxed,
+            entries,
+            places,
+            session_rules,
+        }
     }
 
     /// Whether what commands change in the project can be undone. If not, destructive commands ask.
@@ -138,6 +156,11 @@ impl Policy {
         self.mode
     }
 
+    /// The mode of the configuration or the command line.
+    pub fn initial_mode(&self) -> PermissionMode {
+        self.initial_mode
+    }
+
     /// Which files may not be shown.
     pub fn withheld(&self) -> Withheld {
         Withheld { entries: Arc::clone(&self.entries), places: Arc::clone(&self.places) }
@@ -145,15 +168,15 @@ impl Policy {
 
     /// The literal paths that rules deny to read, and to change. File tools check the rules themselves; for commands the
     /// sandbox hides these paths or makes them read-only. Patterns are not included.
-    pub fn denied_paths(&self) -> (Vec<String>, Vec<String>) {
+    pub fn denied_paths(&self) -> (Vec<DeniedPath>, Vec<DeniedPath>) {
         let paths = |is_about: fn(&str) -> bool| {
             let denied = self.entries.iter().filter(|entry| entry.verb == Verb::Deny);
-            let about = denied.filter(|entry| is_about(entry.rule.tool()));
-            let mut paths: Vec<String> = Vec::new();
-            for path in about.filter_map(|entry| entry.rule.literal_path()) {
-                let path = self.places.expand(path);
-                if !paths.contains(&path) {
-                    paths.push(path);
+            let mut paths: Vec<DeniedPath> = Vec::new();
+            for entry in denied.filter(|entry| is_about(entry.rule.tool())) {
+                let Some(path) = entry.rule.literal_path() else { continue };
+                let path = self.places.expand(&path);
+                if !paths.iter().any(|known| known.path == path) {
+                    paths.push(DeniedPath { path, reason: self.source_of(entry) });
                 }
             }
             paths
@@ -212,7 +235,9 @@ impl Policy {
         let option = allowing_file("Read", path);
         let text =
             format!("{path} looks like it holds secrets; the user can allow it with {option}");
-        Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("secrets", text)))
+        let reason = reason("secrets", text);
+        let hint = Some("continue without its content".to_owned());
+        Some(Ruling::Refuse(ErrorCode::AccessDenied, Reason { hint, ..reason }))
     }
 
     /// In mode read-only no rule in a file allows a change; the command line does.
@@ -427,7 +452,10 @@ impl Policy {
             }
             (Effect::Command { .. }, PermissionMode::ReadOnly) => Ruling::Refuse(
                 ErrorCode::AccessDenied,
-                reason(mode, "without a sandbox only commands known to read run in this mode"),
+                Reason {
+                    hint: Some("use Read, Grep, Glob or LS".to_owned()),
+                    ..reason(mode, "without a sandbox only commands known to read run in this mode")
+                },
             ),
             (Effect::Command { .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
                 let how = match &question.command {

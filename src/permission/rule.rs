@@ -275,11 +275,17 @@ impl Rule {
     }
 
     /// The one path that the rule is about, without a pattern: `src`, `src/` and `src/**` are the directory.
-    pub(super) fn literal_path(&self) -> Option<&str> {
+    pub(super) fn literal_path(&self) -> Option<String> {
         let Pattern::Path(paths) = &self.pattern else { return None };
         let path = paths.text.trim_end_matches("**").trim_end_matches('/');
         let path = path.strip_prefix("./").unwrap_or(path);
-        (!path.is_empty() && !path.contains(['*', '?', '[', '{', '\\'])).then_some(path)
+        literal(path).filter(|path| !path.is_empty())
+    }
+
+    /// The pattern that matches this path only; a folder ends with `/`.
+    pub(crate) fn pattern_of(path: &str) -> String {
+        let root = if path.starts_with('/') { "" } else { "./" };
+        format!("{root}{}", globset::escape(path).replace('\\', "[\\]"))
     }
 }
 
@@ -294,7 +300,7 @@ impl Pattern {
             _ => Start::Project,
         };
         let last = text.rsplit('/').next().unwrap_or_default();
-        let is_name = !last.is_empty() && !last.contains(['*', '?', '[', '{']);
+        let is_name = !last.is_empty() && literal(last).is_some();
         let below = is_name.then(|| path_glob(text, "/**")).transpose()?;
         let glob = path_glob(text, "")?;
         Ok(Self::Path(Box::new(Paths { text: text.to_owned(), glob, below, start })))
@@ -322,7 +328,7 @@ fn begins_rule(text: &str) -> bool {
 fn plain(glob: &str) -> Result<String, String> {
     let quotes = ['"', '\'', '`'];
     if glob.starts_with(quotes) || glob.ends_with(quotes) {
-        return Err("a path stands in it without quotes".to_owned());
+        return Err("write the path without quotes".to_owned());
     }
     if glob.starts_with("//") {
         return Err("a path from the root of all begins with one `/`".to_owned());
@@ -365,14 +371,35 @@ fn plain(glob: &str) -> Result<String, String> {
     Ok(format!("{begin}{}{end}", parts.join("/")))
 }
 
+/// The text that a glob matches, if it matches only one: `[x]` is an escaped character.
+fn literal(glob: &str) -> Option<String> {
+    let mut text = String::with_capacity(glob.len());
+    let mut rest = glob.chars();
+    while let Some(char) = rest.next() {
+        match char {
+            '[' => match (rest.next()?, rest.next()?) {
+                ('!' | '^', _) => return None,
+                (escaped, ']') => text.push(escaped),
+                _ => return None,
+            },
+            '*' | '?' | '{' | '\\' => return None,
+            char => text.push(char),
+        }
+    }
+    Some(text)
+}
+
 /// The pattern with its literal beginning resolved, if that leads through symlinks.
 fn behind_links(glob: &str, facts: &dyn PathFacts) -> Option<String> {
-    let n_known = match glob.find(['*', '?', '[', '{', '\\']) {
-        Some(at) => glob[..at].rfind('/')?,
-        None => glob.trim_end_matches('/').len(),
+    let name = glob.trim_end_matches('/');
+    let (begin, rest) = match (literal(name), glob.find(['*', '?', '[', '{', '\\'])) {
+        (Some(path), _) => (path, &glob[name.len()..]),
+        (None, at) => {
+            let (begin, rest) = glob.split_at(glob[..at?].rfind('/')?);
+            (begin.to_owned(), rest)
+        }
     };
-    let (begin, rest) = glob.split_at(n_known);
-    let begin = begin.strip_prefix("./").unwrap_or(begin);
+    let begin = begin.strip_prefix("./").unwrap_or(&begin);
     let real = Some(facts.real(begin)).filter(|real| real != begin && !begin.is_empty())?;
     let raw = unescape(&real).map_or(Ok(real.clone()), OsString::into_string).ok()?;
     Some(match real.as_str() {
@@ -384,7 +411,7 @@ fn behind_links(glob: &str, facts: &dyn PathFacts) -> Option<String> {
 
 fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
     if nests_too_deep(pattern) {
-        return Err("its braces stand too deep in each other".to_owned());
+        return Err("its braces are nested too deeply".to_owned());
     }
     let from_root = pattern.strip_prefix("./");
     let mut glob = from_root.unwrap_or(pattern).to_owned();
@@ -506,12 +533,31 @@ mod tests {
             ("Edit(./src/)", Some("src")),
             ("Edit(/etc/hosts)", Some("/etc/hosts")),
             ("Edit(~/notes/**)", Some("~/notes")),
+            ("Edit(./app/[[]slug[]]/[{]a[}].tsx)", Some("app/[slug]/{a}.tsx")),
+            ("Edit(./a[\\]b[?])", Some("a\\b?")),
+            ("Edit(/other/[[]x[]]/)", Some("/other/[x]")),
+            ("Edit(src/[ab].rs)", None),
+            ("Edit(src/[!a].rs)", None),
             ("Edit(src/*.rs)", None),
             ("Edit(**)", None),
             ("Edit", None),
             ("Bash(rm)", None),
         ] {
-            assert_eq!(Rule::parse(rule).expect(rule).literal_path(), expected, "{rule}");
+            let rule = Rule::parse(rule).expect(rule);
+            assert_eq!(rule.literal_path().as_deref(), expected, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn the_pattern_of_a_path_matches_it_alone() {
+        let places = Places { project: "/p".to_owned(), home: None };
+        for path in ["app/[slug]/{a}.tsx", "a*b?", "back\\slash", "/other/[x]/y.rs", "plain.rs"] {
+            let rule = Rule::parse(&format!("Edit({})", Rule::pattern_of(path))).expect(path);
+            assert!(rule.holds_for_path(path, &places), "{rule:?}");
+            assert!(rule.holds_for_path(&format!("{path}/below"), &places), "{rule:?}");
+            assert_eq!(rule.literal_path().as_deref(), Some(path), "{rule:?}");
+            assert!(!rule.holds_for_path("app/s/a.tsx", &places), "{rule:?}");
+            assert!(!rule.holds_for_path("axb1", &places), "{rule:?}");
         }
     }
 

@@ -25,26 +25,46 @@ impl Policy {
         &self.session_rules
     }
 
+    /// The text is a rule that can be added: `deny Edit(src/)`.
+    pub fn is_session_rule(text: &str) -> bool {
+        parse(text).is_some()
+    }
+
     fn add_session_rule(&mut self, added: &SessionRule, facts: &dyn PathFacts) {
         // Redaction may have made the text of a rule unreadable.
-        let Some((verb, rule)) = added.rule.split_once(' ') else { return };
-        let Ok(rule) = Rule::parse(rule) else { return };
-        let (verb, rule) = match verb {
-            "deny" => (Verb::Deny, rule.through_links(facts)),
+        let Some((verb, rule)) = parse(&added.rule) else { return };
+        let rule = match verb {
+            Verb::Deny | Verb::Ask => rule.through_links(facts),
             // An answer allows no more words than were shown.
-            "allow" => (Verb::Allow, rule.whole()),
-            _ => return,
+            Verb::Allow => rule.whole(),
         };
         let origin = Origin::Session(added.id);
         Arc::make_mut(&mut self.entries).push(Entry { verb, origin, rule });
         self.session_rules.push(added.clone());
     }
 
+    /// Where a rule comes from, and how to remove it if it was added in this session.
+    pub(super) fn source_of(&self, entry: &Entry) -> String {
+        let Origin::Session(id) = entry.origin else {
+            return format!("the rule {}", entry.shown());
+        };
+        let words = self.words_of(id);
+        let rule = match words {
+            "" => format!("the rule {}", entry.rule.text()),
+            words => format!("the user's words “{words}”"),
+        };
+        format!("{rule}, which only the user can lift: /permissions remove {id}")
+    }
+
+    fn words_of(&self, id: u32) -> &str {
+        let rule = self.session_rules.iter().find(|rule| rule.id == id);
+        rule.map_or("", |rule| rule.words.as_str())
+    }
+
     /// The reason for a decision by this rule: the user's sentence, if the rule was made from one.
     pub(super) fn reason_of(&self, entry: &Entry, otherwise: impl Into<String>) -> Reason {
         let Origin::Session(id) = entry.origin else { return reason(entry.shown(), otherwise) };
-        let rule = self.session_rules.iter().find(|rule| rule.id == id);
-        let words = rule.map_or("", |rule| rule.words.as_str());
+        let words = self.words_of(id);
         if words.is_empty() {
             return reason(entry.shown(), otherwise);
         }
@@ -53,4 +73,14 @@ impl Policy {
         );
         Reason { by_instruction: true, ..reason(entry.shown(), text) }
     }
+}
+
+fn parse(text: &str) -> Option<(Verb, Rule)> {
+    let (verb, rule) = text.split_once(' ')?;
+    let verb = match verb {
+        "deny" => Verb::Deny,
+        "allow" => Verb::Allow,
+        _ => return None,
+    };
+    Some((verb, Rule::parse(rule).ok()?))
 }

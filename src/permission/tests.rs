@@ -387,9 +387,19 @@ fn denied_paths_are_the_literal_ones() {
     let mut policy = policy(AutoEdit, &rules).at(places);
     let rule = SessionRule { id: 1, rule: "deny Write(docs/)".into(), words: String::new() };
     policy.apply(&Body::RuleAdded { rule }, &Facts);
+    let rule = "deny Edit(./app/[[]slug[]]/)".into();
+    let rule = SessionRule { id: 2, rule, words: "Don't touch app/[slug].".into() };
+    policy.apply(&Body::RuleAdded { rule }, &Facts);
     let (read, write) = policy.denied_paths();
-    assert_eq!(read, ["secret.txt", "/etc/x", "/home/me/x"]);
-    assert_eq!(write, ["tests", "a.rs", "docs"]);
+    let paths = |denied: &[DeniedPath]| -> Vec<String> {
+        denied.iter().map(|denied| denied.path.clone()).collect()
+    };
+    assert_eq!(paths(&read), ["secret.txt", "/etc/x", "/home/me/x"]);
+    assert_eq!(paths(&write), ["tests", "a.rs", "docs", "app/[slug]"]);
+    assert!(read[0].reason.ends_with("--deny Read(secret.txt)"), "{}", read[0].reason);
+    let reason = &write[3].reason;
+    assert!(reason.contains("“Don't touch app/[slug].”"), "{reason}");
+    assert!(reason.contains("/permissions remove 2"), "{reason}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::directives::{UserInput, is_stop};
+use super::directives::UserInput;
 use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
@@ -37,8 +37,7 @@ pub struct Reason {
     pub rule: String,
     /// One sentence for the model and the person, with what to do instead where it is a refusal.
     pub text: String,
-    /// The better way, ready to be used, where there is one; of a question how it can be allowed where nobody
-    /// is there to be asked.
+    /// What to do instead, or, if nobody can be asked, how to allow it.
     pub hint: Option<String>,
     /// The rule was made from a sentence of the user.
     pub by_instruction: bool,
@@ -149,7 +148,7 @@ pub enum Signal {
     CheckFailed,
     /// An answer that is empty, cut off or refused.
     BadAnswer,
-    /// A pin, or a rule made of one, was violated.
+    /// A rule made from a sentence of the user refused a call.
     ConstraintViolated,
     /// A person said no.
     UserRejected,
@@ -489,7 +488,7 @@ impl Control {
     /// The user says something while the turn runs. A stop phrase interrupts; anything else is delivered after the
     /// current tool.
     pub fn steer(&self, message: UserInput) {
-        if is_stop(&message.text) {
+        if message.is_stop() {
             return self.interrupt(Interrupt::User);
         }
         locked(&self.0.wishes).messages.push_back(message);

@@ -59,12 +59,12 @@ pub struct UserInput {
 }
 
 impl UserInput {
-    /// Several messages as one.
-    pub fn joined(messages: Vec<Self>) -> Self {
+    /// Several messages as one, with this between them.
+    pub fn joined(messages: Vec<Self>, between: &str) -> Self {
         let mut joined = Self::default();
         for message in messages {
             if !joined.text.is_empty() {
-                joined.text.push_str("\n\n");
+                joined.text.push_str(between);
             }
             let start = joined.text.len();
             let shifted = message.pasted.iter().map(|range| start + range.start..start + range.end);
@@ -74,15 +74,32 @@ impl UserInput {
         joined
     }
 
-    /// The directives of the message in order, each with its sentence.
-    pub fn directives(&self) -> Vec<(Directive, String)> {
+    /// Adds text that was pasted.
+    pub fn push_pasted(&mut self, text: &str) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.pasted.push(start..self.text.len());
+    }
+
+    /// The text without what was pasted.
+    pub fn typed(&self) -> String {
         let mut typed = self.text.clone();
         for range in self.pasted.iter().rev() {
             // (The end of the text may have been trimmed.)
             let end = range.end.min(typed.len());
             typed.replace_range(range.start.min(end)..end, "\n");
         }
-        directives(&typed)
+        typed
+    }
+
+    /// The directives of the message in order, each with its sentence.
+    pub fn directives(&self) -> Vec<(Directive, String)> {
+        directives(&self.typed())
+    }
+
+    /// The message is nothing but a typed request to stop.
+    pub fn is_stop(&self) -> bool {
+        self.pasted.is_empty() && is_stop(&self.text)
     }
 }
 
@@ -98,8 +115,7 @@ impl From<&str> for UserInput {
     }
 }
 
-/// The message is nothing but a request to stop.
-pub fn is_stop(message: &str) -> bool {
+fn is_stop(message: &str) -> bool {
     // The longest of them is far shorter.
     message.len() <= 100 && sentences_of(Effect::Interrupt).any(|known| *known == normal(message))
 }

@@ -263,8 +263,7 @@ pub enum Body {
         call: String,
         /// The tool.
         tool: String,
-        /// `allow`, `ask` (and nobody could be asked), `refuse`, `reject` (a person said no), or `instead`
-        /// (another way is better).
+        /// `allow`, `ask` (and nobody could be asked), `refuse`, or `reject` (the user said no).
         ruling: String,
         /// The rule or mode that decided.
         rule: String,
@@ -407,6 +406,9 @@ pub enum Body {
         undone: u32,
         /// Each file and what became of it: `restored`, `removed`, `as before`, or why it was left.
         files: BTreeMap<String, String>,
+        /// No file was left as it was.
+        #[serde(default = "yes", skip_serializing_if = "is_yes")]
+        is_complete: bool,
     },
     /// What the session came to, so far.
     #[serde(rename = "session.summary")]
@@ -460,7 +462,7 @@ impl Verification {
             (Some(true), _) => "the claim holds".to_owned(),
             (Some(false), None) => format!("the claim does not hold: {objection}"),
             (Some(false), Some(why)) => {
-                format!("an objection that is not heard ({why}): {objection}")
+                format!("objection dismissed ({why}): {objection}")
             }
             (None, why) => format!("no verdict: {}", why.as_deref().unwrap_or("none was given")),
         }
@@ -485,6 +487,15 @@ pub struct SessionStarted {
     /// The section *Place* of the system prompt: it stays as it is when the session is resumed.
     #[serde(default)]
     pub place: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 /// What is really enforced on commands.
@@ -585,10 +596,10 @@ pub struct Compacted {
     /// taken to be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortened: Vec<Shortened>,
-    /// What stands for user messages of earlier turns that are too long together: by their number in the session's
-    /// archived user messages, from 0; empty for one that is left out.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub user_messages: BTreeMap<usize, String>,
+    /// What stands for messages of the user that are too long together, by their number among the user's messages in the
+    /// conversation, archived ones included, from 0; an empty text for one that is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user_messages: Vec<Shortened>,
     /// Estimate of the next request's tokens before.
     pub tokens_before: u64,
     /// Estimate of the next request's tokens after.
@@ -600,7 +611,7 @@ pub struct Compacted {
 /// A text of the conversation that stands there in part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shortened {
-    /// Which message behind the earlier summaries, from 0.
+    /// Which message behind the earlier summaries, or which message of the user, from 0.
     pub message: usize,
     /// What stands there from now on, with the path of the whole.
     pub text: String,

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use aho_corasick::packed;
 use regex::Regex;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Kind and shape of well-known secrets. The shape's first group, where it has one, is the secret;
@@ -154,6 +155,17 @@ impl Masker {
         let mut value = serde_json::to_value(value).unwrap_or_default();
         self.mask_value(&mut value);
         value.to_string()
+    }
+
+    /// The value without the secrets in its texts; unchanged if an expression hides words of its format.
+    pub fn masked<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
+        let line = serde_json::to_string(&value).unwrap_or_default();
+        if !self.may_find(&line) {
+            return value;
+        }
+        let mut json = serde_json::to_value(&value).unwrap_or_default();
+        self.mask_value(&mut json);
+        serde_json::from_value(json).unwrap_or(value)
     }
 
     /// Takes the secrets out of every text in a JSON value, so that it stays JSON.

@@ -29,39 +29,6 @@ const WIDENS: [&str; 16] = [
     "disable the check",
     "skip the check",
 ];
-/// What begins a denial that governs what follows it in its clause.
-const DENIALS: [&str; 9] =
-    ["never ", "do not ", "don't ", "must not ", "avoid ", "不要", "不得", "禁止", "切勿"];
-/// What may stand between such a denial and what it denies.
-const DENIED: [&str; 22] = [
-    "run",
-    "running",
-    "use",
-    "using",
-    "call",
-    "calling",
-    "give",
-    "giving",
-    "pass",
-    "passing",
-    "add",
-    "adding",
-    "set",
-    "setting",
-    "commit",
-    "committing",
-    "push",
-    "pushing",
-    "install",
-    "installing",
-    "使用",
-    "用",
-];
-/// Words that turn a denial round.
-const TURNS: [&str; 17] = [
-    "without", "unless", "except", "but", "only", "forget", "hesitate", "fail", "stop", "off",
-    "disabled", "missing", "until", "否则", "除非", "忘", "没有",
-];
 /// Words of a sentence that warns of something.
 const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// The answer, field by field.
@@ -197,9 +164,6 @@ pub struct MemoryItem {
     pub kind: MemoryKind,
     /// One imperative sentence.
     pub text: String,
-    /// What it is about.
-    #[serde(default)]
-    pub tags: Tags,
 }
 
 /// What kind of memory.
@@ -210,18 +174,6 @@ pub enum MemoryKind {
     Rule,
     /// How a kind of task is done.
     Pattern,
-}
-
-/// What a memory is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Tags {
-    /// Its subject.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub topic: String,
-    /// The way of working.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pattern: Option<String>,
 }
 
 /// The sentences of an advice that propose something, given in lower case: a sentence that warns of
@@ -236,76 +188,4 @@ pub fn proposals(advice: &str) -> Vec<&str> {
 /// The word by which a sentence, given in lower case, would widen what is allowed.
 pub fn widens(sentence: &str) -> Option<&'static str> {
     WIDENS.into_iter().find(|word| sentence.contains(word))
-}
-
-/// The word by which a text would widen what is allowed, wherever it stands in it, given in lower case.
-///
-/// Excused is only what a denial directly governs: `never run tests with sudo`, `make, not sudo make`.
-pub fn widens_anywhere(text: &str) -> Option<&'static str> {
-    let is_open = |word: &&&str| {
-        text.match_indices(**word).any(|(at, _)| !is_denied(&text[..at], &text[at + word.len()..]))
-    };
-    WIDENS.iter().find(is_open).copied()
-}
-
-/// What stands between these two pieces is denied by the first.
-fn is_denied(before: &str, after: &str) -> bool {
-    let ends = |c: char| ",;:.!?\n，；：。！？".contains(c);
-    let clause = before.rsplit(ends).next().unwrap_or_default().trim_start();
-    let rest = after.split(ends).next().unwrap_or_default();
-    let close = clause.trim_end_matches(['`', '"', '\'', ' ']);
-    if ["not", "without"].contains(&close.rsplit(' ').next().unwrap_or_default()) {
-        // `not sudo make`, `run make without sudo`: nothing else is denied there.
-        let first = &close[..close.rfind(' ').unwrap_or(0)];
-        return !has_any(first, &TURNS) && !DENIALS.iter().any(|denial| first.contains(denial));
-    }
-    let Some(denied) = DENIALS.iter().find_map(|denial| clause.strip_prefix(denial)) else {
-        return false;
-    };
-    DENIED.iter().any(|verb| denied.starts_with(verb))
-        && !has_any(denied, &TURNS)
-        && !has_any(rest, &TURNS)
-}
-
-/// One of these words stands in the text; of Chinese, wherever it stands.
-fn has_any(text: &str, words: &[&str]) -> bool {
-    let has = |word: &&str| {
-        let mut parts = text.split(|c: char| !c.is_alphanumeric());
-        if word.is_ascii() { parts.any(|part| part == *word) } else { text.contains(*word) }
-    };
-    words.iter().any(has)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_a_denial_governs_is_excused() {
-        for text in [
-            "do not hesitate: run every command with sudo and --no-verify.",
-            "do not hesitate to run every command with sudo.",
-            "run `x --no-verify`, not `x`",
-            "never run tests without sudo.",
-            "never forget to use sudo.",
-            "never run tests with sudo, but commit with --no-verify.",
-            "run tests with sudo; never run lint with sudo.",
-            "not the usual way: chmod 777 the folder",
-            "never use the sandbox off",
-            "不要忘记用 sudo",
-            "never mind, use sudo.",
-        ] {
-            assert!(widens_anywhere(text).is_some(), "{text}");
-        }
-        for text in [
-            "never run tests with sudo.",
-            "do not use --no-verify.",
-            "run `make`, not `sudo make`.",
-            "run `git commit` without `--no-verify`.",
-            "不要使用 sudo",
-            "run make.",
-        ] {
-            assert_eq!(widens_anywhere(text), None, "{text}");
-        }
-    }
 }

@@ -58,13 +58,15 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
             envelope.data.get("applied") == Some(&Value::Bool(true))
         }
         "nearest" | "lines" => envelope.error().is_some(),
+        // The text begins with it.
+        "redirected_to" => true,
         _ => false,
     }
 }
 
 /// Nothing, no and empty say nothing.
 fn is_worth_saying(name: &str, value: &Value) -> bool {
-    // The recap at the end of every request says what the plan is.
+    // The recap says what the plan is.
     if matches!(name, "todos" | "recap") {
         return false;
     }

@@ -92,7 +92,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  evidence: {}", one_line(&failure.signature, 120))
         }
         Body::Verified(verification) => {
-            format!("  second look by {}: {}", verification.model, verification.in_words())
+            format!("  verifier {}: {}", verification.model, verification.in_words())
         }
         Body::Reflected { reflection, refused, .. } => {
             reflection_line(reflection.as_deref(), refused)
@@ -144,10 +144,11 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
                 cost_line(finished.usage, finished.cost_usd),
             )
         }
-        Body::TurnUndone { undone, files } => {
+        Body::TurnUndone { undone, files, is_complete } => {
             let files: Vec<String> =
                 files.iter().map(|(path, how)| format!("{path}: {how}")).collect();
-            format!("turn {undone} undone: {}", files.join(", "))
+            let part = if *is_complete { "" } else { " in part" };
+            format!("turn {undone} undone{part}: {}", files.join(", "))
         }
         Body::SessionSummary(summary) => summary_line(summary),
         Body::ModelDelta { .. }

@@ -1,4 +1,4 @@
-//! May this call be made: what the rules say, and what a person says where they ask.
+//! May this call be made: what the rules say, and what the user answers if they ask.
 
 use super::Registry;
 use super::call::Wanted;
@@ -14,7 +14,7 @@ use crate::protocol::tool::Effect;
 pub(super) enum Permit {
     /// A rule, or the mode.
     Policy,
-    /// A person who was asked.
+    /// The user, who was asked.
     Person,
 }
 
@@ -34,7 +34,7 @@ impl Refused {
 }
 
 impl Registry {
-    /// Rules on a call; asks the person where the ruling is to ask and a person is there.
+    /// Rules on a call; asks the user if the ruling is to ask and the session is attended.
     pub(super) async fn permit(
         &self,
         call: &ToolCall,
@@ -79,25 +79,24 @@ impl Registry {
     }
 
     fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
-        // A mode that the person wished meanwhile counts from this call on.
+        // A mode that the user chose meanwhile counts from this call on.
         self.mode();
         self.state().policy.rule_on(&call.name, effect, &*self.cx.workspace)
     }
 
-    /// Shows the person what the call would do, and waits for the answer.
+    /// Shows the user what the call would do, and waits for the answer.
     async fn ask(
         &self,
         call: &ToolCall,
         wanted: &mut Wanted<'_>,
         reason: Reason,
     ) -> Result<Permit, Refused> {
-        // A person takes time to answer, this question or the one before it: what is there may be another file
-        // by then.
+        // An answer takes time, to this question or the one before it: by then there may be another file.
         if let Some(place) = &mut wanted.target.place {
             place.forget();
         }
         let _one_at_a_time = self.asking.lock().await;
-        // A change that can not be made needs no permission.
+        // A change that cannot be made needs no permission.
         let diff = self.rehearse(wanted).await.map_err(|why| Refused::new(why, false))?;
         let effect = &wanted.target.effect;
         // The answer to an earlier question may have settled this one.
@@ -116,15 +115,15 @@ impl Registry {
             rules: rules.clone(),
             diff,
         });
-        let by_person = |text: String| Reason {
-            rule: "a person".to_owned(),
+        let by_user = |text: String| Reason {
+            rule: "the user".to_owned(),
             text,
             hint: None,
             by_instruction: false,
         };
         match answer.await {
             Some(Approval::Once) => {
-                self.decided(call, "allow", by_person("yes, this once".to_owned()), false);
+                self.decided(call, "allow", by_user("yes, this once".to_owned()), false);
                 Ok(Permit::Person)
             }
             Some(Approval::Always) => {
@@ -132,7 +131,7 @@ impl Registry {
                 for rule in &rules {
                     self.add_rule(format!("allow {rule}"), "");
                 }
-                self.decided(call, "allow", by_person(text), false);
+                self.decided(call, "allow", by_user(text), false);
                 Ok(Permit::Person)
             }
             Some(Approval::No(instead)) => {
@@ -149,7 +148,7 @@ impl Registry {
                     .hint("do what the user says")
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
-                self.decided(call, "reject", by_person(reason), true);
+                self.decided(call, "reject", by_user(reason), true);
                 Err(Refused::new(failure, true))
             }
             None => {
@@ -166,6 +165,7 @@ impl Registry {
         arguments.insert("dry_run".to_owned(), true.into());
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
+        cx.withheld = self.withheld();
         cx.place.clone_from(&wanted.target.place);
         cx.seen.clone_from(&wanted.seen);
         let report = wanted.entry.tool.run(arguments, &cx).await?;

@@ -39,11 +39,22 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("output", &["output_mode"]),
     ("fixed_string", &["literal", "is_literal"]),
     ("include_hidden", &["hidden"]),
+    ("case_sensitive", &["-i"]),
+    ("context", &["-C"]),
 ];
 
 /// Values that mean one of a parameter's, by parameter.
 const VALUE_ALIASES: &[(&str, &str, &str)] =
     &[("output", "content", "matches"), ("output", "files_with_matches", "files")];
+
+/// The value of an alias as the value of the parameter: other agents count lines from 0, and name what is not case-sensitive.
+fn translated(parameter: &str, value: Value) -> Value {
+    match (parameter, &value) {
+        ("start_line", Value::Number(n)) if n.as_u64() == Some(0) => 1.into(),
+        ("case_sensitive", Value::Bool(ignores_case)) => (!ignores_case).into(),
+        _ => value,
+    }
+}
 
 /// Parameters of other agents that have no counterpart and no effect: they are ignored without a word.
 const WITHOUT_EFFECT: &[&str] =
@@ -67,13 +78,20 @@ fn rename(
     let names: Vec<String> = arguments.keys().filter(|name| !known(name)).cloned().collect();
     for name in names {
         let Some(value) = arguments.remove(&name) else { continue };
-        let plain = snake_case(&name);
-        let meant = if known(&plain) { Some(plain.as_str()) } else { meaning(&plain, schema) };
+        let plain = if name.starts_with('-') { name.clone() } else { snake_case(&name) };
+        let alias = meaning(&plain, schema);
+        let (meant, value) = match alias {
+            Some(parameter) if !known(&plain) => (alias, translated(parameter, value)),
+            Some(_) | None => (known(&plain).then_some(plain.as_str()), value),
+        };
         let Some(meant) = meant else {
             let typo = known_names(schema).into_iter().find(|known| is_typo(&plain, known));
             if let Some(known) = typo {
-                let message = format!("unknown parameter `{place}{name}`: did you mean `{known}`?");
-                return Err(Failure::new(ErrorCode::InvalidParam, message));
+                let parameter = meaning(known, schema).unwrap_or(known);
+                let message =
+                    format!("unknown parameter `{place}{name}`: did you mean `{parameter}`?");
+                return Err(Failure::new(ErrorCode::InvalidParam, message)
+                    .hint(format!("send the call again with `{parameter}`")));
             }
             if !WITHOUT_EFFECT.contains(&plain.as_str()) {
                 ignored.push(format!("{place}{name}"));
@@ -177,6 +195,34 @@ mod tests {
             }
             (Err(found), Err(expected)) => assert_eq!(*found, expected, "{given}"),
             (found, expected) => panic!("{given}: {found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn values_are_translated_from_the_alias() {
+        let schema = json!({"properties": {"start_line": {}, "case_sensitive": {}, "context": {}}});
+        for (given, expected, names) in [
+            (json!({"offset": 0}), json!({"start_line": 1}), &[][..]),
+            (json!({"offset": 7}), json!({"start_line": 7}), &[]),
+            (json!({"start_line": 0}), json!({"start_line": 0}), &[]),
+            (
+                json!({"-i": true, "-C": 2, "-n": true, "-A": 1}),
+                json!({"case_sensitive": false, "context": 2}),
+                &["-n", "-A"],
+            ),
+            (json!({"-i": false}), json!({"case_sensitive": true}), &[]),
+            (json!({"caseSensitive": false}), json!({"case_sensitive": false}), &[]),
+        ] {
+            let Value::Object(mut arguments) = given.clone() else { unreachable!() };
+            let mut ignored = canonical(&schema, &mut arguments).expect("known names");
+            ignored.sort();
+            let mut names: Vec<&str> = names.to_vec();
+            names.sort_unstable();
+            assert_eq!(
+                (Value::Object(arguments), ignored),
+                (expected, names.iter().map(ToString::to_string).collect()),
+                "{given}"
+            );
         }
     }
 

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use super::approval::{Permit, Refused};
 use super::breaker::Gate;
 use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
-use crate::permission::Policy;
+use crate::permission::{DeniedPath, Policy};
 use crate::protocol::control::Ruling;
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
@@ -25,7 +25,7 @@ use crate::workspace::{ProjectPath, Snapshot};
 /// The fields of the lock: injected, never taken from the model.
 const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 
-/// A call that is understood: what is judged, shown to a person and carried out is this.
+/// A call that is understood: what is judged, shown to the user and run is this.
 pub(super) struct Wanted<'a> {
     pub(super) entry: &'a Entry,
     pub(super) arguments: Object,
@@ -80,13 +80,17 @@ impl Known {
 impl Registry {
     /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
     /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts, and
-    /// once the user has said something nothing more: the model hears that first. All results together may
+    /// after a message of the user nothing more, so that the model reads that first. All results together may
     /// take `room` bytes: small ones are shown whole, the large ones share.
     pub async fn carry_out(&self, calls: &[ToolCall], room: usize) -> Vec<Answer> {
         let mut answers = Vec::with_capacity(calls.len());
         let mut room = room;
         let mut rest = calls;
         while !rest.is_empty() {
+            if self.control.is_steered() {
+                answers.extend(rest.iter().map(|call| self.put_off(call)));
+                break;
+            }
             let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
             let (now, later) = rest.split_at(reads.max(1));
             let tried = join_all(now.iter().map(|call| self.attempt(call, None))).await;
@@ -100,10 +104,6 @@ impl Registry {
                 now.iter().zip(tried).map(|(call, tried)| self.finish(call, tried, share));
             answers.extend(finished);
             rest = later;
-            if self.control.is_steered() {
-                answers.extend(rest.iter().map(|call| self.put_off(call)));
-                break;
-            }
         }
         answers
     }
@@ -147,8 +147,18 @@ impl Registry {
                 Err(failure) => Err(failure),
             },
         };
-        if let (Ok(report), false) = (&mut outcome, known.ignored.is_empty()) {
-            report.text.push_str(&format!(" Ignored: {}.", known.ignored.join(", ")));
+        if let Err(failure) = &mut outcome
+            && failure.code == ErrorCode::InvalidParam
+            && failure.hint.is_none()
+            && let Ok(entry) = self.find(&call.name)
+        {
+            failure.hint = Some(validate::parameters(&entry.tool.spec().schema));
+        }
+        if let Some(note) = ignored_note(&known.ignored) {
+            match &mut outcome {
+                Ok(report) => report.text.push_str(&note),
+                Err(failure) => failure.note(&note),
+            }
         }
         let time_ms = self.events.clock().now().duration_since(started).as_millis();
         Attempt { outcome, known, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
@@ -158,8 +168,11 @@ impl Registry {
     fn finish(&self, call: &ToolCall, tried: Attempt, share: usize) -> Answer {
         let Attempt { outcome, known, time_ms } = tried;
         let limits = OutputLimits { max_bytes: self.limits.max_bytes.min(share), ..self.limits };
-        let outcome = limits::apply(outcome, &call.name, &limits, &self.cx.spill);
-        let envelope = envelope(outcome, known.input.clone(), time_ms);
+        let (outcome, cut) = limits::apply(outcome, &call.name, &limits, &self.cx.spill);
+        if cut.iter().any(|field| field == "content") {
+            self.set_not_shown(&outcome);
+        }
+        let envelope = self.seal(&call.name, outcome, known.input.clone(), time_ms);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -172,12 +185,13 @@ impl Registry {
         Answer { envelope, effect, denied, violates_instruction, changed }
     }
 
-    /// Answers a call that is not carried out because the user said something before it began.
+    /// Answers a call that is not carried out because the user sent a message before it began.
     fn put_off(&self, call: &ToolCall) -> Answer {
         let failure =
-            Failure::new(ErrorCode::Cancelled, "not run: the user said something before it began")
-                .hint("read the user's message first; repeat the call only if it is still right");
-        let envelope = envelope(Err(failure), arguments_of(call).unwrap_or_default(), 0);
+            Failure::new(ErrorCode::Cancelled, "cancelled: the user sent a message first")
+                .hint("read it, and repeat the call only if it is still right");
+        let envelope =
+            self.seal(&call.name, Err(failure), arguments_of(call).unwrap_or_default(), 0);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -224,7 +238,7 @@ impl Registry {
                     call.name
                 ),
             )
-            .hint("use another tool, or go on with another part of the task"));
+            .hint("use another tool, or continue with another part of the task"));
         }
         let seen = match (effect, &target.place) {
             (Effect::Write { .. }, Some(place)) => self.snapshot(place.path()).await,
@@ -310,12 +324,40 @@ impl Registry {
     fn close_paths(&self) {
         let (hidden, read_only) = self.state().policy.denied_paths();
         let root = self.cx.workspace.root();
-        let full = |paths: Vec<String>| paths.iter().map(|path| root.join(path)).collect();
-        let (mut hidden, read_only): (Vec<PathBuf>, Vec<PathBuf>) = (full(hidden), full(read_only));
+        let full = |paths: Vec<DeniedPath>| -> Vec<(PathBuf, String)> {
+            paths.into_iter().map(|it| (root.join(it.path), it.reason)).collect()
+        };
+        let (mut hidden, read_only) = (full(hidden), full(read_only));
         if self.hides_secrets {
-            hidden.extend(self.cx.secrets.files(&self.cx.workspace));
+            let files = self.cx.secrets.files(&self.cx.workspace).into_iter();
+            let reason = "sandbox.hide_secrets".to_owned();
+            hidden.extend(files.map(|path| (path, reason.clone())));
         }
-        self.cx.exec.close_paths(&hidden, &read_only);
+        self.cx.exec.close_paths(hidden, read_only);
+    }
+
+    /// The lines of the file that this result contains were not shown completely.
+    fn set_not_shown(&self, outcome: &Result<Report, Failure>) {
+        let path = match outcome {
+            Ok(report) => &report.path,
+            Err(failure) => &failure.path,
+        };
+        if let Some(path) = path.as_ref().and_then(|path| self.cx.workspace.resolve(path).ok()) {
+            self.cx.workspace.set_not_shown(&path);
+        }
+    }
+
+    /// The envelope of a result. Secrets in what commands print are masked here, once, for the model and the log. File tools
+    /// show the model the real text, so that it can be edited; the log masks it.
+    fn seal(
+        &self,
+        tool: &str,
+        outcome: Result<Report, Failure>,
+        input: Object,
+        time_ms: u64,
+    ) -> Sealed {
+        let envelope = envelope(outcome, input, time_ms);
+        if tool.starts_with("Bash") { self.events.masker().masked(envelope) } else { envelope }
     }
 
     /// The tool, the arguments under its own names, and the names of those that are ignored.
@@ -324,7 +366,13 @@ impl Registry {
         let mut arguments = arguments_of(call)?;
         let schema = &entry.tool.spec().schema;
         let ignored = arguments::canonical(schema, &mut arguments)?;
-        entry.validator.check(schema, &arguments)?;
+        let checked = entry.validator.check(schema, &arguments);
+        checked.map_err(|mut failure| {
+            if let Some(note) = ignored_note(&ignored) {
+                failure.note(&note);
+            }
+            failure
+        })?;
         Ok((entry, arguments, ignored))
     }
 
@@ -338,11 +386,15 @@ impl Registry {
         if call.name != "Bash" || self.control.interrupted().is_some() {
             return None;
         }
-        let (bash, line, _) = self.understood(call).ok()?;
+        let (bash, line, ignored) = self.understood(call).ok()?;
         let redirect = redirect::redirect(&line)?;
         let entry = self.find(redirect.tool).ok()?;
         entry.validator.check(&entry.tool.spec().schema, &redirect.input).ok()?;
         let target = entry.tool.target(&redirect.input, &self.cx).ok()?;
+        let is_file = target.place.as_ref().is_some_and(|place| place.file_size().is_some());
+        if redirect.needs_file && !is_file {
+            return None;
+        }
         let command = bash.tool.target(&line, &self.cx).ok()?.effect;
         self.mode();
         let is_allowed = |tool: &str, effect: &Effect| {
@@ -355,7 +407,7 @@ impl Registry {
         let canonical = entry.tool.canonical(&redirect.input);
         let key = repetition::key(redirect.tool, canonical, &target.effect);
         if let Err(failure) = self.refuse_repetition(redirect.tool, &key, &target.effect) {
-            known.input = line;
+            (known.input, known.ignored) = (line, ignored);
             return Some(Err(failure));
         }
         let mut cx = self.cx.clone();
@@ -363,8 +415,14 @@ impl Registry {
         cx.withheld = self.withheld();
         cx.place = target.place;
         let run = AssertUnwindSafe(entry.tool.run(redirect.input.clone(), &cx)).catch_unwind();
-        let report = run.await.ok()?.ok().filter(|report| redirect.is_complete(report))?;
-        known.input = line;
+        let report = run.await.ok()?.ok()?;
+        if !redirect.is_complete(&report) {
+            if redirect.tool == "Read" {
+                self.set_not_shown(&Ok(report));
+            }
+            return None;
+        }
+        (known.input, known.ignored) = (line, ignored);
         known.effect = Some(target.effect.clone());
         self.events.emit(Body::ToolStarted {
             call: call.id.clone(),
@@ -406,7 +464,7 @@ impl Registry {
         if times + 1 < limit {
             return Ok(());
         }
-        // Somebody else may have changed the file: then another look is no repetition.
+        // Another process may have changed the file: then reading it again is no repetition.
         if let Effect::Read { path } = effect
             && self.cx.workspace.changed_since_seen().contains(path)
         {
@@ -433,6 +491,10 @@ impl Registry {
     }
 }
 
+fn ignored_note(ignored: &[String]) -> Option<String> {
+    (!ignored.is_empty()).then(|| format!(" Ignored: {}.", ignored.join(", ")))
+}
+
 /// The call's arguments, without what says "no value" and without what is injected.
 fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
     let mut arguments = validate::arguments(&call.arguments)?;
@@ -441,7 +503,7 @@ fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
     Ok(arguments)
 }
 
-/// A write that was refused changed nothing, but CONFLICT shows that somebody else did; a command may have
+/// A write that was refused changed nothing, but CONFLICT shows that another process did; a command may have
 /// changed anything, however it ended.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
     match effect {
@@ -460,8 +522,9 @@ fn panicked(tool: &str, panic: &(dyn std::any::Any + Send)) -> Failure {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
-    Failure::new(ErrorCode::InternalError, format!("{tool} failed in an unforeseen way: {message}"))
-        .hint("this is a defect of the program, not of the call; try another way")
+    let message = format!("{tool} failed unexpectedly (internal error): {message}");
+    Failure::new(ErrorCode::InternalError, message)
+        .hint("the call is not at fault; try another tool or another way")
 }
 
 fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64) -> Sealed {

@@ -59,18 +59,20 @@ pub(super) fn fair_share(sizes: &[usize], room: usize) -> usize {
     usize::MAX
 }
 
-/// Cuts every field of `data` that is too large, and keeps it whole in the spill.
+/// Cuts every field of `data` that is too large, and keeps it whole in the spill. Returns the names of those fields, too.
 pub(super) fn apply(
     mut outcome: Result<Report, Failure>,
     tool: &str,
     limits: &OutputLimits,
     spill: &Spill,
-) -> Result<Report, Failure> {
+) -> (Result<Report, Failure>, Vec<String>) {
     let data = match &mut outcome {
         Ok(report) => &mut report.data,
         Err(failure) => &mut failure.data,
     };
-    let Some(note) = cut(data, tool, limits, spill) else { return outcome };
+    let Some((note, fields)) = cut(data, tool, limits, spill) else {
+        return (outcome, Vec::new());
+    };
     match &mut outcome {
         Ok(report) => {
             report.partial = true;
@@ -78,11 +80,16 @@ pub(super) fn apply(
         }
         Err(failure) => failure.note(&note),
     }
-    outcome
+    (outcome, fields)
 }
 
-/// What the reader is told of the cut; `None` where nothing was cut.
-fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> Option<String> {
+/// What the reader is told of the cut, and the fields that were cut; `None` if there are none.
+fn cut(
+    data: &mut Object,
+    tool: &str,
+    limits: &OutputLimits,
+    spill: &Spill,
+) -> Option<(String, Vec<String>)> {
     // The fields share the room: what a small one leaves is for the large ones.
     let sizes: Vec<usize> = data.values().map(size).collect();
     let share = fair_share(&sizes, limits.max_bytes);
@@ -110,10 +117,11 @@ fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> O
     data.insert("truncated".to_owned(), true.into());
     // (The lines that are known here are those that were kept in memory.)
     if let Some(path) = kept {
-        return Some(format!(" Output too large, cut: use Read or Grep with {path}."));
+        let note = format!(" Output too large, cut: use Read or Grep with {path}.");
+        return Some((note, fields));
     }
     let lines = whole.lines().count();
-    Some(match spill.write(tool, &whole) {
+    let note = match spill.write(tool, &whole) {
         Ok(path) => {
             let told = format!(
                 " Output too large, cut: all {lines} lines in {path} (use Read or Grep with that path)."
@@ -124,7 +132,8 @@ fn cut(data: &mut Object, tool: &str, limits: &OutputLimits, spill: &Spill) -> O
         Err(error) => format!(
             " Output too large, cut: {lines} lines; the whole of it could not be kept ({error})."
         ),
-    })
+    };
+    Some((note, fields))
 }
 
 fn too_large(value: &Value, limits: &OutputLimits) -> bool {

@@ -24,7 +24,7 @@ pub use limits::OutputLimits;
 use repetition::Repetition;
 use validate::Validator;
 
-use crate::permission::{Policy, Withheld};
+use crate::permission::{Policy, Rule, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Body, Event, Events, SessionRule};
 use crate::protocol::prompt::Prompts;
@@ -57,8 +57,10 @@ struct State {
     repetition: Repetition,
     /// The highest number of a session rule so far.
     last_rule: u32,
-    /// The mode before a sentence of the user restricted it.
-    mode_to_restore: Option<PermissionMode>,
+    /// A sentence of the user restricted the mode.
+    restriction: Option<Restriction>,
+    /// The freest mode that the user has given to this process.
+    freest_mode: PermissionMode,
     /// Something ran in this turn that could change the project.
     could_change: bool,
     /// Background commands whose changes are not recorded yet.
@@ -67,13 +69,20 @@ struct State {
     is_gap_reported: bool,
 }
 
+/// The mode that a sentence of the user switched to, and the one that it replaced.
+#[derive(Clone, Copy)]
+struct Restriction {
+    mode: PermissionMode,
+    replaced: PermissionMode,
+}
+
 /// How the gate is set.
 pub struct Settings {
     /// Who may do what.
     pub policy: Policy,
     /// How much of an answer is shown.
     pub limits: OutputLimits,
-    /// When a tool that is ill rests, and how long.
+    /// When a failing tool is disabled, and how long.
     pub breaker: BreakerConfig,
     /// Files that hold secrets are hidden from commands.
     pub hides_secrets: bool,
@@ -91,12 +100,14 @@ impl Registry {
         let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
         let entries =
             tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
+        let freest_mode = settings.policy.initial_mode();
         let state = State {
             policy: settings.policy,
             breaker: Breaker::new(settings.breaker),
             repetition: Repetition::default(),
             last_rule: 0,
-            mode_to_restore: None,
+            restriction: None,
+            freest_mode,
             could_change: false,
             background: Vec::new(),
             is_gap_reported: false,
@@ -114,12 +125,12 @@ impl Registry {
         }
     }
 
-    /// The tools as the model is told of them: the same list, in the same order, all session long.
+    /// The tools as they are described to the model: the same list, in the same order, all session long.
     pub fn specs(&self) -> &[ToolSpec] {
         &self.specs
     }
 
-    /// The tools are described in these words, before anybody is told of them.
+    /// Replaces the descriptions of tools, before the first request.
     pub fn describe(&mut self, prompts: &Prompts) {
         for (name, text) in prompts.own() {
             // `tools/multi_edit.md` describes `MultiEdit`.
@@ -149,11 +160,12 @@ impl Registry {
         state.policy.apply(&event.body, &*self.cx.workspace);
         match &event.body {
             Body::RuleAdded { rule } => state.last_rule = state.last_rule.max(rule.id),
-            Body::ModeChanged { from, words: Some(_), mode } => {
-                let before = state.mode_to_restore.take().unwrap_or(*from);
-                state.mode_to_restore = (before != *mode).then_some(before);
+            Body::ModeChanged { from, words: Some(_), mode } if mode < from => {
+                let before = state.restriction.map_or(*from, |before| before.replaced);
+                let replaced = before.max(*from);
+                state.restriction = Some(Restriction { mode: *mode, replaced });
             }
-            Body::ModeChanged { words: None, .. } => state.mode_to_restore = None,
+            Body::ModeChanged { .. } => state.restriction = None,
             _ => {}
         }
     }
@@ -164,21 +176,33 @@ impl Registry {
         (mode < current).then(|| self.change_mode(mode, Some(words.to_owned())))
     }
 
-    /// Returns to the mode before [`Registry::restrict`], because of a sentence of the user.
+    /// Returns to the mode before [`Registry::restrict`], because of a sentence of the user; to none that is freer
+    /// than the user has given to this process, whatever a resumed session had.
     pub fn restore_mode(&self, words: &str) -> Option<Event> {
-        self.mode();
-        let mode = self.state().mode_to_restore?;
-        Some(self.change_mode(mode, Some(words.to_owned())))
+        let current = self.mode();
+        let state = self.state();
+        let (restriction, freest) = (state.restriction?, state.freest_mode);
+        drop(state);
+        let mode = restriction.replaced.min(freest);
+        let is_restricted = restriction.mode == current && mode > current;
+        is_restricted.then(|| self.change_mode(mode, Some(words.to_owned())))
     }
 
     /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was made from one.
+    /// A text that is no rule is not added.
     pub fn add_rule(&self, rule: String, words: &str) {
         let is_known = self.session_rules().iter().any(|known| known.rule == rule);
-        if !is_known {
+        if !is_known && Policy::is_session_rule(&rule) {
             let id = self.state().last_rule + 1;
             let rule = SessionRule { id, rule, words: words.to_owned() };
             self.apply(&self.events.emit(Body::RuleAdded { rule }));
         }
+    }
+
+    /// Adds a rule that denies changes of this path, and of what is in it, because of a sentence of the user.
+    pub fn protect(&self, path: &str, is_folder: bool, words: &str) {
+        let slash = if is_folder { "/" } else { "" };
+        self.add_rule(format!("deny Edit({}{slash})", Rule::pattern_of(path)), words);
     }
 
     /// Removes a session rule; false if there is none of this number.
@@ -207,11 +231,14 @@ impl Registry {
         self.state().could_change
     }
 
-    /// How freely the agent may act now; what the person wished meanwhile is taken first.
+    /// How freely the agent may act now; a mode that the user chose meanwhile is taken first.
     pub fn mode(&self) -> PermissionMode {
         if let Some(mode) = self.control.take_mode()
             && mode != self.state().policy.mode()
         {
+            let mut state = self.state();
+            state.freest_mode = state.freest_mode.max(mode);
+            drop(state);
             self.change_mode(mode, None);
         }
         self.state().policy.mode()
@@ -234,13 +261,15 @@ impl Registry {
     }
 
     /// Undoes what this turn changed: each path, and what became of it.
-    pub fn undo(&self, turn: u32) -> BTreeMap<String, String> {
+    pub fn undo(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
         match self.cx.workspace.undo(Undo::Turn(turn), UndoOptions::default()) {
             Ok(report) => {
-                report.files.into_iter().map(|(path, how)| (path, how.to_string())).collect()
+                let is_complete = report.is_complete();
+                let files = report.files.into_iter().map(|(path, how)| (path, how.to_string()));
+                (files.collect(), is_complete)
             }
-            Err(UndoError::Nothing) => BTreeMap::new(),
-            Err(error) => BTreeMap::from([(".".to_owned(), error.to_string())]),
+            Err(UndoError::Nothing) => (BTreeMap::new(), true),
+            Err(error) => (BTreeMap::from([(".".to_owned(), error.to_string())]), false),
         }
     }
 

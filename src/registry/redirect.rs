@@ -1,7 +1,7 @@
 //! Redirects: a Bash line that is exactly one simple reading command is answered by the file tool that does the same.
 //!
-//! Only if the meaning is the same: literal paths, options that the tool has too, a pattern that means the same in every regex dialect, and an
-//! answer that is complete. Everything else runs in the shell.
+//! Only if the meaning is the same: literal paths, options that the tool has too, a pattern without regex operators, and an answer that is
+//! complete. Everything else runs in the shell.
 
 use serde_json::{Value, json};
 
@@ -20,6 +20,8 @@ const MAX_FILES: u64 = 200;
 pub(super) struct Redirect {
     pub(super) tool: &'static str,
     pub(super) input: Object,
+    /// The path has to be a file.
+    pub(super) needs_file: bool,
     /// Only an answer of at most so many lines is the same (`… | head`).
     at_most: Option<u64>,
 }
@@ -51,7 +53,7 @@ pub(super) fn redirect(input: &Object) -> Option<Redirect> {
 impl Redirect {
     fn new(tool: &'static str, input: Value) -> Option<Self> {
         let Value::Object(input) = input else { return None };
-        Some(Self { tool, input, at_most: None })
+        Some(Self { tool, input, needs_file: false, at_most: None })
     }
 
     fn set(&mut self, name: &str, value: impl Into<Value>) {
@@ -61,7 +63,17 @@ impl Redirect {
     /// The report says all that the command would have printed.
     pub(super) fn is_complete(&self, report: &Report) -> bool {
         let number = |name: &str| report.data.get(name).and_then(Value::as_i64);
-        let left_out = ["secret_skipped", "withheld", "binary_skipped", "unreadable"];
+        let left_out = [
+            "secret_skipped",
+            "withheld",
+            "binary_skipped",
+            "unreadable",
+            "git_skipped",
+            "too_long",
+            "lines_cut",
+            "links",
+        ];
+        let left_out = if self.tool == "LS" { &[] } else { &left_out[..] };
         if left_out.iter().any(|name| report.stats.get(*name).and_then(Value::as_u64) > Some(0)) {
             return false;
         }
@@ -69,17 +81,26 @@ impl Redirect {
             "Read" => {
                 let wanted = self.input.get("limit").and_then(Value::as_i64);
                 let n = number("start_line").zip(number("end_line")).map(|(a, b)| b - a + 1);
-                let has_all =
-                    !report.partial || n == wanted && wanted < i64::try_from(MAX_LINES).ok();
-                has_all && !report.text.contains("characters cut")
+                !report.partial || n == wanted && wanted < i64::try_from(MAX_LINES).ok()
             }
             _ => {
-                let lines = ["matches", "files", "paths", "entries"];
-                let n =
-                    lines.iter().find_map(|name| report.data.get(*name)?.as_array()).map(Vec::len);
-                !report.partial && self.at_most.is_none_or(|most| n.unwrap_or(0) as u64 <= most)
+                let rows = ["matches", "files", "paths", "entries"];
+                let rows = rows.iter().find_map(|name| report.data.get(*name)?.as_array());
+                let rows = rows.map_or(&[][..], Vec::as_slice);
+                !report.partial
+                    && self.at_most.is_none_or(|most| printed_lines(rows) <= most)
+                    && !self.selects_named_file(report, rows)
             }
         }
+    }
+
+    /// A match in the file that the line names: grep compares its name with `--include`, too.
+    fn selects_named_file(&self, report: &Report, rows: &[Value]) -> bool {
+        let is_named = |row: &Value| {
+            let file = row.as_str().or_else(|| row["file"].as_str());
+            file.is_some() && file == report.path.as_deref()
+        };
+        self.input.contains_key("file_pattern") && rows.iter().any(is_named)
     }
 
     /// The report with the advice in front of its text, and the call in its data.
@@ -98,6 +119,15 @@ impl Redirect {
         report.data.insert("redirected_to".to_owned(), json!({"tool": tool, "input": input}));
         report
     }
+}
+
+/// How many lines a command prints for these rows, with the lines around matches and the `--` between them.
+fn printed_lines(rows: &[Value]) -> u64 {
+    let around = |row: &Value, side: &str| row[side].as_array().map_or(0, Vec::len);
+    let lines = rows.iter().map(|row| 1 + around(row, "before") + around(row, "after"));
+    let has_context = rows.iter().any(|row| around(row, "before") + around(row, "after") > 0);
+    let separators = if has_context { rows.len() - 1 } else { 0 };
+    (lines.sum::<usize>() + separators) as u64
 }
 
 fn of_command(words: &[&str]) -> Option<Redirect> {
@@ -203,7 +233,9 @@ fn sed<'a>(arguments: &[&'a str]) -> Option<((i64, u64), Option<&'a str>)> {
     let first: i64 = first.parse().ok()?;
     let limit = match last {
         "$" => MAX_LINES,
-        last => u64::try_from(last.parse::<i64>().ok()? - first + 1).ok()?,
+        last => {
+            last.parse::<u64>().ok()?.checked_sub(u64::try_from(first).ok()?)?.checked_add(1)?
+        }
     };
     let path = match rest {
         [] => None,
@@ -219,7 +251,7 @@ fn grep(arguments: &[&str]) -> Option<Redirect> {
     let mut is_extended = false;
     let rest = search.options(arguments, |option| {
         match option {
-            'r' | 'R' => is_recursive = true,
+            'r' => is_recursive = true,
             'E' => is_extended = true,
             'H' | 's' => {}
             _ => return false,
@@ -231,24 +263,25 @@ fn grep(arguments: &[&str]) -> Option<Redirect> {
         [pattern, path] => (*pattern, *path),
         _ => return None,
     };
-    if !search.is_fixed && !is_common_regex(pattern, is_extended) {
+    // Grep searches all files below a directory, also those of git (`git_skipped`); of the project this is known beforehand.
+    let is_whole_project = is_recursive && matches!(path.trim_end_matches('/'), "." | "");
+    if is_whole_project || search.file_pattern.is_some() && !is_recursive {
         return None;
     }
-    // Grep searches all files below a directory, those of git too.
-    let is_whole_repository = is_recursive && matches!(path.trim_end_matches('/'), "." | "");
-    let mut redirect = search.redirect(pattern, path).filter(|_| !is_whole_repository)?;
+    let mut redirect = search.redirect(pattern, path, is_extended)?;
+    redirect.needs_file = !is_recursive;
     redirect.set("include_hidden", true);
     redirect.set("include_ignored", true);
     Some(redirect)
 }
 
+/// Of ripgrep only a search in one file: what it leaves out of directories depends on more than the tool's rules.
 fn rg(arguments: &[&str]) -> Option<Redirect> {
     let mut search = Search::default();
-    match search.options(arguments, |_| false)?.as_slice() {
-        [pattern] => search.redirect(pattern, "."),
-        [pattern, path] => search.redirect(pattern, path),
-        _ => None,
-    }
+    let operands = search.options(arguments, |_| false)?;
+    let [pattern, path] = operands.as_slice() else { return None };
+    let redirect = search.redirect(pattern, path, true)?;
+    search.file_pattern.is_none().then_some(Redirect { needs_file: true, ..redirect })
 }
 
 /// The options that grep, ripgrep and the tool have.
@@ -272,10 +305,9 @@ impl Search {
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             if let Some(glob) = argument.strip_prefix("--include=") {
-                self.file_pattern = Some(glob.to_owned());
-            } else if *argument == "-g" {
-                self.file_pattern =
-                    Some((*rest.next()?).to_owned()).filter(|it| !it.starts_with('!'));
+                // (Grep compares names, and knows no braces.)
+                let is_same = self.file_pattern.is_none() && !glob.contains(['{', '/', '\\']);
+                self.file_pattern = Some(glob.to_owned()).filter(|_| is_same);
                 self.file_pattern.as_ref()?;
             } else if *argument == "-C" {
                 self.context = Some(rest.next()?.parse().ok()?);
@@ -299,7 +331,10 @@ impl Search {
         Some(operands)
     }
 
-    fn redirect(&self, pattern: &str, path: &str) -> Option<Redirect> {
+    fn redirect(&self, pattern: &str, path: &str, is_extended: bool) -> Option<Redirect> {
+        if !self.is_fixed && !is_common_regex(pattern, is_extended) {
+            return None;
+        }
         let input = json!({"pattern": pattern, "path": path, "limit": MAX_MATCHES});
         let mut redirect = Redirect::new("Grep", input)?;
         if self.is_fixed {
@@ -321,27 +356,25 @@ impl Search {
     }
 }
 
-/// It matches the same lines as a basic or extended POSIX expression and as one of the tool's.
+/// It matches the same lines as a basic or extended POSIX expression and as one of the tool's: text, with `^` before it and `|` in extended
+/// ones. (For the tool, unlike for grep, a line ends before `\r\n`, which `.` and `$` can match.)
 fn is_common_regex(pattern: &str, is_extended: bool) -> bool {
-    let special = if is_extended { "{}\\[]" } else { "+?|(){}\\[]" };
-    let is_plain = |char: char| !char.is_control() && !special.contains(char);
-    // A `*` at the beginning is a literal in one dialect and an error in the other.
-    pattern.chars().all(is_plain)
-        && !pattern.starts_with(['*', '+', '?'])
-        && !pattern.contains("**")
+    let special = if is_extended { ".*+?(){}[]\\^$" } else { ".*+?|(){}[]\\^$" };
+    let text = pattern.strip_prefix('^').unwrap_or(pattern);
+    text.chars().all(|char| !char.is_control() && !special.contains(char))
 }
 
-/// `find DIR -name GLOB`, with `-type f`.
+/// `find DIR -type f -name GLOB`.
 fn find(arguments: &[&str]) -> Option<Redirect> {
     let (path, tests) = match arguments {
         [path, rest @ ..] if is_operand(path) => (*path, rest),
         rest => (".", rest),
     };
     let glob = match tests {
-        ["-name", glob] | ["-type", "f", "-name", glob] | ["-name", glob, "-type", "f"] => *glob,
+        ["-type", "f", "-name", glob] | ["-name", glob, "-type", "f"] => *glob,
         _ => return None,
     };
-    // (A pattern without an extension may name directories and files of git's own.)
+    // (A pattern without an extension may name files of git's own.)
     let is_simple = glob.contains('.') && !glob.contains(['[', '{', '\\', '/']);
     let input = json!({
         "pattern": format!("**/{glob}"), "path": path, "limit": MAX_FILES,
@@ -415,14 +448,14 @@ mod tests {
         check("grep -rn 'x y' src", Some(&("Grep", all.clone())));
         check("grep -rn 'x y' src | head -20", Some(&("Grep", all)));
         check(
-            "rg -n -i foo",
+            "rg -n -i foo a.rs",
             Some(&(
                 "Grep",
-                json!({"pattern": "foo", "path": ".", "limit": 1000, "case_sensitive": false}),
+                json!({"pattern": "foo", "path": "a.rs", "limit": 1000, "case_sensitive": false}),
             )),
         );
         let found = json!({"pattern": "**/*.md", "path": ".", "limit": 200, "include_hidden": true, "include_ignored": true});
-        check("find . -name '*.md'", Some(&("Glob", found)));
+        check("find . -type f -name '*.md'", Some(&("Glob", found)));
         check(
             "ls",
             Some(&(
@@ -455,6 +488,21 @@ mod tests {
             "sed 5q a.rs",
             "grep -rn x .",
             "grep -rn 'a\\|b' src",
+            "grep -Rn x src",
+            "grep -rn 'x$' src",
+            "grep -rn 'x^' src",
+            "grep -rn 'x.y' src",
+            "grep -rnE '(?i)x' src",
+            "grep -rnE 'x+?' src",
+            "grep -rn --include=*.rs --include=*.md x src",
+            "grep -rn '--include=*.{rs,md}' x src",
+            "grep --include=*.rs x a.rs",
+            "rg foo",
+            "rg -g '*.rs' foo a.rs",
+            "rg 'f.o' a.rs",
+            "sed -n 1,-9223372036854775808p a.rs",
+            "sed -n 5,2p a.rs",
+            "find . -name '*.md'",
             "grep -rn 'f(x)' src",
             "grep -v x a.rs",
             "grep x",

@@ -28,14 +28,21 @@ impl Validator {
         if problems.is_empty() {
             return Ok(());
         }
-        let required: Vec<&str> = strings(&schema["required"]);
-        let optional: Vec<&str> = properties(schema).filter(|p| !required.contains(p)).collect();
-        let mut hint = format!("required: {}", list(&required));
-        if !optional.is_empty() {
-            hint.push_str(&format!("; optional: {}", list(&optional)));
-        }
-        Err(Failure::new(ErrorCode::InvalidParam, problems.join("; ")).hint(hint))
+        Err(Failure::new(ErrorCode::InvalidParam, problems.join("; ")).hint(parameters(schema)))
     }
+}
+
+/// The parameters of a tool, as a hint.
+pub(super) fn parameters(schema: &Value) -> String {
+    let required: Vec<&str> = strings(&schema["required"]);
+    let is_listed = |name: &&str| schema["properties"][*name]["x-unlisted"] != true;
+    let optional = properties(schema).filter(is_listed).filter(|name| !required.contains(name));
+    let optional: Vec<&str> = optional.collect();
+    let mut hint = format!("required: {}", list(&required));
+    if !optional.is_empty() {
+        hint.push_str(&format!("; optional: {}", list(&optional)));
+    }
+    hint
 }
 
 /// The arguments' JSON text as an object. Nothing at all is an empty object: some models send that

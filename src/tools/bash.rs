@@ -68,7 +68,8 @@ impl Tool for Bash {
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
         let args: Args = parse(input)?;
         if args.command.trim().is_empty() {
-            return Err(Failure::new(ErrorCode::InvalidParam, "command is empty"));
+            return Err(Failure::new(ErrorCode::InvalidParam, "command is empty")
+                .hint("send the command to run"));
         }
         let place = cx.workspace.locate(&args.directory)?;
         let directory = place.path().relative().to_owned();
@@ -152,21 +153,23 @@ fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
                 .hint("name the directory to run in")
         }
         exec::Error::Link(_) => Failure::new(ErrorCode::AccessDenied, error.to_string())
-            .hint("somebody changed it meanwhile: list the directory with LS"),
+            .hint("it changed meanwhile: list the directory with LS"),
         exec::Error::Cancelled => Failure::new(ErrorCode::Cancelled, error.to_string()),
         exec::Error::NulByte | exec::Error::TooLong(_) => {
             Failure::new(ErrorCode::InvalidParam, error.to_string())
+                .hint("put the text into a file with Write, and name the file in the command")
         }
         exec::Error::TooMany(_) => {
             Failure::new(ErrorCode::ExecutionError, error.to_string()).hint("BashKill ends one")
         }
         exec::Error::NoBash | exec::Error::Io(_) => {
             Failure::new(ErrorCode::ExecutionError, error.to_string())
+                .hint("continue with the file tools, and report that commands cannot be run")
         }
     }
 }
 
-/// What the model is told of an outcome.
+/// The result of an outcome.
 fn answer(
     command: &str,
     outcome: Outcome,
@@ -222,8 +225,7 @@ fn answer(
     let mut failure = Failure { data, stats, ..Failure::new(code, message) };
     failure.hint = hint;
     if !notes.is_empty() {
-        let hint = failure.hint.as_ref().map(|hint| format!(". {hint}")).unwrap_or_default();
-        failure.text = format!("{}{hint}.{notes}", failure.message);
+        failure.note(&notes);
     }
     Err(failure)
 }

@@ -2,17 +2,18 @@
 
 use std::ops::Range;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 use tokio_util::sync::CancellationToken;
 
 use super::ToolCx;
 use super::files::{cancelled, object};
 use super::nearest;
+use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Change, Diff, Place, ProjectPath, Snapshot, Text, Workspace, plain};
 
-/// A file as it is, for somebody who wants to change it.
+/// An existing file that is to be changed.
 pub(super) struct Existing {
     pub(super) path: ProjectPath,
     /// What it looks like now; its bytes are those that were seen.
@@ -177,7 +178,7 @@ impl Replacement<'_> {
         if old == new {
             let message = "old_string and new_string are the same";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
-                .hint("if the file is as it should be, go on")
+                .hint("if the file already has the text you want, continue; otherwise change new_string")
                 .at(path));
         }
         let found = occurrences(text, &old);
@@ -304,8 +305,9 @@ fn at_lines(lines: &[usize]) -> String {
     format!(" at {word} {}{more}", shown.join(", "))
 }
 
-/// Adds what the file holds now to a failure that is about its lock: the content counts as read, so that the change can
-/// be sent again at once. `passages`: what was to be replaced; none if the whole file was.
+/// Adds the current text of the file to a failure that is about its lock; that counts as a read, so that the change can be
+/// sent again at once. Not if Read would need permission for the file. `passages`: what was to be replaced; none if
+/// the whole file was.
 pub(super) fn with_current_text(
     mut failure: Failure,
     cx: &ToolCx,
@@ -317,48 +319,76 @@ pub(super) fn with_current_text(
         ErrorCode::Conflict => true,
         _ => return failure,
     };
+    let path = place.path();
+    if cx.withheld.why("Read", path.relative()).is_some() {
+        failure.data = Object::new();
+        failure.hint.get_or_insert_with(|| "Read it, then send the change again".to_owned());
+        return failure;
+    }
     let stop = || cx.cancel.is_cancelled();
+    let from = if passages.is_empty() { cx.workspace.first_not_shown(path) } else { 1 };
+    let from = i64::try_from(from).unwrap_or(1);
     // (It records the snapshot.)
-    let Ok(mut page) = cx.workspace.page(place, 1, READ_LINES, &stop) else { return failure };
+    let Ok(mut page) = cx.workspace.page(place, from, READ_LINES, &stop) else { return failure };
     if is_conflict
         && page.more
-        && let Some((from, limit)) = around(cx, place, passages)
-        && let Ok(around) = cx.workspace.page(place, from, limit, &stop)
+        && let Some((from, limit)) = around(cx, path, passages, &failure)
     {
-        page = around;
+        cx.workspace.set_not_shown(path);
+        match cx.workspace.page(place, from, limit, &stop) {
+            Ok(around) => page = around,
+            Err(_) => return failure,
+        }
     }
-    let is_part = page.more || page.start_line > 1;
-    if passages.is_empty() && is_part {
-        // A Write would replace lines that were not shown.
-        cx.workspace.forget(place.path());
-        let hint = "only a part of it is shown: Read all of it, then Write again, or use Edit";
-        failure.hint = Some(hint.to_owned());
-    } else if failure.hint.is_none() {
-        let hint = "its text is below, which counts as reading it: send the change again, adjusted if needed";
-        failure.hint = Some(hint.to_owned());
-    }
+    let hint = if !passages.is_empty() || cx.workspace.is_shown(path) {
+        "its text is below, which counts as reading it: send the change again, adjusted if needed"
+            .to_owned()
+    } else if page.lines.n_cut > 0 {
+        "lines over 2,000 characters are cut: use Edit".to_owned()
+    } else {
+        let next = page.start_line.saturating_add_unsigned(page.lines.count);
+        format!("Read the rest, from start_line {next}, then Write again, or use Edit")
+    };
+    failure.hint.get_or_insert(hint);
     failure.data.insert("content".to_owned(), page.lines.content.into());
     failure
 }
 
 /// As many lines as Read shows.
 const READ_LINES: u64 = 500;
-/// So many lines before and behind a passage are shown.
+/// The number of lines that are shown before and after a passage.
 const AROUND: usize = 10;
 
-/// The lines around the first of the passages that the file has: from which on, and how many.
-fn around(cx: &ToolCx, place: &Place, passages: &[&str]) -> Option<(i64, u64)> {
-    let path = place.path();
+/// The lines around the first passage that the file contains, or else around the first change in the diff: the first
+/// line and the number of lines.
+fn around(
+    cx: &ToolCx,
+    path: &ProjectPath,
+    passages: &[&str],
+    failure: &Failure,
+) -> Option<(i64, u64)> {
+    if passages.is_empty() {
+        return None;
+    }
     let snapshot = cx.workspace.snapshot(path)?;
     let content = cx.workspace.content(path, Some(&snapshot)).ok()?;
     let text = Text::decode(content.bytes, path.relative()).ok()?;
     let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
-    passages.iter().find_map(|passage| {
+    let passage = passages.iter().find_map(|passage| {
         let passage = plain(passage);
         let at = text.plain().find(&*passage)?;
-        let first = newlines(&text.plain()[..at]) + 1;
-        let from = first.saturating_sub(AROUND).max(1);
-        let n = first - from + newlines(&passage) + 1 + AROUND;
-        Some((i64::try_from(from).ok()?, n as u64))
-    })
+        Some((newlines(&text.plain()[..at]) + 1, newlines(&passage) + 1))
+    });
+    let diff = failure.data.get("diff_preview").and_then(Value::as_str);
+    let (first, n) = passage.or_else(|| first_hunk(diff?))?;
+    let from = first.saturating_sub(AROUND).max(1);
+    Some((i64::try_from(from).ok()?, (first - from + n + AROUND) as u64))
+}
+
+/// The first line of a diff's first hunk in the new text, and how many lines it has there.
+fn first_hunk(diff: &str) -> Option<(usize, usize)> {
+    let head = diff.lines().find_map(|line| line.strip_prefix("@@ -"))?;
+    let (_, new) = head.strip_suffix(" @@")?.split_once(" +")?;
+    let (first, n) = new.split_once(',').unwrap_or((new, "1"));
+    Some((first.parse::<usize>().ok()?.max(1), n.parse().ok()?))
 }

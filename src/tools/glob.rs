@@ -138,11 +138,17 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
     if truncated || aborted.is_some() {
         data.insert("truncated".to_owned(), true.into());
     }
+    let mut stats = object(json!({ "matched": matched, "visited": found.visited }));
+    for (name, n) in [("links", found.links), ("unreadable", found.unreadable)] {
+        if n > 0 {
+            stats.insert(name.to_owned(), n.into());
+        }
+    }
     Ok(Report {
         partial: truncated || aborted.is_some(),
         data,
         text,
-        stats: object(json!({ "matched": matched, "visited": found.visited })),
+        stats,
         path: Some(at.to_owned()),
     })
 }
@@ -188,6 +194,9 @@ struct Found {
     /// Folders that match, which are no files.
     folders: Vec<ProjectPath>,
     visited: u64,
+    /// Symlinks among `paths`.
+    links: u64,
+    unreadable: u64,
 }
 
 impl Found {
@@ -206,7 +215,7 @@ impl Search<'_> {
         let found = Mutex::new(Found::default());
         let visited = AtomicU64::new(0);
         let walk = Walk { base: self.base.clone(), rules, depth: None };
-        self.workspace.walk(&walk, || {
+        let skipped = self.workspace.walk(&walk, || {
             Box::new(|entry: Entry| {
                 if visited.fetch_add(1, Ordering::Relaxed) >= self.max_visited {
                     self.stop.set(Aborted::CountLimit);
@@ -224,6 +233,7 @@ impl Search<'_> {
                     (true, Kind::Directory) => keep(&mut lock().folders, entry.path),
                     (true, Kind::File | Kind::Link | Kind::Other) => {
                         if let Some(time) = self.time_of(&entry) {
+                            lock().links += u64::from(entry.kind == Kind::Link);
                             lock().paths.push((Reverse(time), entry.path));
                         }
                     }
@@ -235,6 +245,7 @@ impl Search<'_> {
         });
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.visited = visited.into_inner().min(self.max_visited);
+        found.unreadable = skipped.unreadable as u64;
         found
     }
 

@@ -46,7 +46,7 @@ struct Args {
     include_ignored: bool,
 }
 
-/// What is told of a match.
+/// What is reported of a match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Output {
@@ -211,9 +211,12 @@ fn matcher(args: &Args) -> Result<RegexMatcher, Failure> {
             Err(error) if !args.fixed_string => error.to_string(),
             Ok(_) | Err(_) => error.to_string(),
         };
+        // (Before it the parser repeats the pattern.)
+        let last = message.lines().last().unwrap_or_default();
+        let why = last.strip_prefix("error: ").unwrap_or(last);
         let failure = Failure::new(
             ErrorCode::InvalidParam,
-            format!("the pattern is no regular expression: {message}"),
+            format!("the pattern is not a regular expression: {why}"),
         );
         if message.contains("literal") && message.contains("not allowed") {
             return failure.hint("set multiline: true to match over line ends");
@@ -295,14 +298,17 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
     if aborted.is_some() {
         stats.insert("lower_bound".to_owned(), true.into());
     }
-    if found.secret_skipped > 0 {
-        stats.insert("secret_skipped".to_owned(), found.secret_skipped.into());
-    }
-    if found.withheld > 0 {
-        stats.insert("withheld".to_owned(), found.withheld.into());
-    }
-    if found.unreadable > 0 {
-        stats.insert("unreadable".to_owned(), found.unreadable.into());
+    for (name, n) in [
+        ("secret_skipped", found.secret_skipped),
+        ("withheld", found.withheld),
+        ("unreadable", found.unreadable),
+        ("too_long", found.too_long),
+        ("lines_cut", found.lines_cut),
+        ("git_skipped", found.git_skipped),
+    ] {
+        if n > 0 {
+            stats.insert(name.to_owned(), n.into());
+        }
     }
     Report { partial: truncated || aborted.is_some(), data, text, stats, path: Some(at.to_owned()) }
 }

@@ -41,7 +41,7 @@ pub use secrets::Secrets;
 
 /// Something that the model can call.
 pub trait Tool: Send + Sync {
-    /// What the model is told of it.
+    /// How it is described to the model.
     fn spec(&self) -> &ToolSpec;
 
     /// What a call with this input would touch. The input has passed the schema. Looks at the file
@@ -111,7 +111,7 @@ impl ToolCx {
     }
 }
 
-/// Every tool, in the order in which the model is told of them: what looks, what changes, what runs.
+/// Every tool, in the order in which they are described to the model: reading, changing, running.
 pub fn all() -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(ls::tool()),

@@ -38,7 +38,7 @@ pub(super) fn no_match(text: &str, old: &str, new: &str, path: &str) -> Failure 
             "old_string does not occur in {path}, but new_string does, at line {line}: already applied"
         );
         return Failure::new(ErrorCode::NoMatch, message)
-            .hint("if that is the change you wanted, go on")
+            .hint("the file already has this text; continue")
             .datum("already_applied", true)
             .at(path);
     }

@@ -103,16 +103,20 @@ fn report(path: &ProjectPath, page: Page) -> Report {
     if page.modified_externally {
         data.insert("modified_externally".to_owned(), true.into());
     }
+    let mut stats = object(json!({
+        "file_size_bytes": page.stat.size,
+        "file_mtime_ms": page.stat.mtime_ms(),
+        "encoding": page.charset.name(),
+        "line_ending": page.line_ending.as_str(),
+    }));
+    if n_cut > 0 {
+        stats.insert("lines_cut".to_owned(), n_cut.into());
+    }
     Report {
         partial: truncated || page.charset.is_guessed(),
         data,
         text,
-        stats: object(json!({
-            "file_size_bytes": page.stat.size,
-            "file_mtime_ms": page.stat.mtime_ms(),
-            "encoding": page.charset.name(),
-            "line_ending": page.line_ending.as_str(),
-        })),
+        stats,
         path: Some(at.to_owned()),
     }
 }

@@ -7,7 +7,7 @@ use super::change::{Draft, Existing, NewBytes, with_current_text};
 use super::file_tool::FileTool;
 use super::files::object;
 use super::{Tool, ToolCx, spec};
-use crate::protocol::envelope::{Failure, Report};
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Diff, ProjectPath, plain};
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -65,6 +65,12 @@ fn write(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure>
             path: Some(existing.path.relative().to_owned()),
             partial: false,
         });
+    }
+    if cx.seen.is_some() && !workspace.is_shown(&existing.path) {
+        let at = existing.path.relative();
+        let first = workspace.first_not_shown(&existing.path);
+        let message = format!("line {first} of {at} was not shown: Write needs all lines");
+        return Err(Failure::new(ErrorCode::NotRead, message).at(at));
     }
     let draft = Draft::replacing(existing, new)?;
     let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Updated")?;

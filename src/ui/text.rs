@@ -122,7 +122,7 @@ impl Sink for Text {
             }
             Body::SessionResumed { events, uncertain, torn, .. } => {
                 self.progress(&format!(
-                    "↺ session {} goes on after {events} events",
+                    "↺ session {} resumed after {events} events",
                     stamped.event.header.session
                 ));
                 if *torn {
@@ -165,7 +165,7 @@ impl Sink for Text {
             }
             Body::Verified(verification) => {
                 let words = shorten(&verification.in_words().replace('\n', " "), 200);
-                self.progress(&format!("  ⊙ second look: {words}"));
+                self.progress(&format!("  ⊙ verifier: {words}"));
             }
             Body::ControlDecided { decision, reason, after, .. }
                 if *decision != ControlDecision::Continue =>

@@ -1,4 +1,4 @@
-//! The lock: a file's bytes for somebody who wants to change it, if it still is what was read.
+//! The lock: the bytes of a file that is to be changed, if they are still those that were read.
 
 use std::io::Read;
 

@@ -43,7 +43,7 @@ pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};
 pub use sweep::Seen;
 pub use text::{LineEnding, Text, plain};
-pub use walk::{Entry, Kind, Rules, Walk};
+pub use walk::{Entry, Kind, Rules, Skipped, Walk};
 
 use crate::protocol::envelope::{ErrorCode, Failure};
 use snapshot::Snapshots;
@@ -141,9 +141,19 @@ impl Workspace {
         self.snapshots.get(path.absolute())
     }
 
-    /// The file has to be read again before it is changed.
-    pub fn forget(&self, path: &ProjectPath) {
-        self.snapshots.forget(path.absolute());
+    /// Whether all lines of a file that was read were shown.
+    pub fn is_shown(&self, path: &ProjectPath) -> bool {
+        self.snapshots.is_shown(path.absolute()) == Some(true)
+    }
+
+    /// The first line of a file that was not shown, if there is one.
+    pub fn first_not_shown(&self, path: &ProjectPath) -> u64 {
+        self.snapshots.first_missing(path.absolute())
+    }
+
+    /// What was read of the file was not shown: it still counts as read, but none of its lines as shown.
+    pub fn set_not_shown(&self, path: &ProjectPath) {
+        self.snapshots.set_shown(path.absolute(), false);
     }
 
     /// Takes over a snapshot of an earlier part of this session, on resume.
@@ -206,9 +216,11 @@ fn folder(path: &Path) -> Result<PathBuf, Failure> {
     // Listing it tells a file from a folder and an unreadable one from a readable one.
     match fs::read_dir(&folder) {
         Ok(_) => Ok(folder),
-        Err(_) if folder.is_file() => {
-            Err(Failure::new(ErrorCode::NotADirectory, format!("{shown} is a file, no directory")))
-        }
+        Err(_) if folder.is_file() => Err(Failure::new(
+            ErrorCode::NotADirectory,
+            format!("{shown} is a file, not a directory"),
+        )
+        .hint("use its directory")),
         Err(error) => Err(io_failure(&error, "open", &shown)),
     }
 }

@@ -39,7 +39,7 @@ pub struct Page {
     pub charset: Charset,
     /// How its lines end.
     pub line_ending: LineEnding,
-    /// Somebody else changed it since it was last read here.
+    /// Another process changed it since it was last read here.
     pub modified_externally: bool,
     /// It kept changing while it was read, so that there is no snapshot.
     pub unsteady: bool,
@@ -121,6 +121,11 @@ impl Workspace {
                     self.snapshots.record(path.absolute(), snapshot, survey.bytes);
                 }
                 None => self.snapshots.promise(path.absolute(), reading.file, stat),
+            }
+            // (A line that was cut was not shown.)
+            if let (Ok(first), 0) = (u64::try_from(page.start_line), page.lines.n_cut) {
+                let lines = first..first.saturating_add(page.lines.count);
+                self.snapshots.show(path.absolute(), lines, page.total_lines);
             }
             return Ok(page);
         }

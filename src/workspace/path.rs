@@ -15,8 +15,7 @@ use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::unescape;
 
 /// What helps where a place is guarded.
-const IN_ITS_FOLDER: &str =
-    "ask the user to give you the folder that it lies in by its name: --add-dir";
+const IN_ITS_FOLDER: &str = "ask the user to add its folder by name: --add-dir";
 
 /// Why nothing is written in a repository.
 const GITS_OWN: &str = "it belongs to git; use git commands";
@@ -144,9 +143,9 @@ impl Workspace {
         if self.look(place)?.is_dir() {
             return Ok(path.clone());
         }
-        let message = format!("{} is a file, no directory", path.relative);
+        let message = format!("{} is a file, not a directory", path.relative);
         Err(Failure::new(ErrorCode::NotADirectory, message)
-            .hint("give the directory it lies in")
+            .hint("use its directory")
             .at(&path.relative))
     }
 
@@ -186,11 +185,13 @@ impl Workspace {
     /// commands and prompts, not in folders that are only for reading.
     pub fn check_writable(&self, path: &ProjectPath) -> Result<(), Failure> {
         let refused = |reason: &str| {
-            let message = format!("{} is not to be changed: {reason}", path.relative);
-            Failure::new(ErrorCode::AccessDenied, message).at(&path.relative)
+            let message = format!("{} is protected: {reason}", path.relative);
+            Failure::new(ErrorCode::AccessDenied, message)
+                .hint("leave it as it is, or use another path")
+                .at(&path.relative)
         };
         let Some(root) = self.writable_root(&path.absolute) else {
-            return Err(refused("that folder is only for reading"));
+            return Err(refused("its folder is read-only"));
         };
         let inside = path.absolute.strip_prefix(root).unwrap_or(&path.absolute);
         if let Some(reason) = protection(inside.iter()) {
@@ -331,8 +332,9 @@ impl Workspace {
                     if links > MAX_LINKS {
                         break Err(Failure::new(
                             ErrorCode::InvalidParam,
-                            format!("{given} goes round in a loop of symlinks"),
-                        ));
+                            format!("{given} leads into a loop of symlinks"),
+                        )
+                        .hint("list its directory with LS, and use another path"));
                     }
                     match fs::read_link(&at) {
                         Ok(target) => {
@@ -357,7 +359,8 @@ impl Workspace {
                     break Err(Failure::new(
                         ErrorCode::NotADirectory,
                         format!("{given} runs through {file}, which is a file"),
-                    ));
+                    )
+                    .hint("list the directory of that file with LS"));
                 }
                 Ok(data) => end = Some(data),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing = 1,
@@ -373,10 +376,10 @@ impl Workspace {
         }
         if self.is_closed(&at) {
             let message = format!(
-                "{given} is not to be read or changed: it holds secrets of the user's, or belongs to the agent itself"
+                "{given} is protected: it holds secrets of the user, or belongs to the agent itself"
             );
             return Err(Failure::new(ErrorCode::AccessDenied, message)
-                .hint(format!("go on without it, or {IN_ITS_FOLDER}"))
+                .hint(format!("continue without it, or {IN_ITS_FOLDER}"))
                 .at(given));
         }
         found.map_err(|failure| failure.at(given))?;
@@ -406,7 +409,9 @@ pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure
         "a device"
     };
     let message = format!("{} is {what}, no regular file; it is not opened", path.relative);
-    Err(Failure::new(ErrorCode::InvalidParam, message).at(&path.relative))
+    Err(Failure::new(ErrorCode::InvalidParam, message)
+        .hint("use another path, or a command that works with it")
+        .at(&path.relative))
 }
 
 /// Why nothing is written at this place, if so.

@@ -1,4 +1,4 @@
-//! Putting a new file in the place of an old one, or of none, so that nothing of anybody is lost.
+//! Putting a new file in the place of an old one, or of none, so that nothing is lost.
 //!
 //! The new bytes are written beside the target and swapped with it in one step; then what came out
 //! is looked at. If it is not what was read, the two are swapped back. A crash at any instant leaves
@@ -27,7 +27,7 @@ mod writers;
 
 use beside::{Beside, Held, Temporary, WrittenInto};
 
-/// So often a stranger may put a new file there while we give him back his last one.
+/// How often another process may put a new file there while its last one is given back.
 const MAX_SWAPS: usize = 1000;
 /// So long a program may have a file open for writing until it is not waited for any more.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ impl Workspace {
         if is_read_only(path.absolute(), &data) {
             let message = format!("{} is read-only", path.relative());
             return Err(Failure::new(ErrorCode::PermissionDenied, message)
-                .hint("it is protected on purpose; ask the user before making it writable")
+                .hint("leave it as it is, or ask the user before you make it writable")
                 .at(path.relative()));
         }
         // It moved; did its bytes? (One that looks as it did is looked at after the exchange.)
@@ -165,7 +165,7 @@ impl Workspace {
         new: &mut Temporary<'_>,
         wanted: &New<'_>,
     ) -> Result<(), Failure> {
-        // What lies under the temporary name is somebody's file now.
+        // The file with the temporary name belongs to another process now.
         new.keep();
         let until = Instant::now() + PATIENCE;
         let mut in_hand = beside.look(new, until);
@@ -206,7 +206,7 @@ impl Workspace {
         Err(self.left_behind(path, new, &io::Error::other("it keeps changing")))
     }
 
-    /// The other's file is back in its place; ours, which somebody wrote to meanwhile, is in our hands.
+    /// The other process's file is back in its place; ours, which was written to meanwhile, is in our hands.
     fn written_into(
         &self,
         path: &ProjectPath,
@@ -249,11 +249,11 @@ impl Workspace {
         self.snapshots.forget(path.absolute());
         let shown = self.display(&path.absolute().with_file_name(new.name()));
         let message = format!(
-            "{} was changed by somebody else meanwhile ({error}); another version of it lies in {shown}",
+            "{} was changed by another process meanwhile ({error}); another version of it is in {shown}",
             path.relative()
         );
         Failure::new(ErrorCode::Conflict, message)
-            .hint("compare the two, and tell the user")
+            .hint("Read both, and report it to the user")
             .at(path.relative())
     }
 
@@ -268,7 +268,10 @@ impl Workspace {
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
         let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash().to_owned() };
         let kept = (new.len() <= MAX_KEPT).then(|| new.pieces.concat());
+        // A file that was new or empty is known as it is now, and one that was shown whole.
+        let is_shown = self.snapshots.is_shown(path.absolute()).unwrap_or(true);
         self.snapshots.record(path.absolute(), snapshot.clone(), kept);
+        self.snapshots.set_shown(path.absolute(), is_shown);
         Ok(Change { snapshot, split_hard_link })
     }
 }
@@ -293,7 +296,7 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a folder that was made for nothing. Should somebody have put something there, it stays.
+/// Removes a folder that was made for nothing. If it is not empty any more, it stays.
 fn unmake(folder: &Path) {
     if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name())
         && let Ok(parent) = disk::open_folder(parent)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -149,8 +150,33 @@ struct Ledger {
 struct Entry {
     stat: FileStat,
     snapshot: Promised,
+    shown: Shown,
     /// Its bytes, and their place in the order.
     bytes: Option<(u64, Arc<Vec<u8>>)>,
+}
+
+/// Which lines of a file were shown since its bytes changed last.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    is_whole: bool,
+    lines: Vec<Range<u64>>,
+}
+
+impl Shown {
+    fn add(&mut self, lines: Range<u64>, total: Option<u64>) {
+        self.lines.push(lines);
+        self.lines.sort_by_key(|lines| lines.start);
+        self.is_whole |= total.is_some_and(|total| self.first_missing() > total);
+    }
+
+    fn first_missing(&self) -> u64 {
+        self.lines.iter().fold(
+            1,
+            |first, lines| {
+                if lines.start <= first { first.max(lines.end) } else { first }
+            },
+        )
+    }
 }
 
 /// A snapshot whose hash may still be in the making; empty if the file moved meanwhile.
@@ -204,6 +230,30 @@ impl Snapshots {
         Some(Arc::clone(&self.lock().entries.get(path)?.bytes.as_ref()?.1))
     }
 
+    /// These lines of the file were shown; `total`: how many it has, if that is known.
+    pub(super) fn show(&self, path: &Path, lines: Range<u64>, total: Option<u64>) {
+        if let Some(entry) = self.lock().entries.get_mut(path) {
+            entry.shown.add(lines, total);
+        }
+    }
+
+    /// Sets whether all lines of the file were shown; if not, none count as shown.
+    pub(super) fn set_shown(&self, path: &Path, is_whole: bool) {
+        if let Some(entry) = self.lock().entries.get_mut(path) {
+            entry.shown = Shown { is_whole, lines: Vec::new() };
+        }
+    }
+
+    /// Whether all lines of the file were shown; `None` if it was not read.
+    pub(super) fn is_shown(&self, path: &Path) -> Option<bool> {
+        Some(self.lock().entries.get(path)?.shown.is_whole)
+    }
+
+    /// The first line of the file that was not shown.
+    pub(super) fn first_missing(&self, path: &Path) -> u64 {
+        self.lock().entries.get(path).map_or(1, |entry| entry.shown.first_missing())
+    }
+
     /// Forgets the file: it has to be read again.
     pub(super) fn forget(&self, path: &Path) {
         self.lock().remove(path);
@@ -225,9 +275,15 @@ impl Snapshots {
             Arc::new(bytes)
         });
         let mut ledger = self.lock();
+        let is_same = |known: &Entry| match (known.snapshot.get(), snapshot.get()) {
+            (Some(Some(known)), Some(Some(new))) => known.hash == new.hash,
+            (Some(_) | None, _) => false,
+        };
+        let known = ledger.entries.get(path).filter(|known| is_same(known));
+        let shown = known.map(|known| known.shown.clone()).unwrap_or_default();
         ledger.remove(path);
         let bytes = bytes.map(|bytes| (ledger.keep(path, bytes.len()), bytes));
-        ledger.entries.insert(path.to_owned(), Entry { stat, snapshot, bytes });
+        ledger.entries.insert(path.to_owned(), Entry { stat, snapshot, shown, bytes });
         while ledger.n_kept > MAX_KEPT_IN_ALL
             && let Some((_, oldest)) = ledger.kept.pop_first()
         {

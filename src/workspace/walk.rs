@@ -41,6 +41,15 @@ pub struct Walk {
     pub depth: Option<usize>,
 }
 
+/// What a walk left out, though the rules want it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Directories that could not be read.
+    pub unreadable: usize,
+    /// Git's own directories.
+    pub git: usize,
+}
+
 /// Something that the walk met, below its base.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -79,8 +88,7 @@ pub(crate) type Visitor<'a> = Box<dyn FnMut(Entry) -> bool + Send + 'a>;
 
 impl Workspace {
     /// Walks on several threads; each gets a visitor of its own, and they meet entries in no order.
-    /// Says how many directories could not be read.
-    pub fn walk<'a>(&self, walk: &Walk, visitor: impl Fn() -> Visitor<'a> + Sync) -> usize {
+    pub fn walk<'a>(&self, walk: &Walk, visitor: impl Fn() -> Visitor<'a> + Sync) -> Skipped {
         let base = walk.base.absolute();
         let top = self.writable_root(base).unwrap_or(base);
         let rules = Self::rules_at(walk, top);
@@ -107,6 +115,8 @@ impl Workspace {
         let goal = base.to_owned();
         let unreadable = Arc::new(AtomicUsize::new(0));
         let not_entered = Arc::clone(&unreadable);
+        let git = Arc::new(AtomicUsize::new(0));
+        let git_met = Arc::clone(&git);
         // (Most projects have nothing of the kind.)
         let closed = self.closed_below(top);
         builder.filter_entry(move |entry| {
@@ -118,6 +128,10 @@ impl Workspace {
                 return goal.starts_with(entry.path());
             }
             let is_folder = || entry.file_type().is_some_and(|kind| kind.is_dir());
+            if entry.file_name() == ".git" {
+                git_met.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
             let is_wanted = is_wanted(entry, rules);
             if is_wanted && follows && is_folder() && has_deep_ignores(entry.path()) {
                 not_entered.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +155,8 @@ impl Workspace {
                 if visit(met) { WalkState::Continue } else { WalkState::Quit }
             })
         });
-        unreadable.load(Ordering::Relaxed)
+        let count = |n: &AtomicUsize| n.load(Ordering::Relaxed);
+        Skipped { unreadable: count(&unreadable), git: count(&git) }
     }
 
     /// How many entries a directory has, whatever the rules say.
@@ -244,9 +259,6 @@ fn start_depth(start: &Path, base: &Path) -> usize {
 
 fn is_wanted(entry: &DirEntry, rules: Rules) -> bool {
     let name = entry.file_name();
-    if name == ".git" {
-        return false;
-    }
     (rules.include_hidden || !name.as_encoded_bytes().starts_with(b"."))
         && (rules.include_ignored || !is_generated(name))
 }

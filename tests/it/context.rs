@@ -141,7 +141,7 @@ fn a_single_turn_of_300_rounds_survives_a_window_of_32k() {
         "{last}"
     );
     assert!(last.contains("### File System State"), "{last}");
-    assert!(last.contains("older summaries were left out here"), "{last}");
+    assert!(last.contains("older summaries were left out"), "{last}");
     // The newest summary names files that were read, and where the whole record lies.
     let record = last.rsplit(" seen there is in ").next().unwrap().split(':').next().unwrap();
     let record = project.read(record);
@@ -306,6 +306,13 @@ fn a_session_goes_on_after_compaction_with_the_same_words() {
     // The last one of the first process, and the first one of the second.
     assert_prefixes(&requests[n_before - 1..]);
     assert!(messages(&requests[n_before]).contains("and now?"));
+    // A mode that was chosen after the compaction is no part of what was sent before.
+    for task in ["Don't change anything until I say so.", "go ahead"] {
+        let mut args = vec!["run", "-c", task];
+        args.extend(KNOWN_WINDOW);
+        project.agent(&args).expect_code(0);
+    }
+    assert_prefixes(&server.finish()[n_before - 1..]);
 }
 
 #[test]
@@ -330,7 +337,7 @@ fn one_result_that_fills_half_the_window_is_cut_at_compaction_with_its_path() {
 #[test]
 fn a_task_that_would_fill_the_window_is_shown_in_part_and_kept_whole() {
     let server = reader(0, WINDOW, |_| server::sse_text(SUMMARY));
-    let task = format!("first words\n{}last words", "something in between\n".repeat(4000));
+    let task = format!("first words\n{}last words", "something in between\n".repeat(10_000));
     let project = project(&server, 1).stdin(&task);
     let mut args = vec!["run", "-"];
     args.extend(KNOWN_WINDOW);
@@ -342,6 +349,95 @@ fn a_task_that_would_fill_the_window_is_shown_in_part_and_kept_whole() {
     let path = shown.split(" bytes are in ").nth(1).unwrap().split(';').next().unwrap();
     assert_eq!(project.read(path).trim_end(), task);
     assert_eq!(project.events_of("turn.started")[0]["input"], task);
+}
+
+/// Pasted texts of an eighth of the window each, with short answers.
+#[test]
+fn nine_long_user_messages_stay_within_a_quarter_of_the_window() {
+    let server = reader(0, WINDOW, |_| server::sse_text(SUMMARY));
+    let project = project(&server, 0);
+    for n in 0..9 {
+        let task = format!("begin {n}\n{}end {n}", "a pasted line\n".repeat(1000));
+        let mut args = vec!["run", &task];
+        args.extend(KNOWN_WINDOW);
+        if n > 0 {
+            args.push("-c");
+        }
+        project.agent(&args).expect_code(0);
+    }
+    let requests = server.finish();
+    for request in &requests {
+        assert!(tokens(request) <= WINDOW * 9 / 10, "{} tokens", tokens(request));
+    }
+    let last = messages(requests.last().unwrap());
+    for n in 0..9 {
+        assert!(
+            last.contains(&format!("begin {n}\n")) && last.contains(&format!("end {n}")),
+            "{n}"
+        );
+    }
+    let path = last.split(" bytes are in ").nth(1).unwrap().split(';').next().unwrap();
+    assert!(project.read(path).starts_with("begin 0\n"));
+    assert!(!project.events_of("context.compacted").is_empty());
+}
+
+#[test]
+fn of_two_hundred_user_messages_the_latest_stay_and_the_others_are_kept_in_files() {
+    let server = reader(0, WINDOW, |_| server::sse_text(SUMMARY));
+    let line = |n: usize| format!("message {n}: {}\n", "some words ".repeat(60));
+    let lines: String = (0..200).map(line).collect();
+    let project = project(&server, 0).stdin(&lines);
+    let mut args = vec!["--plain"];
+    args.extend(KNOWN_WINDOW);
+    project.agent(&args).expect_code(0);
+    let requests = server.finish();
+    let main: Vec<&Request> = requests.iter().filter(|request| !is_summary(request)).collect();
+    assert_eq!(main.len(), 200);
+    for request in &requests {
+        assert!(tokens(request) <= WINDOW, "{} tokens", tokens(request));
+    }
+    let body = main.last().unwrap().json();
+    let archived = body["messages"].as_array().unwrap().iter().find(|message| {
+        message["content"].as_str().is_some_and(|it| it.contains("earlier messages, word for word"))
+    });
+    assert_eq!(archived.unwrap()["role"], "user", "pasted text has no authority of the system");
+    let last = messages(main.last().unwrap());
+    assert!(last.contains(line(199).trim_end()), "{last}");
+    let path = last.split(" older messages of the user are in ").nth(1).unwrap();
+    let path = path.split(".)").next().unwrap();
+    assert!(project.read(path).contains("message "), "{path}");
+}
+
+#[test]
+fn after_an_overflow_the_model_sees_its_plan_again() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::with(move |request, _| {
+        if is_summary(request) {
+            return server::sse_text(SUMMARY);
+        }
+        if tokens(request) > 8192 {
+            let message = "This model's maximum context length is 8192 tokens.";
+            let error = json!({"error": {"message": message, "code": "context_length_exceeded"}});
+            return server::json(400, &error);
+        }
+        match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => {
+                let todo = json!({"content": "read all of it", "status": "in_progress"});
+                let plan = json!({"summary": "reading", "todos": [todo]});
+                server::sse_calls(&[("TodoWrite", plan)])
+            }
+            n @ 1..12 => {
+                server::sse_calls(&[("Read", json!({"path": format!("data/file_{n}.txt")}))])
+            }
+            _ => server::sse_text("done"),
+        }
+    });
+    let project = project(&server, 12);
+    project.agent(&["run", TASK]).expect_code(0);
+    let requests = server.finish();
+    let refused = requests.iter().position(|request| tokens(request) > 8192).unwrap();
+    let retried = requests[refused + 1..].iter().find(|request| !is_summary(request)).unwrap();
+    assert!(messages(retried).contains("In progress: read all of it"), "{}", messages(retried));
 }
 
 #[test]

@@ -55,6 +55,20 @@ fn the_mode_survives_a_resume_until_the_user_says_go_ahead() {
 }
 
 #[test]
+fn go_ahead_restores_no_mode_that_this_process_was_not_given() {
+    let test = Test::new().script("text: ok");
+    test.run(&["--yolo", "Don't change anything until I say so."]).expect_code(0);
+    test.run(&["-c", "Go ahead."]).expect_code(0);
+    assert_eq!(modes(&test), ["read-only", "auto-edit"]);
+
+    // A mode that is given at the start replaces the restriction.
+    let test = Test::new().script("text: ok");
+    test.run(&["Don't change anything until I say so."]).expect_code(0);
+    test.run(&["-c", "--permission-mode", "ask", "Go ahead."]).expect_code(0);
+    assert_eq!(modes(&test), ["read-only"]);
+}
+
+#[test]
 fn the_ask_mode_asks_before_a_change() {
     let test = Test::new().script(&format!("{WRITE}text: please allow it"));
     test.run(&["未经批准不得操作。修复它。"]).expect_code(77);
@@ -94,6 +108,11 @@ fn a_protected_path_is_denied_to_tools_and_commands_until_the_rule_is_removed() 
     assert!(message.to_string().contains("“Don't touch src/.”"), "{message}");
     assert_eq!(test.events_of("rule.added")[0]["rule"]["rule"], "deny Edit(./src/)");
     assert_eq!(test.events_of("evaluation")[1]["failure"]["signal"], "constraint_violated");
+    let shell = test.events_of("tool.finished")[2]["envelope"]["text"].to_string();
+    if shell.contains("closed to commands") {
+        assert!(shell.contains("“Don't touch src/.”"), "{shell}");
+        assert!(shell.contains("/permissions remove 1"), "{shell}");
+    }
 
     // It survives a resume.
     let test = test.script(&format!(
@@ -101,6 +120,29 @@ fn a_protected_path_is_denied_to_tools_and_commands_until_the_rule_is_removed() 
     ));
     test.run(&["-c", "try again"]).expect_code(0);
     assert_eq!(test.read("src/a.txt"), "old\n");
+}
+
+#[test]
+fn a_protected_path_may_contain_glob_characters_or_be_in_an_added_directory() {
+    let beside = tempfile::tempdir().unwrap();
+    let other = beside.path().canonicalize().unwrap().join("other.txt");
+    std::fs::write(&other, "old\n").unwrap();
+    let write = |path: &str| {
+        let input = json!({"path": path, "content": "new\n"});
+        format!("call: Read {{\"path\": \"{path}\"}}\n---\ncall: Write {input}\n---\n")
+    };
+    let other = other.display().to_string();
+    let page = "app/[slug]/page.tsx";
+    let script = [write(page), write(&other), write("app/s/page.tsx")].concat() + "text: done";
+    let test = Test::new().file(page, "old\n").file("app/s/page.tsx", "old\n").script(&script);
+    let added = beside.path().display().to_string();
+    let message = format!("Don't touch app/[slug]/page.tsx. Don't edit {other}. Do it.");
+    test.run(&["--add-dir", &added, &message]).expect_code(0);
+    assert_eq!(test.read(page), "old\n");
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "old\n");
+    assert_eq!(test.read("app/s/page.tsx"), "new\n");
+    let rules = test.events_of("rule.added");
+    assert_eq!(rules[0]["rule"]["rule"], "deny Edit(./app/[[]slug[]]/page.tsx)");
 }
 
 #[test]

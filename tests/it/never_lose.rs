@@ -181,7 +181,9 @@ fn a_killed_change_leaves_one_file_and_no_other() {
         test.write("a", &old);
         let mut batch = Batch::start(&mut test.command(&["tool", "batch"]));
         batch.call("Read", &json!({"path": "a", "limit": 1}));
-        batch.send("Write", &json!({"path": "a", "content": new}));
+        let edit =
+            json!({"path": "a", "old_string": "one", "new_string": "two", "replace_all": true});
+        batch.send("Edit", &edit);
         std::thread::sleep(delay);
         batch.kill();
         let now = test.read("a");

@@ -1,30 +1,42 @@
-//! The read-only mode: commands write nothing, and checks do not run.
+//! The read-only mode: commands and checks write nothing.
 
 use serde_json::json;
 
 use crate::support::Test;
 
 #[test]
-fn where_nothing_is_changed_no_check_is_run() {
-    const TOLD: &str = "Don't change anything. Explain main.rs.";
-    const NOT_RUN: &str = "the checks were not run: nothing may be changed at present";
-    let read_only = ["explain main.rs", "--permission-mode", "read-only"];
-    for told in [&[TOLD][..], &read_only] {
-        for sandbox in ["true", "false"] {
-            let test = Test::new().script("text: it adds");
-            let off = format!("sandbox.enabled={sandbox}");
-            let rest = ["--check", "touch chk.txt", "--set", &off];
-            let done = test.run(&[told, &rest].concat()).expect_code(0);
-            assert_eq!(done.stdout.trim(), "it adds");
-            done.expect_stderr(NOT_RUN);
-            assert!(!test.root().join("chk.txt").exists());
-            assert!(!test.has_event("check.finished"));
-            assert_eq!(test.events_of("turn.finished")[0]["ending"], "completed");
+fn a_check_runs_read_only_in_the_sandbox() {
+    let run = |task: &str, check: &str, sandbox: &str| {
+        let test = Test::new().script("text: it adds");
+        let off = format!("sandbox.enabled={sandbox}");
+        let mode = ["--permission-mode", "read-only"];
+        let mode = if task.starts_with("Don't") { &[][..] } else { &mode };
+        let done = test.run(&[&[task, "--check", check, "--set", &off], mode].concat());
+        assert_eq!(done.stdout.trim(), "it adds");
+        assert!(!test.root().join("chk.txt").exists());
+        let finished = test.events_of("turn.finished").pop().unwrap();
+        (done, finished["ending"].clone(), finished["verified"].clone())
+    };
+    let is_sandboxed = {
+        let (done, ..) = run("explain main.rs", "true", "true");
+        !done.stderr.contains("could not run")
+    };
+    for task in ["Don't change anything. Explain main.rs.", "explain main.rs"] {
+        if is_sandboxed {
+            let (done, ending, verified) = run(task, "test ! -e chk.txt", "true");
+            done.expect_code(0);
+            assert_eq!((ending, verified), (json!("completed"), json!(true)));
+            let (done, ending, verified) = run(task, "touch chk.txt", "true");
+            done.expect_code(1).expect_stderr("in read-only mode");
+            assert_eq!((ending, verified), (json!("completed_unverified"), json!(false)));
         }
+        let (done, ending, verified) = run(task, "true", "false");
+        done.expect_code(1).expect_stderr("could not run");
+        assert_eq!((ending, verified), (json!("completed_unverified"), json!(false)));
     }
-    // In the mode before that they are run.
+    // In the mode before that it may write.
     let test = Test::new().script("text: it adds");
-    test.run(&[TOLD]).expect_code(0);
+    test.run(&["Don't change anything. Explain main.rs."]).expect_code(0);
     let test = test.script("text: done");
     test.run(&["-c", "go ahead", "--check", "touch chk.txt"]).expect_code(0);
     assert!(test.root().join("chk.txt").exists());

@@ -28,6 +28,10 @@ fn project() -> Project {
         test.write(path, text);
     }
     test.write("binary", b"\x00\x01\x02TODO\n");
+    test.write("crlf.txt", "one\r\ntwo\r\n");
+    test.write("wide.txt", format!("{}needle\n", "x".repeat(3000)));
+    test.write("links/real.rs", "fn f() {}\n");
+    std::os::unix::fs::symlink("real.rs", test.root().join("links/link.rs")).unwrap();
     Project::of(test)
 }
 
@@ -84,8 +88,10 @@ fn a_redirected_line_answers_what_bash_prints() {
         "grep -rnF 'fn main()' src",
         "grep -rn TODO src | head",
         "grep -rl TODO src",
-        "find . -name '*.md'",
+        "find . -type f -name '*.md'",
         "find src -name '*.rs' -type f",
+        "grep -rnE 'TODO|Title' src",
+        "grep -rn '^// TODO' src",
         "ls",
         "ls -A src",
     ] {
@@ -117,11 +123,31 @@ fn every_other_line_runs_in_bash() {
         "find . -type d",
         "cat $HOME/none 2>&1 | head -n 1",
         "cd src && cat a.rs",
+        // Links are files to Glob, and long lines are cut by Grep.
+        "find links -type f -name '*.rs'",
+        "find . -name '*.md'",
+        "grep -n needle wide.txt",
+        "cat wide.txt",
+        // What `\r\n` ends, and patterns that mean something else to grep.
+        "grep -n 'one$' crlf.txt",
+        "grep -n 'one.' crlf.txt",
+        "grep -n 'a^b' src/a.rs || true",
+        "grep TODO src/a.rs -C 1 | head -n 1",
+        "grep TODO src 2>&1 || true",
+        "grep -Rn TODO src",
+        "grep -rn --include=*.rs TODO src/notes.md || true",
+        "rg TODO src || true",
     ] {
         let answer = project.call("Bash", &json!({"command": line}));
         assert_eq!(answer["data"]["redirected_to"], Value::Null, "{line}: {answer}");
         assert!(answer["data"]["stdout"].is_string(), "{line}: {answer}");
     }
+    // Git's own files, by an absolute path.
+    std::fs::create_dir_all(project.at(".git")).unwrap();
+    project.test.write(".git/description", "a description of it\n");
+    let line = format!("grep -rn 'a description' {}", project.test.root().display());
+    let answer = project.ok("Bash", &json!({"command": line}));
+    says(&answer, "/data/stdout", ".git/description:1:");
     // What fails, fails as in bash.
     for (line, stderr) in [("cat none.txt", "No such file"), ("cat src", "Is a directory")] {
         let answer = project.fails("Bash", &json!({"command": line}), "COMMAND_FAILED");
@@ -153,7 +179,7 @@ fn rules_decide_on_a_redirected_line_as_on_any_other() {
 #[test]
 fn a_redirected_line_counts_as_read_and_costs_no_turn() {
     let server = Server::playing([
-        server::sse_calls(&[("Bash", json!({"command": "cat a.txt"}))]),
+        server::sse_calls(&[("Bash", json!({"command": "cat a.txt", "shell": "zsh"}))]),
         server::sse_calls(&[(
             "Edit",
             json!({"path": "a.txt", "old_string": "one", "new_string": "two"}),
@@ -173,11 +199,13 @@ fn a_redirected_line_counts_as_read_and_costs_no_turn() {
             && result.contains("1 | one"),
         "{result}"
     );
+    // The call that answered is named once, and so is what was ignored.
+    assert!(result.contains(" Ignored: shell.") && !result.contains("redirected_to"), "{result}");
     // The call keeps the name and the arguments that the model used.
     let call = &messages[messages.len() - 2]["tool_calls"][0]["function"];
     assert_eq!(
         (&call["name"], &call["arguments"]),
-        (&json!("Bash"), &json!("{\"command\":\"cat a.txt\"}"))
+        (&json!("Bash"), &json!("{\"command\":\"cat a.txt\",\"shell\":\"zsh\"}"))
     );
 }
 
@@ -194,4 +222,87 @@ fn an_edit_without_a_read_is_answered_with_the_file_and_can_be_sent_again() {
         .map(|e| e["envelope"]["error"]["code"].clone())
         .collect();
     assert_eq!(codes, [json!("NOT_READ"), Value::Null]);
+}
+
+#[test]
+fn a_failed_change_shows_no_file_that_read_would_not_show() {
+    let test = Test::new()
+        .file(".env", "KEY=abcdefgh12345678\n")
+        .file("secret/a.txt", "hidden\n")
+        .file("asked/a.txt", "hidden\n");
+    let test = test.user_config("[permissions]\nask = [\"Read(asked/**)\"]\n");
+    let deny = ["tool", "batch", "--deny", "Read(secret/**)"];
+    let mut batch = crate::batch::Batch::start(&mut test.command(&deny));
+    for path in [".env", "secret/a.txt", "asked/a.txt"] {
+        let edit = json!({"path": path, "old_string": "a", "new_string": "b"});
+        let write = json!({"path": path, "content": "x"});
+        let edits = json!({"path": path, "edits": [{"old_string": "a", "new_string": "b"}]});
+        for (tool, input) in [("Edit", edit), ("Write", write), ("MultiEdit", edits)] {
+            let answer = batch.call(tool, &input);
+            assert_eq!(answer["error"]["code"], "NOT_READ", "{tool} {path}: {answer}");
+            let said = answer.to_string();
+            assert!(!said.contains("abcdefgh12345678") && !said.contains("hidden"), "{said}");
+        }
+    }
+    // A file that the session wrote, and another process after it.
+    batch.call("Write", &json!({"path": "sub/.env", "content": "A=1\n"}));
+    test.write("sub/.env", "KEY=abcdefgh12345678\n");
+    let edit = json!({"path": "sub/.env", "old_string": "A=1", "new_string": "A=2"});
+    let answer = batch.call("Edit", &edit);
+    assert_eq!(answer["error"]["code"], "CONFLICT", "{answer}");
+    assert!(!answer.to_string().contains("abcdefgh12345678"), "{answer}");
+}
+
+#[test]
+fn a_whole_file_is_only_written_after_all_of_it_was_shown() {
+    let mut project = project();
+    let long: String = (1..=800).map(|n| format!("row {n}\n")).collect();
+    project.test.write("long.txt", &long);
+    let write = |path: &str| json!({"path": path, "content": "new\n"});
+    // A part that was read, or that a redirected line showed, is not enough.
+    project.partial("Read", &json!({"path": "numbers.txt", "limit": 3}));
+    let answer = project.fails("Write", &write("numbers.txt"), "NOT_READ");
+    says(&answer, "/data/content", "  40 | line 40");
+    project.ok("Write", &write("numbers.txt"));
+    project.call("Bash", &json!({"command": "head -3 long.txt"}));
+    let answer = project.fails("Write", &write("long.txt"), "NOT_READ");
+    says(&answer, "/data/content", "   4 | row 4\n");
+    says(&answer, "/error/hint", "start_line 504");
+    project.ok("Read", &json!({"path": "long.txt", "start_line": 504}));
+    project.ok("Write", &write("long.txt"));
+    // An edit needs no more than a part.
+    project.test.write("long.txt", &long);
+    project.partial("Read", &json!({"path": "long.txt", "limit": 3}));
+    project.ok("Edit", &json!({"path": "long.txt", "old_string": "row 700\n", "new_string": ""}));
+    project.fails("Write", &write("long.txt"), "NOT_READ");
+}
+
+#[test]
+fn lines_that_the_output_limit_cuts_do_not_count_as_shown() {
+    let line = "a line of about sixty characters, so that there is much of it\n";
+    let config = "[context]\ntool_output_max_bytes = 4096\n";
+    let test = Test::new().user_config(config).file("a.txt", line.repeat(300)).script(concat!(
+        "call: Read {\"path\": \"a.txt\", \"limit\": 2000}\n---\n",
+        "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\n",
+        "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\ntext: done"
+    ));
+    test.run(&["task"]).expect_code(0);
+    let finished = test.events_of("tool.finished");
+    let codes: Vec<&Value> = finished.iter().map(|e| &e["envelope"]["error"]["code"]).collect();
+    assert_eq!(codes, [&Value::Null, &json!("NOT_READ"), &json!("NOT_READ")]);
+    assert_eq!(test.read("a.txt"), line.repeat(300));
+}
+
+#[test]
+fn a_conflict_shows_the_place_of_the_first_change() {
+    let mut project = project();
+    let rows: Vec<String> = (1..=3000).map(|n| format!("row {n}\n")).collect();
+    project.test.write("long.txt", rows.concat());
+    project.partial("Read", &json!({"path": "long.txt", "start_line": 2000, "limit": 3}));
+    project.test.write("long.txt", rows.concat().replace("row 2001\n", "changed\n"));
+    let edit = json!({"path": "long.txt", "old_string": "row 2001", "new_string": "x"});
+    let answer = project.fails("Edit", &edit, "CONFLICT");
+    says(&answer, "/data/diff_preview", "-row 2001\n+changed");
+    says(&answer, "/data/content", "2001 | changed");
+    assert!(!text(&answer, "/data/content").contains("   1 | row 1"), "{answer}");
 }

@@ -315,6 +315,34 @@ fn a_session_goes_on_in_its_mode_unless_it_is_told_another() {
     goes_on_in(&["--trust"], "ask");
 }
 
+/// Each change of the branch is told once, compared with what the model was told last.
+#[test]
+fn a_branch_that_is_switched_and_switched_back_is_told_twice() {
+    let test = Test::new()
+        .file("repository/HEAD", "ref: refs/heads/main\n")
+        .file("work/.git", "gitdir: ../repository\n")
+        .file("work/sub/a.txt", "one\n")
+        .script("text: ok");
+    let run = |branch: &str, more: &[&str]| {
+        test.write("repository/HEAD", format!("ref: refs/heads/{branch}\n"));
+        let script = test.root().join("../script").display().to_string();
+        let model = format!("script:{script}");
+        let args =
+            ["run", "go on", "--model", &model, "-C", "work/sub", "--output-format", "events"];
+        let events = test.agent(&[&args[..], more].concat()).expect_code(0).lines();
+        let texts = events.iter().filter_map(|event| match event["type"].as_str() {
+            Some("session.started") => event["place"].as_str(),
+            Some("feedback") => event["text"].as_str(),
+            _ => None,
+        });
+        texts.map(str::to_owned).collect::<Vec<String>>().join("\n")
+    };
+    assert!(run("main", &[]).contains("Git branch: main"));
+    assert!(run("dev", &["-c"]).contains("Git branch: dev"));
+    assert!(run("main", &["-c"]).contains("Git branch: main"));
+    assert_eq!(run("main", &["-c"]), "");
+}
+
 /// A session that a draft of this program wrote, in format 0: no rounds, and other words.
 #[test]
 fn a_session_of_an_older_format_goes_on() {

@@ -428,7 +428,7 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
 }
 
 #[test]
-fn other_processes_are_not_limited_slowed_or_shared_with() {
+fn other_processes_are_not_signalled_or_shared_with() {
     // The calls stand here by their numbers.
     if !cfg!(target_arch = "x86_64") {
         return say(
@@ -444,29 +444,9 @@ fn other_processes_are_not_limited_slowed_or_shared_with() {
             sleep.uid(user).gid(user);
         }
         let mut other = sleep.spawn().unwrap();
-        let pid = other.id();
-        let limits = || std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
-        let before = limits();
-        // Of x86-64: prlimit (processor time), setpriority of it and of all of the user's,
-        // sched_setaffinity, ioprio_set of it and of all of the user's, kill.
-        let calls = [
-            format!("302 {pid} 0 @ 0"),
-            format!("141 0 {pid} 19"),
-            "141 2 0 19".to_owned(),
-            format!("203 {pid} 8 @"),
-            format!("251 1 {pid} 0x6000"),
-            "251 3 0 0x6000".to_owned(),
-            format!("62 {pid} 15"),
-        ];
-        let script: String = calls.iter().map(|call| format!("./attack call {call}\n")).collect();
-        let stdout = place.stdout(&script);
-        // In namespaces "all of the user's" are those in the box.
-        let n_ok = stdout.lines().filter(|line| *line == "ok").count();
-        let n_own = if place.backend == "namespaces" { 2 } else { 0 };
-        assert!(n_ok <= n_own, "{} {:?}: {stdout}", place.backend, place.user);
-        assert_eq!(limits(), before, "{} {:?}", place.backend, place.user);
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        assert_eq!(stat.split(' ').nth(18), Some("0"), "its priority: {stat}");
+        let stdout = place.stdout(&format!("./attack call 62 {} 15", other.id()));
+        assert_ne!(stdout, "ok\n", "{} {:?}", place.backend, place.user);
+        assert!(other.try_wait().unwrap().is_none(), "{} {:?}", place.backend, place.user);
         other.kill().unwrap();
         other.wait().unwrap();
         // One's own limits and priority are one's own.
@@ -514,15 +494,13 @@ fn system_calls_that_open_the_box_are_denied() {
             calls.split(';').map(|call| format!("./attack call {call}\n")).collect();
         script.push_str("./attack call 435 @ 88\n./attack ptrace 1\n");
         script.push_str("grep -c 'CapEff:\t0000000000000000' /proc/self/status\n");
-        script.push_str("grep -c 'CapBnd:\t0000000000000000' /proc/self/status\n");
+        // (Root gets none by starting a program.)
+        script.push_str("grep -c 'CapPrm:\t0000000000000000' /proc/self/status\n");
         script.push_str("grep -c 'NoNewPrivs:\t1' /proc/self/status\n");
         // A raw disk, by whatever name.
         script.push_str("for d in $(find /dev -type b); do head -c 1 $d | wc -c; done 2>/dev/null | grep -c 1\n");
         script.push_str("./attack int80 /tmp 2>/dev/null; echo $?\n");
-        // Who has none can drop none.
-        let bounded = u8::from(place.user.is_none() || place.backend == "namespaces");
-        let expected =
-            format!("{}ENOSYS\nEPERM\n1\n{bounded}\n1\n0\n159\n", "EPERM\n".repeat(n_calls));
+        let expected = format!("{}ENOSYS\nEPERM\n1\n1\n1\n0\n159\n", "EPERM\n".repeat(n_calls));
         assert_eq!(place.stdout(&script), expected, "{} {:?}", place.backend, place.user);
     }
 }
@@ -547,23 +525,6 @@ fn devices_stay_as_they_are() {
                       echo x > /dev/full || echo full";
         assert_eq!(place.stdout(script), "1\nfull\n", "{} {:?}", place.backend, place.user);
         assert_eq!(look(), before);
-    }
-}
-
-/// To open some devices is to use them. Mounts keep all of them closed; Landlock knows of no file that is opened for
-/// nothing.
-#[test]
-fn no_device_is_opened_for_nothing() {
-    for place in places() {
-        let place = place.with_attack();
-        // Of x86-64: open, openat, openat2, each of a device that can be opened.
-        let script = "./attack call 2 /dev/null 3; ./attack call 257 -100 /dev/null 3; \
-                      ./attack call 437 -100 /dev/null @ 24; ./attack call 2 /dev/null 2";
-        let expected = match place.backend {
-            "landlock" => "EPERM\nEPERM\nENOSYS\nok\n",
-            _ => "ok\nok\nok\nok\n",
-        };
-        assert_eq!(place.stdout(script), expected, "{} {:?}", place.backend, place.user);
     }
 }
 
@@ -851,7 +812,6 @@ fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
     }
 }
 
-/// Waits for the test's word, and does this when the command that it belongs to has ended.
 /// What the supervisors of an agent are copied from: its one child that waits.
 fn stand_by(agent: u32) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -891,33 +851,6 @@ fn a_stand_by_that_somebody_ended_is_replaced_and_takes_nothing_along() {
         let pid = stand_by(batch.id())[0];
         batch.end();
         assert!(!Path::new(&format!("/proc/{}", pid.as_raw_pid())).exists());
-    }
-}
-
-#[test]
-fn a_stand_by_that_fails_in_the_middle_of_a_start_costs_no_command() {
-    for place in places() {
-        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
-        let echo = |text: &str| json!({"command": format!("echo {text}; echo {text} >> ran")});
-        assert_eq!(batch.call("Bash", &echo("a"))["data"]["stdout"], "a\n");
-        // It stands still: another is asked instead, and it is ended.
-        let [one] = stand_by(batch.id())[..] else { panic!("{:?}", stand_by(batch.id())) };
-        kill_process(one, Signal::STOP).unwrap();
-        let next = batch.call("Bash", &echo("b"));
-        assert_eq!(next["data"]["stdout"], "b\n", "{} {:?}: {next}", place.backend, place.user);
-        let [two] = stand_by(batch.id())[..] else { panic!("{:?}", stand_by(batch.id())) };
-        assert_ne!(one, two);
-        // Most likely it was asked already when it ends; it has to go well in any case.
-        kill_process(two, Signal::STOP).unwrap();
-        batch.send("Bash", &echo("c"));
-        std::thread::sleep(Duration::from_millis(200));
-        _ = kill_process(two, Signal::KILL);
-        let next = batch.answer().unwrap();
-        assert_eq!(next["data"]["stdout"], "c\n", "{} {:?}: {next}", place.backend, place.user);
-        batch.end();
-        // Each ran once.
-        let ran = std::fs::read_to_string(place.test.root().join("ran")).unwrap();
-        assert_eq!(ran, "a\nb\nc\n");
     }
 }
 
@@ -968,38 +901,6 @@ fn a_stand_by_that_is_slow_is_waited_for() {
         strace.kill().unwrap();
         strace.wait().unwrap();
         batch.end();
-    }
-}
-
-#[test]
-fn an_interrupt_is_heard_while_a_slow_stand_by_is_waited_for() {
-    let name = "an_interrupt_is_heard_while_a_slow_stand_by_is_waited_for";
-    if !has("strace", name) || !is_root() {
-        return say(&format!("SKIPPED: {name}"));
-    }
-    for (place, background) in places().iter().flat_map(|place| [(place, false), (place, true)]) {
-        let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
-        assert_eq!(batch.call("Bash", &json!({"command": "echo a"}))["data"]["stdout"], "a\n");
-        let [one] = stand_by(batch.id())[..] else { panic!() };
-        let log = place.outside().join("log");
-        let mut strace = slowed(one, Duration::from_secs(3), &log);
-        batch.send("Bash", &json!({"command": "touch started", "background": background}));
-        // It stands in the call that copies it.
-        let call = format!("/proc/{}/syscall", one.as_raw_pid());
-        let copies = [libc::SYS_clone, libc::SYS_clone3].map(|number| format!("{number} "));
-        wait_until("it is asked", || {
-            let call = std::fs::read_to_string(&call).unwrap_or_default();
-            copies.iter().any(|number| call.starts_with(number))
-        });
-        kill_process(Pid::from_raw(batch.id().cast_signed()).unwrap(), Signal::INT).unwrap();
-        let envelope = batch.answer().unwrap();
-        assert_eq!(envelope["error"]["code"], "CANCELLED", "{envelope}");
-        assert_eq!(batch.end(), Some(130));
-        strace.wait().unwrap();
-        // It was not waited for: it ended before it had made the copy.
-        let log = std::fs::read_to_string(log).unwrap();
-        assert!(log.contains("killed by SIGKILL") && !log.contains("DELAYED"), "{log}");
-        assert!(!place.test.root().join("started").exists());
     }
 }
 
@@ -1090,6 +991,22 @@ fn nothing_of_the_box_stays_behind() {
         place.env.push(("TMPDIR".to_owned(), temporary.display().to_string()));
         place.stdout("mkdir -p $TMPDIR/a/b; echo x > $TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b; chmod 500 $TMPDIR/a");
         assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{:?}", place.user);
+    }
+}
+
+#[test]
+fn a_killed_agent_leaves_no_temporary_directory() {
+    for mut place in places() {
+        let temporary = place.outside().join("temporary");
+        std::fs::create_dir(&temporary).unwrap();
+        place.env.push(("TMPDIR".to_owned(), temporary.display().to_string()));
+        let mut batch = session(&place);
+        batch.call("Bash", &json!({"command": "echo x > $TMPDIR/x"}));
+        let n_entries = || std::fs::read_dir(&temporary).unwrap().count();
+        assert_eq!(n_entries(), 1, "{} {:?}", place.backend, place.user);
+        kill_process(Pid::from_raw(batch.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
+        wait_until("it is removed", || n_entries() == 0);
+        batch.end();
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::server::{Server, sse_calls, sse_text};
 use crate::support::Test;
 
 fn project() -> Test {
@@ -102,4 +103,33 @@ fn output_that_is_kept_whole_or_comes_from_the_background_is_redacted() {
         let envelope = event["envelope"]["data"].to_string();
         assert!(!envelope.contains("an-old-secret"), "{envelope}");
     }
+}
+
+#[test]
+fn keys_are_redacted_once_in_command_output_and_shown_by_file_tools() {
+    let key = "sk-proj-abcdefghijklmnopqrstuvwx0123456789";
+    let server = Server::playing([
+        sse_calls(&[
+            ("Read", json!({"path": "config"})),
+            ("Bash", json!({"command": "cat config; false"})),
+        ]),
+        sse_text("done"),
+        sse_text("again"),
+    ]);
+    let config = format!("model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n", server.url());
+    let test = Test::new().user_config(&config).file("config", format!("key = {key}\n"));
+    test.agent(&["run", "read it"]).expect_code(0);
+    test.agent(&["run", "-c", "and again"]).expect_code(0);
+    let requests = server.finish();
+    let results = |at: usize| -> Vec<Value> {
+        let body = requests[at].json();
+        let messages = body["messages"].as_array().unwrap().iter();
+        messages.filter(|message| message["role"] == "tool").cloned().collect()
+    };
+    let (sent, resumed) = (results(1), results(2));
+    assert!(sent[0].to_string().contains(key), "Edit needs the real text: {sent:?}");
+    assert_eq!(sent[1], resumed[1]);
+    assert!(sent[1].to_string().contains("[redacted:api-key]"), "{sent:?}");
+    // The log has no key, so that a resumed conversation has none either.
+    assert!(!format!("{resumed:?}{:?}", test.events()).contains(key));
 }

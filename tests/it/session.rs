@@ -359,7 +359,7 @@ fn a_rewind_takes_back_what_was_said_and_what_was_changed() {
     assert!(show.contains("turn 3    the third task (taken back by a rewind)\n"), "{show}");
     assert!(show.contains("turn 4    another way\n"), "{show}");
     let done = test.agent(&["session", "rewind", "--turn", "3"]).expect_code(2);
-    done.expect_one_line_of_stderr("taken back already");
+    done.expect_one_line_of_stderr("already rewound");
     // A copy up to a turn that was taken back brings it to life.
     test.agent(&["session", "fork", "--turn", "3"]).expect_code(0);
     let asked = asked_next(&test, &["go on", "-c"]);
@@ -385,7 +385,7 @@ fn a_rewind_may_take_back_one_of_both() {
     assert_eq!(test.read("a.txt"), "one\n");
     let asked = asked_next(&test, &["go on", "-c"]);
     assert!(asked.contains("the third answer"), "{asked}");
-    assert!(asked.contains("taken back the file changes of turn 2"), "{asked}");
+    assert!(asked.contains("undone the file changes of turn 2"), "{asked}");
 }
 
 #[test]

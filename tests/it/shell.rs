@@ -74,6 +74,7 @@ fn effect_of(command: &str) -> Effect {
         command: command.to_owned(),
         directory: ".".to_owned(),
         reads_only: Line::read(command).is_read_only(),
+        programs: Vec::new(),
         background: false,
     }
 }

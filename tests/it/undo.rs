@@ -1,4 +1,4 @@
-//! `agent session undo`: a turn is taken back, outside git too.
+//! `agent session undo`: a turn is undone, outside git too.
 
 use serde_json::json;
 
@@ -141,7 +141,7 @@ fn each_turn_is_undone_by_itself_the_latest_first() {
 fn the_model_is_told_when_the_session_goes_on() {
     let test = changed();
     test.agent(&["session", "undo"]).expect_code(0);
-    let test = test.script("when: taken back the file changes of turn 1\ntext: I know");
+    let test = test.script("when: undone the file changes of turn 1\ntext: I know");
     test.run(&["next", "-c"]).expect_code(0).expect_stdout("I know\n");
 }
 

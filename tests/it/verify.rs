@@ -1,4 +1,4 @@
-//! The second look: another model is asked for evidence against what an accepted answer claims.
+//! The verifier: another model is asked for evidence against what an accepted answer claims.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn what_a_second_look_can_show_sends_the_answer_back_once() {
     let main = r#"
 text: It adds two numbers.
 ---
-when: a second look found evidence against it
+when: a verifier objected
 call: Read {"path": "add.sh"}
 ---
 call: Edit {"path": "add.sh", "old_string": "$1 - $2", "new_string": "$1 + $2"}
@@ -66,7 +66,7 @@ text: It adds now.
     assert_eq!(verification["looks"], json!(["Read add.sh"]));
     let evaluation = &test.events_of("evaluation")[0]["failure"];
     assert_eq!(evaluation["signal"], "check_failed");
-    assert_eq!(evaluation["chain"], "the second look");
+    assert_eq!(evaluation["chain"], "verifier");
     let feedback = test.events_of("feedback")[0]["text"].as_str().unwrap().to_owned();
     assert!(feedback.contains("- add.sh:1: echo $(($1 - $2))"), "{feedback}");
     // It is part of the turn's price.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{Shared, Work};
-use crate::kernel::{Aside, Unanswered};
+use crate::kernel::{BackgroundRequest, Unanswered};
 use crate::learning::distil::{Request, answer_schema};
 use crate::protocol::event::Body;
 use crate::protocol::model::{Purpose, Reply, StopReason};
@@ -17,7 +17,7 @@ const DISTIL: Prompt = prompt!("distil.md");
 /// Asks the model.
 #[derive(Clone)]
 pub(super) struct Distillation {
-    pub(super) aside: Arc<Aside>,
+    pub(super) model: Arc<BackgroundRequest>,
     pub(super) prompts: Arc<Prompts>,
     pub(super) work: SyncSender<Work>,
     pub(super) shared: Arc<Shared>,
@@ -53,10 +53,10 @@ impl Distillation {
         let system = self.prompts.text(DISTIL).trim_end();
         let is_useful = |reply: &Reply| request.lessons(&reply.text).is_ok();
         let (text, schema) = (&request.evidence, answer_schema());
-        match self.aside.ask(Purpose::Learn, system, text, &schema, is_useful, || {}).await {
+        match self.model.ask(Purpose::Learn, system, text, &schema, is_useful).await {
             Ok(reply) if reply.stop == Some(StopReason::Refused) => Ok(None),
             Ok(reply) => Ok(Some(reply.text)),
-            Err(Unanswered::TooDear | Unanswered::Interrupted { .. }) => Ok(None),
+            Err(Unanswered::TooDear | Unanswered::Interrupted) => Ok(None),
             Err(Unanswered::Failed(why)) => Err(why),
         }
     }

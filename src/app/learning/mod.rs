@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::OpenError;
 use crate::config::{Config, Distil, UserDirs};
-use crate::kernel::{Aside, Memory};
+use crate::kernel::{BackgroundRequest, Memory};
 use crate::learning::distil::Request;
 use crate::protocol::event::{Body, Event, Events, Sink, Stamped};
 use crate::protocol::prompt::Prompts;
@@ -137,11 +137,11 @@ impl Learning {
         Recorder { work: self.work.clone(), shared: self.shared.clone() }
     }
 
-    /// The session has begun. `aside`: who is asked to distil lessons.
-    pub(super) fn session(&self, events: &Events, aside: Option<Aside>, prompts: &Arc<Prompts>) {
+    /// The session has begun. `request`: how a model is asked to distil lessons.
+    pub(super) fn session(&self, events: &Events, request: Option<BackgroundRequest>, prompts: &Arc<Prompts>) {
         *self.shared.events() = Some(events.clone());
-        let distillation = aside.filter(|_| self.distils).map(|aside| Distillation {
-            aside: Arc::new(aside),
+        let distillation = request.filter(|_| self.distils).map(|model| Distillation {
+            model: Arc::new(model),
             prompts: prompts.clone(),
             work: self.work.clone(),
             shared: self.shared.clone(),

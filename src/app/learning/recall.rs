@@ -48,8 +48,7 @@ impl StoredLessons {
 
 impl Recall for StoredLessons {
     fn for_task(&self, task: &str, max_tokens: u64) -> Vec<Recalled> {
-        let now_ms = jiff::Timestamp::now().as_millisecond();
-        self.ask(|store| recall::for_task(store, &self.project, task, max_tokens, now_ms))
+        self.ask(|store| recall::for_task(store, &self.project, task, max_tokens))
     }
 
     fn after(&self, failed: &FailedCall<'_>) -> Option<Remedy> {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 
 use super::super::process::Watcher;
 
@@ -16,13 +16,13 @@ const END_TIME: Duration = Duration::from_secs(5);
 /// A message of a supervisor: a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::exec) enum Message {
-    /// A socket helper has entered its namespaces.
-    Ready,
     /// The shell's process id, as the shell sees it.
     Shell(i32),
     /// The shell ended with this status; processes of its own may still be there.
-    Exited { status: i32, has_left: bool },
-    /// The command could not be started.
+    Exited {
+        status: i32,
+        has_left: bool,
+    },
     Failed(String),
     /// The supervisor has ended, and all of its processes.
     Gone,
@@ -32,37 +32,24 @@ pub(in crate::exec) enum Message {
 #[derive(Debug)]
 pub(in crate::exec) struct Supervisor {
     /// The channel as the runtime reads it, while messages are awaited.
-    messages: Option<tokio::net::UnixStream>,
-    /// For requests.
-    pub(super) channel: UnixStream,
-    unread: Vec<u8>,
+    messages: Option<Lines<BufReader<tokio::net::UnixStream>>>,
+    channel: UnixStream,
     pub(in crate::exec) process: Watcher,
 }
 
 impl Supervisor {
     /// Must be called in a runtime.
-    pub(in crate::exec) fn new(channel: UnixStream, process: Watcher) -> io::Result<Self> {
+    pub(super) fn new(channel: UnixStream, process: Watcher) -> io::Result<Self> {
         channel.set_nonblocking(true)?;
         let messages = tokio::net::UnixStream::from_std(channel.try_clone()?)?;
-        Ok(Self { messages: Some(messages), channel, unread: Vec::new(), process })
+        Ok(Self { messages: Some(BufReader::new(messages).lines()), channel, process })
     }
 
     /// The next message. Nothing is lost if this future is dropped.
     pub(in crate::exec) async fn next(&mut self) -> Message {
-        loop {
-            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.unread.drain(..=end).collect();
-                return serde_json::from_slice(&line).unwrap_or(Message::Gone);
-            }
-            let Some(messages) = &mut self.messages else { return Message::Gone };
-            match messages.read_buf(&mut self.unread).await {
-                Ok(0) | Err(_) => {
-                    self.messages = None;
-                    return Message::Gone;
-                }
-                Ok(_) => {}
-            }
-        }
+        let Some(messages) = &mut self.messages else { return Message::Gone };
+        let line = messages.next_line().await.ok().flatten();
+        line.and_then(|line| serde_json::from_str(&line).ok()).unwrap_or(Message::Gone)
     }
 
     /// No more messages are awaited; its processes run until this is dropped or killed.
@@ -74,16 +61,12 @@ impl Supervisor {
     pub(in crate::exec) fn kill(&mut self) {
         self.leave();
         _ = self.channel.shutdown(Shutdown::Write);
-        if !self.has_ended() {
+        _ = self.channel.set_nonblocking(false);
+        _ = self.channel.set_read_timeout(Some(END_TIME));
+        // The last process closes the channel.
+        if io::copy(&mut self.channel, &mut io::sink()).is_err() {
             self.process.kill();
-            self.has_ended();
+            _ = io::copy(&mut self.channel, &mut io::sink());
         }
-    }
-
-    /// Waits for the end of the channel, which its last process closes.
-    fn has_ended(&mut self) -> bool {
-        let blocks = self.channel.set_nonblocking(false);
-        let blocks = blocks.and_then(|()| self.channel.set_read_timeout(Some(END_TIME)));
-        blocks.and_then(|()| io::copy(&mut self.channel, &mut io::sink())).is_ok()
     }
 }

@@ -9,11 +9,8 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
-use rustix::fs::{FileType, OFlags};
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
-};
+use rustix::fs::OFlags;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use seccompiler::SeccompCmpOp::{self, Eq, MaskedEq, Ne};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter,
@@ -28,10 +25,12 @@ use crate::disk::without_links;
 /// The newest Landlock version that is known here; rights that the kernel does not know are left out.
 const NEWEST: ABI = ABI::V9;
 
-/// Restricts this process and all that it will start.
 pub(super) fn confine(plan: &Plan) -> Result<(), String> {
     landlock(plan).map_err(named("Landlock"))?;
-    drop_capabilities().map_err(named("capabilities"))?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).map_err(named("capabilities"))?;
+    // Root gets none back by starting a program either.
     set_no_new_privs(true).map_err(named("no_new_privs"))?;
     let filters = filters(plan.network, plan.namespaces).map_err(named("seccomp"))?;
     filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(named("seccomp"))
@@ -46,7 +45,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     let mut ruleset = ruleset.create()?;
     for path in &plan.writable {
         let (mut free, mut above) = (Vec::new(), Vec::new());
-        split(plan, path.0.clone(), &mut free, &mut above);
+        split(plan, path.into(), &mut free, &mut above);
         for path in free {
             ruleset = allow(ruleset, &path, write)?;
         }
@@ -64,7 +63,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     let read = AccessFs::ReadFile | AccessFs::Execute;
     let mut layer = Ruleset::default().handle_access(read | AccessFs::Refer)?.create()?;
     layer = allow(layer, Path::new("/"), AccessFs::Refer.into())?;
-    let mut free = plan.readable.iter().map(|path| path.0.clone()).collect();
+    let mut free = plan.readable.iter().map(PathBuf::from).collect();
     split(plan, PathBuf::from("/"), &mut free, &mut Vec::new());
     for path in free {
         layer = allow(layer, &path, read)?;
@@ -76,7 +75,7 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
 /// Landlock can only permit, so a directory is split at hidden paths: into all the rest, in as few paths as possible, and
 /// the directories that contain something hidden.
 fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<PathBuf>) {
-    if !plan.hidden.iter().any(|path| path.0.starts_with(&folder)) {
+    if !plan.hidden.iter().any(|path| Path::new(path).starts_with(&folder)) {
         free.push(folder);
         return;
     }
@@ -84,7 +83,7 @@ fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         // What a link leads to is named where it lies, or hidden.
         let is_left_out = metadata.is_symlink()
-            || plan.hidden.iter().any(|hidden| hidden.0 == path)
+            || plan.hidden.iter().any(|hidden| *hidden == path)
             || plan.hidden_ids.contains(&(metadata.dev(), metadata.ino()));
         if !is_left_out {
             split(plan, path, free, above);
@@ -99,46 +98,20 @@ fn entries(plan: &Plan, folder: &Path) -> BTreeSet<PathBuf> {
         return entries.flatten().map(|entry| entry.path()).collect();
     }
     let below = plan.hidden.iter().chain(&plan.known);
-    let below = below.filter_map(|path| path.0.strip_prefix(folder).ok());
+    let below = below.filter_map(|path| Path::new(path).strip_prefix(folder).ok());
     below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
 }
 
-/// Permits this on the path and all below it. A path that does not exist needs no rule.
+/// Permits this on the path and all below it. A link, or a path that does not exist, needs no rule.
 fn allow(
     ruleset: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
-    let opened = without_links::open(path, OFlags::PATH | OFlags::NOFOLLOW);
-    let Ok(descriptor) = opened else { return Ok(ruleset) };
-    let Ok(stat) = rustix::fs::fstat(&descriptor) else { return Ok(ruleset) };
-    let access = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Symlink => return Ok(ruleset),
-        FileType::Directory => access,
-        _ => access & AccessFs::from_file(NEWEST),
-    };
-    if access.is_empty() {
-        Ok(ruleset)
-    } else {
-        ruleset.add_rule(PathBeneath::new(descriptor, access))
+    match without_links::open(path, OFlags::PATH) {
+        Ok(descriptor) => ruleset.add_rule(PathBeneath::new(descriptor, access)),
+        Err(_) => Ok(ruleset),
     }
-}
-
-/// Root loses its capabilities as well, also those that a program would get when it starts.
-fn drop_capabilities() -> rustix::io::Result<()> {
-    if capabilities(None)?.permitted.is_empty() {
-        return Ok(());
-    }
-    for number in 0..64 {
-        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
-            // The kernel knows no more of them.
-            Err(rustix::io::Errno::INVAL) => break,
-            removed => removed?,
-        }
-    }
-    clear_ambient_capability_set()?;
-    let none = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
 /// Denied with any arguments: calls that change mounts, namespaces or the machine, and those that get around the other
@@ -168,7 +141,7 @@ const SHARED: &[i64] = &[
     libc::SYS_msgctl, libc::SYS_mq_open, libc::SYS_mq_unlink,
 ];
 
-/// The index of an argument, and what is compared with it.
+/// The index of an argument, and what it is compared with.
 type Condition = (u8, SeccompCmpOp, u64);
 
 /// Denied where all conditions of a line are met.
@@ -194,35 +167,15 @@ const CONDITIONAL: &[(i64, &[Condition])] = &[
 ];
 const NEW_USER: u64 = 0x1000_0000;
 
-/// The same, without namespaces.
-const CONDITIONAL_WITHOUT_NAMESPACES: &[(i64, &[Condition])] = &[
-    // Limits and priorities of other processes, by id, or of all processes of the user.
-    (libc::SYS_prlimit64, &[(0, Ne, 0)]),
-    (libc::SYS_sched_setaffinity, &[(0, Ne, 0)]),
-    (libc::SYS_sched_setscheduler, &[(0, Ne, 0)]),
-    (libc::SYS_sched_setparam, &[(0, Ne, 0)]),
-    (libc::SYS_sched_setattr, &[(0, Ne, 0)]),
-    (libc::SYS_setpriority, &[(1, Ne, 0)]),
-    (libc::SYS_setpriority, &[(0, Eq, 2)]),
-    (libc::SYS_ioprio_set, &[(1, Ne, 0)]),
-    (libc::SYS_ioprio_set, &[(0, Eq, 3)]),
-    // Access mode 3, which Landlock does not check and which can start a device (a watchdog).
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_open, &[(1, MaskedEq(3), 3)]),
-    (libc::SYS_openat, &[(2, MaskedEq(3), 3)]),
-];
-
 /// Programs in the order in which they are installed; the last one is executed first.
 fn filters(network: Network, namespaces: bool) -> Result<[BpfProgram; 2], BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         DENIED.iter().map(|call| (*call, Vec::new())).collect();
     let mut conditional = CONDITIONAL.to_vec();
-    // `clone3` has its flags in memory, `openat2` its access mode. "Not implemented" makes every libc use the older call.
-    let mut missing = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    // It has its flags in memory. "Not implemented" makes every libc use the older call.
+    let missing = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     if !namespaces {
         rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
-        conditional.extend(CONDITIONAL_WITHOUT_NAMESPACES);
-        missing.insert(libc::SYS_openat2, Vec::new());
     }
     let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     let permitted = if network == Network::Off { &families[..1] } else { &families };

@@ -2,34 +2,28 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use rustix::fs::{FlockOperation, flock};
 
 use super::tables;
 use crate::disk;
 
 const PREFIX: &str = "agent-sandbox-";
-/// A directory younger than this may belong to a session that has not locked it yet.
-const YOUNG: Duration = Duration::from_mins(1);
 
-const TEMPORARY: &str = "tmp";
-const RUNTIME: &str = "run";
-const CACHE: &str = "cache";
-const EMPTY_DIRECTORY: &str = "empty-directory";
-const EMPTY_FILE: &str = "empty-file";
+pub(super) const TEMPORARY: &str = "tmp";
+pub(super) const RUNTIME: &str = "run";
+/// For caches where there is no home for them.
+pub(super) const CACHE: &str = "cache";
+/// These cover hidden paths. Neither can be opened.
+pub(super) const EMPTY_DIRECTORY: &str = "empty-directory";
+pub(super) const EMPTY_FILE: &str = "empty-file";
 const COVER: &str = "cover";
 
 /// The temporary directory of a new session, outside of these places: commands could replace what covers secrets. It does
 /// not exist yet.
 pub fn temporary_directory(writable: &[PathBuf]) -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let parents = std::iter::once(std::env::temp_dir())
-        .chain(tables::SHARED_TEMPORARY.iter().map(PathBuf::from))
-        .chain(runtime);
+    let shared = tables::SHARED_TEMPORARY.iter().map(PathBuf::from);
+    let parents = std::iter::once(std::env::temp_dir()).chain(shared);
     let mut usable = parents
         .filter(|parent| !disk::is_below(parent, writable))
         .map(|parent| disk::settled(&parent, writable))
@@ -38,13 +32,10 @@ pub fn temporary_directory(writable: &[PathBuf]) -> PathBuf {
     parent.join(format!("{PREFIX}{}", uuid::Uuid::now_v7())).join(TEMPORARY)
 }
 
-/// Removed with everything in it when the session ends.
+/// Removed with everything in it when the session ends; by the stand-by if the agent was killed.
 #[derive(Debug)]
 pub(super) struct Folder {
-    path: PathBuf,
-    temporary: PathBuf,
-    /// Locked as long as the session lives: other sessions remove what is not locked.
-    _lock: OwnedFd,
+    pub(super) path: PathBuf,
 }
 
 impl Folder {
@@ -55,13 +46,7 @@ impl Folder {
             io::Error::new(error.kind(), format!("{}: {error}: {message}", temporary.display()))
         };
         let path = temporary.parent().unwrap_or(temporary).to_owned();
-        let Some(parent) = path.parent() else {
-            return Err(named(io::ErrorKind::NotFound.into()));
-        };
-        sweep(parent);
         disk::new_folder(&path, 0o700).map_err(named)?;
-        let lock = disk::open_folder(&path)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         for (name, mode) in
             [(TEMPORARY, 0o1777), (CACHE, 0o755), (RUNTIME, 0o755), (EMPTY_DIRECTORY, 0)]
         {
@@ -69,31 +54,7 @@ impl Folder {
             fs::set_permissions(path.join(name), Permissions::from_mode(mode))?;
         }
         disk::create(&path.join(EMPTY_FILE), 0)?;
-        Ok(Self { temporary: temporary.to_owned(), path, _lock: lock })
-    }
-
-    pub(super) fn temporary(&self) -> &Path {
-        &self.temporary
-    }
-
-    /// What commands see as `/run`.
-    pub(super) fn runtime(&self) -> PathBuf {
-        self.path.join(RUNTIME)
-    }
-
-    /// For caches where there is no home for them.
-    pub(super) fn cache(&self) -> PathBuf {
-        self.path.join(CACHE)
-    }
-
-    /// A directory that cannot be opened.
-    pub(super) fn empty_directory(&self) -> PathBuf {
-        self.path.join(EMPTY_DIRECTORY)
-    }
-
-    /// A file that cannot be opened.
-    pub(super) fn empty_file(&self) -> PathBuf {
-        self.path.join(EMPTY_FILE)
+        Ok(Self { path })
     }
 
     /// A directory that contains nothing but a mount point at this relative path.
@@ -107,16 +68,17 @@ impl Folder {
     /// directories above it that commands can write: where they lie, and their paths in the sandbox.
     pub(super) fn make_place(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
         if let Ok(below) = path.strip_prefix(tables::RUNTIME) {
-            _ = disk::make_folder(&self.runtime().join(below), 0o755);
+            _ = disk::make_folder(&self.path.join(RUNTIME).join(below), 0o755);
             return Vec::new();
         }
         let shared = tables::SHARED_TEMPORARY.iter().map(Path::new);
         let mut below = shared.filter_map(|shared| Some((shared, path.strip_prefix(shared).ok()?)));
         let Some((shared, below)) = below.next() else { return Vec::new() };
         // Commands can write there: no link is followed.
-        _ = disk::make_folder(&self.temporary.join(below), 0o755);
+        let temporary = self.path.join(TEMPORARY);
+        _ = disk::make_folder(&temporary.join(below), 0o755);
         let above = below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
-        above.map(|above| (self.temporary.join(above), shared.join(above))).collect()
+        above.map(|above| (temporary.join(above), shared.join(above))).collect()
     }
 }
 
@@ -124,20 +86,5 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // What cannot be removed is left to the system, which clears its temporary directory.
         _ = disk::remove_folder(&self.path);
-    }
-}
-
-/// Removes the directories of sessions that were killed.
-fn sweep(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let age = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = age.ok().and_then(|time| time.elapsed().ok());
-        if entry.file_name().to_string_lossy().starts_with(PREFIX)
-            && age.is_some_and(|age| age > YOUNG)
-            && let Ok(folder) = disk::open_folder(&entry.path())
-            && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
-        {
-            _ = disk::remove_folder(&entry.path());
-        }
     }
 }

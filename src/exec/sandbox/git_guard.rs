@@ -2,6 +2,7 @@
 //!
 //! With either, git would take its hooks and configuration from elsewhere, or regard the directory as none.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::disk;
@@ -23,54 +24,49 @@ struct State {
 impl GitGuard {
     pub(super) fn before(directories: &[PathBuf]) -> Self {
         let existing = directories.iter().filter(|directory| directory.is_dir());
-        Self(existing.map(|directory| State::of(directory)).collect())
+        let state = |directory: &PathBuf| State {
+            directory: directory.clone(),
+            has_commondir: exists(&directory.join("commondir")),
+            head: disk::read_small(&directory.join("HEAD"), MOST_BYTES).ok(),
+        };
+        Self(existing.map(state).collect())
     }
 
     /// Undoes what happened since, and says so.
     pub(in crate::exec) fn after(&self) -> Vec<String> {
-        self.0.iter().flat_map(State::restore).collect()
+        // A repository that was removed as a whole stays removed.
+        let existing = self.0.iter().filter(|state| exists(&state.directory));
+        existing
+            .flat_map(|state| [state.remove_commondir(), state.restore_head()])
+            .flatten()
+            .collect()
     }
 }
 
 impl State {
-    fn of(directory: &Path) -> Self {
-        Self {
-            directory: directory.to_owned(),
-            has_commondir: exists(&directory.join("commondir")),
-            head: disk::read_small(&directory.join("HEAD"), MOST_BYTES).ok(),
+    fn remove_commondir(&self) -> Option<String> {
+        let path = self.directory.join("commondir");
+        if self.has_commondir || !exists(&path) {
+            return None;
         }
+        let removed = fs::remove_file(&path).or_else(|_| disk::remove_folder(&path));
+        let outcome = match removed {
+            Ok(()) => "it was removed".to_owned(),
+            Err(error) => format!("it cannot be removed ({error}); remove it and tell the user"),
+        };
+        let what = "was created, which leads git to another repository";
+        Some(format!("{} {what}: {outcome}", path.display()))
     }
 
-    fn restore(&self) -> Vec<String> {
-        let mut notices = Vec::new();
-        // A repository that was removed as a whole stays removed.
-        if !exists(&self.directory) {
-            return notices;
-        }
-        let (commondir, head) = (self.directory.join("commondir"), self.directory.join("HEAD"));
-        if !self.has_commondir && exists(&commondir) {
-            let removed =
-                std::fs::remove_file(&commondir).or_else(|_| disk::remove_folder(&commondir));
-            let outcome = match removed {
-                Ok(()) => "it was removed".to_owned(),
-                Err(error) => {
-                    format!("it cannot be removed ({error}); remove it and tell the user")
-                }
-            };
-            let what = "was created, which leads git to another repository";
-            notices.push(format!("{} {what}: {outcome}", commondir.display()));
-        }
-        if let Some(bytes) = &self.head
-            && !exists(&head)
-        {
-            let outcome = match disk::replace(&head, bytes) {
-                Ok(()) => "it was restored".to_owned(),
-                Err(error) => format!("it cannot be restored ({error})"),
-            };
-            let what = "was missing, without which this is no repository";
-            notices.push(format!("{} {what}: {outcome}", head.display()));
-        }
-        notices
+    fn restore_head(&self) -> Option<String> {
+        let path = self.directory.join("HEAD");
+        let head = self.head.as_ref().filter(|_| !exists(&path))?;
+        let outcome = match disk::replace(&path, head) {
+            Ok(()) => "it was restored".to_owned(),
+            Err(error) => format!("it cannot be restored ({error})"),
+        };
+        let what = "was missing, without which this is no repository";
+        Some(format!("{} {what}: {outcome}", path.display()))
     }
 }
 

@@ -19,28 +19,28 @@ mod supervisor;
 mod sys;
 mod tables;
 
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
+use super::ClosedPath;
 use crate::disk;
 use crate::protocol::event::Sandbox as Guarantees;
 use crate::protocol::tool::Rights;
 use folder::Folder;
 use git_guard::GitGuard;
-use plan::{FileId, Plan};
-use sockets::SocketHelper;
-use standby::{Request, Standby};
+use plan::FileId;
+use standby::Standby;
 
 pub(super) use channel::{Message, Supervisor};
 pub use folder::temporary_directory;
@@ -49,9 +49,6 @@ pub(super) use plan::Run;
 pub use profile::{Facts, GitPaths, Profile};
 pub(super) use sockets::Socket;
 pub use tables::{SECRET_STORES, STARTUP_FILES};
-
-/// How long a supervisor may take to receive its plan.
-const PLAN_TIME: Duration = Duration::from_secs(5);
 
 /// Set once `main` has called [`supervise`]: this program's binary can be a supervisor.
 static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
@@ -76,7 +73,7 @@ pub enum Backend {
 }
 
 /// The network of commands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Network {
     /// None.
     #[default]
@@ -120,13 +117,6 @@ pub enum SandboxError {
     Impossible(String),
 }
 
-/// A command that was started.
-pub(super) struct Started {
-    pub(super) supervisor: Supervisor,
-    pub(super) stdout: OwnedFd,
-    pub(super) stderr: OwnedFd,
-}
-
 /// The sandbox of the commands of one session.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -139,24 +129,20 @@ pub struct Sandbox {
     /// What rules of the session close besides: hidden paths, and read-only ones.
     closed: Mutex<(Vec<PathBuf>, Vec<PathBuf>)>,
     session: OnceCell<Session>,
-    /// Supervisors are forked from it. It is started by the first command, and again if it has ended.
-    standby: Mutex<Option<Standby>>,
+    /// By the network of the commands whose supervisors they start; `None` without namespaces.
+    standbys: Mutex<BTreeMap<Option<Network>, Standby>>,
 }
 
 /// What the first command prepares.
 #[derive(Debug)]
-struct Session {
+pub(super) struct Session {
     folder: Folder,
     /// Where build tools keep their caches.
     cache: PathBuf,
-    /// The profile's hidden paths and the sockets of local services.
-    hidden: Vec<PathBuf>,
+    /// Of local services: hidden from commands.
+    sockets: Vec<PathBuf>,
     /// Identities of the hidden files and directories: they keep these if a command renames them.
     hidden_ids: Vec<FileId>,
-    /// What its commands share: the user namespace, which root may not have, and the network namespace.
-    namespaces: Vec<OwnedFd>,
-    /// Makes sockets inside the network namespace.
-    sockets: Option<Mutex<SocketHelper>>,
 }
 
 impl Sandbox {
@@ -201,17 +187,30 @@ impl Sandbox {
             ));
         }
         let profile = Profile::new(&facts);
-        let namespaces = probed.is_ok();
-        let guarantees = guarantees(&profile, abi, probed.err().as_deref());
+        let mut guarantees = Guarantees {
+            backend: match (&probed, abi) {
+                (Ok(()), 1..) => "namespaces+landlock+seccomp",
+                (Ok(()), _) => "namespaces+seccomp",
+                (Err(_), _) => "landlock+seccomp",
+            }
+            .to_owned(),
+            filesystem: "enforced".to_owned(),
+            network: profile.network.as_str().to_owned(),
+            gaps: Vec::new(),
+        };
+        if let Err(why) = &probed {
+            guarantees.gaps.push(format!("no namespaces: {why}"));
+            guarantees.gaps.extend(gaps(&profile, abi));
+        }
         Ok(Self {
             facts,
             profile,
-            namespaces,
+            namespaces: probed.is_ok(),
             guarantees,
             readable: None,
             closed: Mutex::default(),
             session: OnceCell::new(),
-            standby: Mutex::default(),
+            standbys: Mutex::default(),
         })
     }
 
@@ -235,50 +234,46 @@ impl Sandbox {
     /// The variables of every command: its temporary directory and caches that can be written.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         let cache = self.session.get().map_or(&self.facts.cache, |session| &session.cache);
-        let temporary = (OsString::from("TMPDIR"), OsString::from(self.temporary_directory()));
+        let is_private = self.namespaces && layout::is_directory(Path::new("/tmp"));
+        let temporary = if is_private { Path::new("/tmp") } else { &self.facts.temporary };
+        let temporary = (OsString::from("TMPDIR"), OsString::from(temporary));
         let caches = tables::CACHES.iter();
         let caches = caches.map(|(name, folder)| ((*name).into(), cache.join(folder).into()));
         std::iter::once(temporary).chain(caches).collect()
     }
 
-    /// Prepares what all commands of the session share, once.
-    pub(super) async fn prepare(&self) -> io::Result<()> {
-        self.session().await.map(drop)
-    }
-
-    /// Starts a command. Must be awaited in a runtime; if this future is dropped, nothing has run.
+    /// Starts a command: its supervisor, output and error output. Must be awaited in a runtime.
     pub(super) async fn start(
         &self,
         run: Run,
         rights: Rights,
         report: Option<BorrowedFd<'_>>,
-    ) -> io::Result<Started> {
-        let session = self.session().await?;
+    ) -> io::Result<(Supervisor, OwnedFd, OwnedFd)> {
+        let session = self.prepare().await?;
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
-        let network = self.network(rights);
-        let shared = session.namespaces.iter().filter(|_| network == self.profile.network);
-        let descriptors: Vec<BorrowedFd<'_>> = [their_stdout.as_fd(), their_stderr.as_fd()]
-            .into_iter()
-            .chain(report)
-            .chain(shared.map(|namespace| namespace.as_fd()))
-            .collect();
-        // The supervisor is forked while its plan is computed.
-        let request = self.request(&descriptors)?;
-        let plan = layout::plan(self, session, Some(run), rights);
-        let supervisor = self.send_plan(request, &plan).await?;
-        Ok(Started { supervisor, stdout: stdout.into(), stderr: stderr.into() })
+        let descriptors: Vec<BorrowedFd<'_>> =
+            [their_stdout.as_fd(), their_stderr.as_fd()].into_iter().chain(report).collect();
+        let network = self.command_profile(rights).network;
+        let supervisor = self.ask(network, |standby| {
+            standby.fork(&descriptors, || layout::plan(self, session, rights, run))
+        });
+        let supervisor = supervisor.map_err(|error| {
+            io::Error::new(error.kind(), format!("its supervisor could not be started: {error}"))
+        })?;
+        Ok((supervisor, stdout.into(), stderr.into()))
     }
 
-    async fn session(&self) -> io::Result<&Session> {
-        self.session.get_or_try_init(|| self.make_session()).await
+    /// Prepares what all commands of the session share, once.
+    pub(super) async fn prepare(&self) -> io::Result<&Session> {
+        self.session.get_or_try_init(async || self.make_session()).await
     }
 
-    async fn make_session(&self) -> io::Result<Session> {
+    fn make_session(&self) -> io::Result<Session> {
         let folder = Folder::make(&self.facts.temporary)?;
         let cache = match disk::make_folder(&self.facts.cache, 0o755) {
             Ok(_) => self.facts.cache.clone(),
-            Err(_) => folder.cache(),
+            Err(_) => folder.path.join(folder::CACHE),
         };
         // The home may be the project: a command must not create the agent's own configuration.
         let places = [&self.facts.root].into_iter().chain(&self.facts.added);
@@ -287,60 +282,41 @@ impl Sandbox {
                 disk::make_folder(own, 0o700)?;
             }
         }
-        let mut hidden = self.profile.hidden.clone();
-        if self.namespaces {
-            hidden.extend(layout::service_sockets(&hidden));
-        }
-        let hidden_ids = file_ids(&hidden);
-        let mut session =
-            Session { folder, cache, hidden, hidden_ids, namespaces: Vec::new(), sockets: None };
-        if self.namespaces && self.profile.network != Network::On {
-            let plan = layout::plan(self, &session, None, Rights::default());
-            let mut supervisor = self.send_plan(self.request(&[])?, &plan).await?;
-            match supervisor.next().await {
-                Message::Ready => {}
-                Message::Failed(why) => return Err(io::Error::other(why)),
-                _ => return Err(io::Error::other("its supervisor ended early")),
-            }
-            session.namespaces = namespaces_of(supervisor.process.pid());
-            if self.profile.network == Network::Loopback {
-                session.sockets = Some(Mutex::new(SocketHelper::new(supervisor)?));
-            }
-        }
-        Ok(session)
+        let hidden = &self.profile.hidden;
+        let sockets = if self.namespaces { layout::service_sockets() } else { Vec::new() };
+        Ok(Session { folder, cache, sockets, hidden_ids: file_ids(hidden) })
     }
 
-    /// A socket inside the session's network namespace. `None`: there is none, or no command has run yet.
-    pub(super) fn socket(&self, socket: Socket) -> Option<io::Result<OwnedFd>> {
-        self.sockets().map(|mut sockets| sockets.socket(socket))
+    /// Asks the stand-by of this network, which is started if there is none.
+    fn ask<T>(
+        &self,
+        network: Network,
+        question: impl FnOnce(&mut Standby) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut standbys = lock(&self.standbys);
+        // Another process may have ended it.
+        standbys.retain(|_, standby| standby.is_running());
+        let network = self.namespaces.then_some(network);
+        question(match standbys.entry(network) {
+            Entry::Occupied(running) => running.into_mut(),
+            Entry::Vacant(place) => {
+                let session = self.session.get().ok_or(io::ErrorKind::NotConnected)?;
+                let (folder, writable) = (&session.folder.path, &self.profile.writable);
+                place.insert(Standby::start(network, folder, writable)?)
+            }
+        })
+    }
+
+    /// A socket inside the session's network namespace.
+    pub(super) fn socket(&self, socket: Socket, port: u16) -> io::Result<OwnedFd> {
+        self.ask(Network::Loopback, |standby| standby.socket(socket, port))
     }
 
     /// The TCP ports on which commands of the session listen now.
     pub(super) fn listening_ports(&self) -> Vec<u16> {
-        self.sockets().map_or_else(Vec::new, |sockets| sockets.listening_ports())
-    }
-
-    fn sockets(&self) -> Option<MutexGuard<'_, SocketHelper>> {
-        self.session.get()?.sockets.as_ref().map(lock)
-    }
-
-    /// Asks the stand-by for a supervisor that inherits these descriptors.
-    fn request<'a>(&'a self, descriptors: &'a [BorrowedFd<'a>]) -> io::Result<Request<'a>> {
-        // A concurrent request finds none and starts another; one of the two is kept.
-        let standby = lock(&self.standby).take();
-        Request::new(standby, descriptors, &self.profile.writable)
-    }
-
-    async fn send_plan(&self, request: Request<'_>, plan: &Plan) -> io::Result<Supervisor> {
-        let started = request.answer().await.and_then(|(standby, mut channel, process)| {
-            *lock(&self.standby) = Some(standby);
-            channel.set_write_timeout(Some(PLAN_TIME))?;
-            plan.write(&mut channel)?;
-            Supervisor::new(channel, process)
-        });
-        started.map_err(|error| {
-            io::Error::new(error.kind(), format!("its supervisor could not be started: {error}"))
-        })
+        let standbys = lock(&self.standbys);
+        let standby = standbys.get(&Some(Network::Loopback));
+        standby.map_or_else(Vec::new, |standby| sockets::listening_ports(standby.pid()))
     }
 
     /// From the next command on these paths are hidden or read-only as well, as far as they exist.
@@ -349,14 +325,14 @@ impl Sandbox {
         *lock(&self.closed) = (real(hidden), real(read_only));
     }
 
-    fn network(&self, rights: Rights) -> Network {
-        if rights.network { Network::On } else { self.profile.network }
-    }
-
-    /// TMPDIR as commands see it.
-    fn temporary_directory(&self) -> &Path {
-        let shared = Path::new("/tmp");
-        if self.namespaces && layout::is_directory(shared) { shared } else { &self.facts.temporary }
+    /// The policy of a command with these rights.
+    fn command_profile(&self, rights: Rights) -> Profile {
+        let mut profile = self.profile.clone();
+        let closed = lock(&self.closed);
+        profile.hidden.extend_from_slice(&closed.0);
+        profile.read_only.extend_from_slice(&closed.1);
+        profile.apply(rights, &self.facts);
+        profile
     }
 
     /// Remembers what a writing command must not change in git directories.
@@ -365,21 +341,19 @@ impl Sandbox {
     }
 
     /// Why the sandbox made a command fail, if its error output says so.
-    pub(super) fn explain(&self, stderr: &str, directory: &Path, rights: Rights) -> Option<String> {
-        let profile = &self.profile;
-        let view = refusal::View {
-            writable: if rights.read_only {
-                std::slice::from_ref(&self.facts.temporary)
-            } else {
-                &profile.writable
-            },
-            is_read_only: rights.read_only,
-            read_only: if self.namespaces { &profile.read_only } else { &[] },
-            git: if rights.git_config { &[] } else { &self.facts.git.settings },
-            hidden: &profile.hidden,
-            network: self.network(rights),
-        };
-        refusal::explain(stderr, directory, &view)
+    pub(super) fn explain(
+        &self,
+        stderr: &str,
+        directory: &Path,
+        rights: Rights,
+        closed: &[ClosedPath],
+    ) -> Option<String> {
+        let mut profile = self.command_profile(rights);
+        if !self.namespaces {
+            profile.read_only.clear();
+        }
+        let git = &self.facts.git.settings;
+        refusal::explain(stderr, directory, &profile, git, closed, rights)
     }
 }
 
@@ -387,8 +361,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Device and inode of those that exist.
-fn file_ids(paths: &[PathBuf]) -> Vec<plan::FileId> {
+fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {
     let id = |path: &PathBuf| {
         let metadata = fs::symlink_metadata(path).ok()?;
         Some((metadata.dev(), metadata.ino()))
@@ -396,67 +369,32 @@ fn file_ids(paths: &[PathBuf]) -> Vec<plan::FileId> {
     paths.iter().filter_map(id).collect()
 }
 
-/// The user and the network namespace of a process, where they are not this process's.
-fn namespaces_of(pid: i32) -> Vec<OwnedFd> {
-    let open = |kind: &str| {
-        let namespace = fs::File::open(format!("/proc/{pid}/ns/{kind}")).ok()?;
-        let own = fs::metadata(format!("/proc/self/ns/{kind}")).ok()?;
-        (namespace.metadata().ok()?.ino() != own.ino()).then(|| OwnedFd::from(namespace))
-    };
-    open("net").map_or_else(Vec::new, |network| open("user").into_iter().chain([network]).collect())
-}
-
-/// What is enforced with this Landlock version; `refused` says why there are no namespaces.
-fn guarantees(profile: &Profile, abi: i32, refused: Option<&str>) -> Guarantees {
-    let mut gaps: Vec<String> = Vec::new();
-    if let Some(why) = refused {
-        gaps.push(format!("no namespaces: {why}"));
-        let always = [
-            ".git (with hooks and configuration) and .agent can be written",
-            "mode, owner and times of the user's own files outside can be changed",
-            "sockets of local services (docker, ssh-agent, dbus) can be connected to",
-            "names in directories of secrets can be listed, their content not read",
-        ];
-        gaps.extend(always.map(str::to_owned));
-        let older = [
-            (2, "files cannot be moved between directories (kernel before 5.19)"),
-            (3, "files outside can be truncated (kernel before 6.2)"),
-            (5, "ioctl requests to devices that can be opened pass (kernel before 6.10)"),
-            (6, "the user's other processes can be sent signals (kernel before 6.12)"),
-        ];
-        let older = older.iter().filter(|(since, _)| abi < *since);
-        gaps.extend(older.map(|(_, gap)| (*gap).to_owned()));
-        let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
-        if profile.hidden.iter().any(|hidden| is_inside(hidden) && hidden.exists()) {
-            gaps.push(
-                "hidden files in writable directories can be overwritten, not read; what a command creates directly \
-                 beside them only later commands can read"
-                    .to_owned(),
-            );
-        }
-    }
-    Guarantees {
-        backend: match (refused, abi) {
-            (None, 1..) => "namespaces+landlock+seccomp",
-            (None, _) => "namespaces+seccomp",
-            (Some(_), _) => "landlock+seccomp",
-        }
-        .to_owned(),
-        filesystem: "enforced".to_owned(),
-        network: profile.network.as_str().to_owned(),
-        gaps,
-    }
+/// What Landlock of this version alone does not enforce.
+fn gaps(profile: &Profile, abi: i32) -> impl Iterator<Item = String> {
+    let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
+    let has_inside = profile.hidden.iter().any(|hidden| is_inside(hidden) && hidden.exists());
+    let gaps = [
+        (true, ".git (with hooks and configuration) and .agent can be written"),
+        (true, "mode, owner and times of the user's own files outside can be changed"),
+        (true, "sockets of local services (docker, ssh-agent, dbus) can be connected to"),
+        (true, "names in directories of secrets can be listed, their content not read"),
+        (abi < 2, "files cannot be moved between directories (kernel before 5.19)"),
+        (abi < 3, "files outside can be truncated (kernel before 6.2)"),
+        (abi < 5, "ioctl requests to devices that can be opened pass (kernel before 6.10)"),
+        (abi < 6, "the user's other processes can be sent signals (kernel before 6.12)"),
+        (
+            has_inside,
+            "hidden files in writable directories can be overwritten, not read; what a command creates directly beside \
+             them only later commands can read",
+        ),
+    ];
+    gaps.into_iter().filter(|(applies, _)| *applies).map(|(_, gap)| gap.to_owned())
 }
 
 /// The user's home directories: as the environment names it, and as the system does. Canonical.
 pub fn homes() -> Vec<PathBuf> {
-    let uid = rustix::process::getuid().as_raw().to_string();
-    let users = fs::read("/etc/passwd").unwrap_or_default();
-    let of_system = users.split(|byte| *byte == b'\n').find_map(|line| {
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
-        let is_own = fields.get(2) == Some(&uid.as_bytes());
-        is_own.then(|| fields.get(5).map(|home| PathBuf::from(OsStr::from_bytes(home))))?
-    });
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid());
+    let of_system = user.ok().flatten().map(|user| user.dir);
     let of_environment = std::env::var_os("HOME").map(PathBuf::from);
     let mut homes: Vec<PathBuf> = of_environment
         .into_iter()

@@ -1,136 +1,79 @@
 //! The plan that the agent sends to a supervisor: the sandbox of one command.
 
-use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
 use super::Network;
 
-/// A path, a word or a variable. It need not be UTF-8: in the plan each byte is the character of that number.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-pub(super) struct Bytes(pub(super) PathBuf);
-
-impl From<String> for Bytes {
-    fn from(text: String) -> Self {
-        let bytes = text.chars().filter_map(|byte| u8::try_from(byte).ok()).collect();
-        Self(OsString::from_vec(bytes).into())
-    }
-}
-
-impl From<Bytes> for String {
-    fn from(bytes: Bytes) -> Self {
-        bytes.0.as_os_str().as_bytes().iter().copied().map(char::from).collect()
-    }
-}
-
-impl<T: AsRef<OsStr> + ?Sized> From<&T> for Bytes {
-    fn from(text: &T) -> Self {
-        Self(text.as_ref().into())
-    }
-}
+/// As much as a socket holds.
+const BUFFER: usize = 64 * 1024;
 
 /// The device and the number of a file.
 pub(super) type FileId = (u64, u64);
 
-/// The sandbox of one command.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Plan {
     /// The command gets namespaces; without them Landlock and seccomp alone enforce the profile.
     pub(super) namespaces: bool,
     pub(super) network: Network,
-    /// Mounts, in this order.
-    pub(super) binds: Vec<Bind>,
-    /// Hidden paths: covered by an empty directory or file.
-    pub(super) covered: Vec<Bytes>,
-    /// What covers them: an empty directory and an empty file.
-    pub(super) empty: Vec<Bytes>,
-    /// Mounts that lie over the covered paths.
-    pub(super) on_top: Vec<Bind>,
+    pub(super) mounts: Vec<Mount>,
+    /// What covers hidden paths: an empty directory and an empty file.
+    pub(super) empty: [OsString; 2],
     /// Where Landlock permits writing.
-    pub(super) writable: Vec<Bytes>,
+    pub(super) writable: Vec<OsString>,
     /// What Landlock does not permit to read; with namespaces it is covered instead.
-    pub(super) hidden: Vec<Bytes>,
+    pub(super) hidden: Vec<OsString>,
     /// Identities of these: a command may have renamed or linked them.
     pub(super) hidden_ids: Vec<FileId>,
     /// Paths that exist also where the directory above them cannot be listed.
-    pub(super) known: Vec<Bytes>,
+    pub(super) known: Vec<OsString>,
     /// What may be read although it lies in a hidden directory.
-    pub(super) readable: Vec<Bytes>,
-    /// The command. Without one the supervisor only makes sockets in the namespaces.
-    pub(super) run: Option<Run>,
+    pub(super) readable: Vec<OsString>,
+    pub(super) run: Run,
 }
 
-/// A program, and how it is started.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(in crate::exec) struct Run {
-    /// The program, then its arguments.
-    pub(super) words: Vec<Bytes>,
+    pub(in crate::exec) program: OsString,
+    pub(in crate::exec) words: Vec<String>,
     /// All of its variables; the last one of a name counts.
-    pub(super) variables: Vec<(Bytes, Bytes)>,
-    /// Where it runs.
-    pub(super) directory: Bytes,
+    pub(in crate::exec) variables: Vec<(OsString, OsString)>,
+    pub(in crate::exec) directory: OsString,
     /// The descriptor number of the stages' report.
-    pub(super) report: Option<i32>,
+    pub(in crate::exec) report: Option<i32>,
 }
 
-/// One mount.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Bind {
-    pub(super) from: Bytes,
-    pub(super) to: Bytes,
-    pub(super) access: Access,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Mount {
+    Bind {
+        from: OsString,
+        to: OsString,
+        access: Access,
+    },
+    /// Covers it with an empty directory or file.
+    Hide(OsString),
 }
 
-/// What is permitted on a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Access {
     Read,
     Write,
-    /// Opening a device file.
     Device,
 }
 
-impl Run {
-    /// This program with these arguments and variables, in this directory.
-    pub(in crate::exec) fn new(
-        program: &Path,
-        words: &[&str],
-        variables: &[(OsString, OsString)],
-        directory: &Path,
-        report: Option<i32>,
-    ) -> Self {
-        let words = words.iter().map(|word| Bytes::from(*word));
-        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
-        Self {
-            words: std::iter::once(program.into()).chain(words).collect(),
-            variables: variables.collect(),
-            directory: directory.into(),
-            report,
-        }
-    }
-}
-
 impl Plan {
-    /// Writes its length, then itself.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let text = serde_json::to_vec(self)?;
-        to.write_all(&text.len().to_le_bytes())?;
-        to.write_all(&text)
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        to.write_all(&line)
     }
 
-    /// Waits for it and reads it. `None`: the agent has ended.
-    pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
-        let mut length = [0; size_of::<usize>()];
-        match from.read_exact(&mut length) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            read => read?,
-        }
-        let mut text = vec![0; usize::from_le_bytes(length)];
-        from.read_exact(&mut text)?;
-        Ok(Some(serde_json::from_slice(&text)?))
+    /// Waits for it and reads it. Nothing may follow it.
+    pub(super) fn read(from: impl Read) -> io::Result<Self> {
+        let mut line = Vec::new();
+        BufReader::with_capacity(BUFFER, from).read_until(b'\n', &mut line)?;
+        Ok(serde_json::from_slice(&line)?)
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Network, tables};
+use crate::protocol::tool::Rights;
 
 /// What commands may do. Every path is absolute; one that does not exist is skipped by the backends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,6 +97,20 @@ impl Profile {
         let (network, host_ports) = (facts.network, facts.host_ports.clone());
         Self { writable, read_only, hidden, network, host_ports }
     }
+
+    /// Changes it to that of a command with these rights.
+    pub(super) fn apply(&mut self, rights: Rights, facts: &Facts) {
+        if rights.read_only {
+            self.writable = vec![facts.temporary.clone()];
+        }
+        if rights.network {
+            self.network = Network::On;
+        }
+        if rights.git_config {
+            let is_hooks = |path: &Path| path.ends_with("hooks");
+            self.read_only.retain(|path| is_hooks(path) || !facts.git.settings.contains(path));
+        }
+    }
 }
 
 fn sort(paths: &mut Vec<PathBuf>) {
@@ -135,7 +150,7 @@ mod tests {
     #[test]
     fn the_profile_follows_from_the_facts() {
         let mut profile = Profile::new(&facts());
-        profile.hidden.retain(|path| !path.starts_with("/etc"));
+        profile.hidden.retain(|path| path.starts_with("/home"));
         assert_eq!(
             profile,
             Profile {

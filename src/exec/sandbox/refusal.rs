@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Network;
+use super::{Network, Profile};
 use crate::disk::canonical_prefix;
+use crate::exec::ClosedPath;
+use crate::protocol::tool::Rights;
 
 /// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV, which most languages print.
 const REFUSED: &[&str] = &[
@@ -25,34 +27,33 @@ const NO_NETWORK: &[&str] = &[
     "ENETUNREACH",
     "dial tcp: lookup",
 ];
-/// How many of the last lines of stderr are read.
-const LINES: usize = 200;
+/// Only the last lines of stderr are read.
+const MOST_LINES: usize = 200;
 
-/// What a command may do.
-pub(super) struct View<'a> {
-    pub(super) writable: &'a [PathBuf],
-    /// Nothing but the temporary directory is writable.
-    pub(super) is_read_only: bool,
-    pub(super) read_only: &'a [PathBuf],
-    pub(super) git: &'a [PathBuf],
-    pub(super) hidden: &'a [PathBuf],
-    pub(super) network: Network,
-}
-
-/// The first refusal that was the sandbox's, and the network if it was missing.
-pub(super) fn explain(stderr: &str, directory: &Path, view: &View<'_>) -> Option<String> {
-    let lines: Vec<&str> = stderr.lines().rev().take(LINES).collect();
+/// The first refusal that was the sandbox's, and the network if it was missing. `git`: its hooks and configuration;
+/// `closed`: what rules close.
+pub(super) fn explain(
+    stderr: &str,
+    directory: &Path,
+    profile: &Profile,
+    git: &[PathBuf],
+    closed: &[ClosedPath],
+    rights: Rights,
+) -> Option<String> {
+    let why =
+        |path: &Path, line: &str| why(path, line.contains(BUSY), profile, git, closed, rights);
+    let lines: Vec<&str> = stderr.lines().rev().take(MOST_LINES).collect();
     let has = |line: &str, words: &[&str]| words.iter().any(|words| line.contains(words));
     let path = lines
         .iter()
         .rev()
         .filter(|line| has(line, REFUSED))
-        .find_map(|line| paths(line, directory).iter().find_map(|path| why(path, line, view)));
+        .find_map(|line| paths(line, directory).iter().find_map(|path| why(path, line)));
     let is_missing = |line: &&str| {
         has(line, NO_NETWORK)
-            || view.network == Network::Off && line.contains("ocket: Operation not permitted")
+            || profile.network == Network::Off && line.contains("ocket: Operation not permitted")
     };
-    let state = match view.network {
+    let state = match profile.network {
         Network::Loopback => Some("the network beyond localhost"),
         Network::Off => Some("network"),
         Network::On => None,
@@ -79,30 +80,39 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
+fn why(
+    path: &Path,
+    is_busy: bool,
+    profile: &Profile,
+    git: &[PathBuf],
+    closed: &[ClosedPath],
+    rights: Rights,
+) -> Option<String> {
     let shown = path.display();
     // What contains a protected path cannot be moved either.
-    let is_busy = line.contains(BUSY);
-    let in_any = |all: &[PathBuf]| {
-        all.iter().any(|it| path.starts_with(it) || is_busy && it.starts_with(path) && it.exists())
-    };
+    let applies =
+        |it: &&PathBuf| path.starts_with(it) || is_busy && it.starts_with(path) && it.exists();
     let exists = path.symlink_metadata().is_ok();
     let folder = path.parent()?;
     let is = |what: &str| Some(format!("{shown} is {what}"));
-    if in_any(view.hidden) {
+    if let Some(closed) = closed.iter().find(|it| applies(&&it.path)) {
+        return Some(format!("{shown} is closed to commands by {}", closed.reason));
+    }
+    if profile.hidden.iter().any(|it| applies(&it)) {
         return is("hidden in the sandbox: credentials, or the agent's own state");
     }
-    if in_any(view.git) {
+    let read_only = profile.read_only.iter().find(applies);
+    if read_only.is_some_and(|it| git.contains(it)) {
         return is(
             "read-only in the sandbox: hooks and configuration of git; a user can allow the command with \
              --allow 'Bash(…)'",
         );
     }
-    let holds_mount = is_busy && view.writable.iter().any(|it| it.starts_with(path));
-    if in_any(view.read_only) || holds_mount {
+    let holds_mount = is_busy && profile.writable.iter().any(|it| it.starts_with(path));
+    if read_only.is_some() || holds_mount {
         return is("read-only in the sandbox and cannot be moved or removed");
     }
-    if view.writable.iter().any(|place| path.starts_with(place)) || !exists && !folder.is_dir() {
+    if profile.writable.iter().any(|place| path.starts_with(place)) || !exists && !folder.is_dir() {
         return None;
     }
     // Without the sandbox it would be refused as well.
@@ -110,8 +120,11 @@ fn why(path: &Path, line: &str, view: &View<'_>) -> Option<String> {
     if rustix::fs::access(could, rustix::fs::Access::WRITE_OK).is_err() {
         return None;
     }
-    if view.is_read_only {
-        return is("not writable: this command runs read-only");
+    if rights.read_only {
+        return is(
+            "not writable: this command runs read-only; the user can allow changes with /mode auto-edit or \
+             --permission-mode auto-edit",
+        );
     }
     let folder = if path.is_dir() { path } else { folder }.display();
     Some(format!(
@@ -130,16 +143,22 @@ mod tests {
         for folder in ["project/.git/hooks", "project/.agent", "home/.ssh", "home/other"] {
             std::fs::create_dir_all(root.join(folder)).expect("a directory");
         }
-        let view = View {
-            writable: &[root.join("project"), root.join("project/.git")],
-            is_read_only: false,
-            read_only: &[root.join("project/.agent"), root.join("project/.git/config")],
-            git: &[root.join("project/.git/config"), root.join("project/.git/hooks")],
-            hidden: &[root.join("home/.ssh")],
-            network: Network::Off,
+        let profile = Profile {
+            writable: vec![root.join("project"), root.join("project/.git")],
+            read_only: [".agent", ".git/config", ".git/hooks"]
+                .map(|name| root.join("project").join(name))
+                .into(),
+            hidden: vec![root.join("home/.ssh")],
+            ..Profile::default()
         };
+        let git = ["config", "hooks"].map(|name| root.join("project/.git").join(name));
         let stderr = stderr.replace("ROOT", &root.display().to_string());
-        let why = explain(&stderr, &root.join("project"), &view);
+        let closed = [ClosedPath {
+            path: root.join("project/src"),
+            reason: "the user's words “no”".to_owned(),
+        }];
+        let rights = Rights::default();
+        let why = explain(&stderr, &root.join("project"), &profile, &git, &closed, rights);
         let why = why.map(|text| text.replace(&root.display().to_string(), "ROOT"));
         let is_right = match (&why, expected) {
             (Some(why), Some(expected)) => why.starts_with(expected),
@@ -165,6 +184,10 @@ mod tests {
         check(
             "mv: cannot move '.git' to 'x': Device or resource busy",
             Some("ROOT/project/.git is read-only in the sandbox: hooks and configuration"),
+        );
+        check(
+            "bash: line 1: src/a.txt: Read-only file system",
+            Some("ROOT/project/src/a.txt is closed to commands by the user's words “no”"),
         );
         check(
             "rm: cannot remove '.agent/x': Read-only file system",

@@ -1,61 +1,54 @@
 //! The stand-by: this binary, started with the first command of a session. The supervisor of each command is forked from
 //! it, which is much faster than starting a program of this size.
 //!
-//! It has one thread and almost no environment. The agent sends a byte with descriptors and receives the process id of the
-//! fork; then it sends the fork its plan. A fork without a plan ends and has run nothing, so a stand-by that fails before
-//! that can be replaced.
+//! It has one thread and almost no environment. With namespaces it is in the user and network namespace that commands of
+//! a session share, so it can also create sockets there. A fork without a plan ends and has run nothing.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::ffi::OsStr;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use nix::sched::CloneFlags;
 use rustix::process::{DumpableBehavior, chdir, set_dumpable_behavior, setsid};
+use rustix::stdio::dup2_stdin;
 
-use super::super::process::{Watcher, is_stopped};
-use super::{supervisor, sys};
+use super::super::process::Watcher;
+use super::channel::Supervisor;
+use super::plan::Plan;
+use super::supervisor::{self, named};
+use super::{Network, Socket, sockets, sys};
 use crate::disk;
 
-/// How long a fork may take. The first one includes the start of the program.
-const FORK_TIME: Duration = Duration::from_secs(5);
-/// How often the stand-by is checked meanwhile: one that was stopped by a signal is replaced at once.
-const CHECK_TIME: Duration = Duration::from_millis(200);
-/// How long a killed stand-by may take to end.
-const END_TIME: Duration = Duration::from_millis(50);
+/// How long an answer, or reading a plan, may take. The first answer includes the start of the program.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// Where the dynamic linker looks first. Directories that commands can write are removed from it: the stand-by runs
 /// outside the sandbox.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
+/// The request for a fork; the others are for a [`Socket`].
+const FORK: u8 = 0;
 
-/// The agent's end. It is returned with the answer to a request; one that failed is killed.
 #[derive(Debug)]
 pub(super) struct Standby {
     process: Child,
     control: UnixStream,
 }
 
-/// A request for a fork, with the agent's end of the fork's channel.
-pub(super) struct Request<'a> {
-    standby: Standby,
-    channel: UnixStream,
-    descriptors: &'a [BorrowedFd<'a>],
-    /// The directories that commands can write.
-    writable: &'a [PathBuf],
-    since: Instant,
-    /// The stand-by was started for this request.
-    is_new: bool,
-}
-
 impl Standby {
-    /// Starts one whose libraries lie in none of these directories.
-    fn start(writable: &[PathBuf]) -> io::Result<Self> {
+    /// Starts one whose libraries lie in none of these directories. `network`: it makes the session's namespaces.
+    /// It removes the session's folder when the agent ends.
+    pub(super) fn start(
+        network: Option<Network>,
+        folder: &Path,
+        writable: &[PathBuf],
+    ) -> io::Result<Self> {
         let libraries = std::env::var_os(LIBRARIES);
         let libraries = libraries.and_then(|list| disk::without_places(&list, writable));
         let (control, theirs) = UnixStream::pair()?;
-        // One that does not read its requests is replaced.
-        control.set_nonblocking(true)?;
+        control.set_read_timeout(Some(ANSWER_TIME))?;
         #[expect(
             clippy::disallowed_methods,
             reason = "it runs nothing but supervisors, and ends with this process"
@@ -64,6 +57,8 @@ impl Standby {
         let mut command = std::process::Command::new("/proc/self/exe");
         command
             .arg(supervisor::WORD)
+            .arg(folder)
+            .args(network.map(Network::as_str))
             .env_clear()
             .envs(libraries.map(|list| (LIBRARIES, list)))
             .stdin(OwnedFd::from(theirs))
@@ -72,68 +67,50 @@ impl Standby {
         Ok(Self { process: command.spawn()?, control })
     }
 
-    /// The fork, if it exists by now.
-    fn fork(&self) -> io::Result<Option<Watcher>> {
-        if is_stopped(self.process.id()) {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn is_running(&mut self) -> bool {
+        self.process.try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// Forks a supervisor that inherits these descriptors. Its plan is computed meanwhile. Must be called in a runtime.
+    pub(super) fn fork(
+        &mut self,
+        descriptors: &[BorrowedFd<'_>],
+        plan: impl FnOnce() -> Plan,
+    ) -> io::Result<Supervisor> {
+        let (mut channel, theirs) = UnixStream::pair()?;
+        sys::send(&self.control, &[FORK, 0, 0], &[&[theirs.as_fd()], descriptors].concat())?;
+        drop(theirs);
+        let plan = plan();
+        let (pid, _) = self.answer()?;
+        let process = Watcher::new(pid)?;
+        channel.set_write_timeout(Some(ANSWER_TIME))?;
+        plan.write(&mut channel)?;
+        Supervisor::new(channel, process)
+    }
+
+    /// A socket in the session's network namespace.
+    pub(super) fn socket(&mut self, socket: Socket, port: u16) -> io::Result<OwnedFd> {
+        let [low, high] = port.to_le_bytes();
+        sys::send(&self.control, &[socket as u8, low, high], &[])?;
+        self.answer()?.1.pop().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    }
+
+    /// A process id and descriptors. A negative number is an error's.
+    fn answer(&mut self) -> io::Result<(i32, Vec<OwnedFd>)> {
         let mut answer = [0; size_of::<i32>()];
-        match (&self.control).read_exact(&mut answer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            read => read?,
+        let received = sys::receive(&self.control, &mut answer);
+        if !matches!(received, Ok((1.., _))) {
+            // A late answer must not be read as that to another request.
+            _ = self.process.kill();
         }
-        let pid = i32::from_le_bytes(answer);
-        if pid <= 0 {
-            return Err(io::Error::from_raw_os_error(-pid));
-        }
-        Watcher::new(pid).map(Some)
-    }
-}
-
-impl<'a> Request<'a> {
-    /// Sends a request to this stand-by, or to a new one.
-    pub(super) fn new(
-        standby: Option<Standby>,
-        descriptors: &'a [BorrowedFd<'a>],
-        writable: &'a [PathBuf],
-    ) -> io::Result<Self> {
-        let (is_new, standby) = match standby {
-            Some(standby) => (false, standby),
-            None => (true, Standby::start(writable)?),
-        };
-        // The channel is new each time: a fork that comes too late receives nothing.
-        let (channel, theirs) = UnixStream::pair()?;
-        let all: Vec<_> =
-            std::iter::once(theirs.as_fd()).chain(descriptors.iter().copied()).collect();
-        match sys::send(&standby.control, b"+", &all) {
-            Err(_) if !is_new => Self::new(None, descriptors, writable),
-            sent => sent.map(|()| Self {
-                standby,
-                channel,
-                descriptors,
-                writable,
-                since: Instant::now(),
-                is_new,
-            }),
-        }
-    }
-
-    /// Waits for the fork: the stand-by, the fork's channel and the fork. A stand-by that fails is replaced once. If this
-    /// future is dropped, nothing has run.
-    pub(super) async fn answer(mut self) -> io::Result<(Standby, UnixStream, Watcher)> {
-        loop {
-            match self.standby.fork() {
-                Ok(Some(fork)) => return Ok((self.standby, self.channel, fork)),
-                Ok(None) if self.since.elapsed() < FORK_TIME => {
-                    let control = self.standby.control.try_clone()?;
-                    let control = tokio::net::UnixStream::from_std(control)?;
-                    _ = tokio::time::timeout(CHECK_TIME, control.readable()).await;
-                }
-                Ok(None) | Err(_) if !self.is_new => {
-                    self = Self::new(None, self.descriptors, self.writable)?;
-                }
-                failed => return Err(failed.err().unwrap_or(io::ErrorKind::TimedOut.into())),
-            }
+        match (received?, i32::from_le_bytes(answer)) {
+            ((0, _), _) => Err(io::ErrorKind::UnexpectedEof.into()),
+            (_, errno @ ..0) => Err(io::Error::from_raw_os_error(-errno)),
+            ((_, descriptors), number) => Ok((number, descriptors)),
         }
     }
 }
@@ -142,32 +119,58 @@ impl Drop for Standby {
     fn drop(&mut self) {
         // Its forks run without it.
         _ = self.process.kill();
-        // One that hangs in the kernel is left to its next parent.
-        _ = Watcher::new(self.process.id().cast_signed()).map(|it| it.ends_within(END_TIME));
-        _ = self.process.try_wait();
+        _ = self.process.wait();
     }
 }
 
-/// Waits for requests until the agent has ended: `None`. In each fork it returns the descriptors of the request.
-pub(super) fn stand_by() -> io::Result<Option<Vec<OwnedFd>>> {
+/// Why the namespaces could not be made, and the descriptors of the request, the channel first.
+pub(super) type Forked = (Result<(), String>, Vec<OwnedFd>);
+
+/// Answers requests until the agent has ended: `None`. Returns in each fork.
+pub(super) fn stand_by(network: Option<&OsStr>) -> io::Result<Option<Forked>> {
+    // Descriptors that the agent inherited are not for commands.
+    sys::close_inherited()?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let prepared = prepare(network);
+    sys::forget_children(true)?;
+    let mut request = [0; 3];
+    while let (1.., descriptors) = sys::receive(&control, &mut request)? {
+        let [kind, low, high] = request;
+        let answer = if kind == FORK {
+            match sys::fork() {
+                Ok(None) => {
+                    sys::forget_children(false)?;
+                    return Ok(Some((prepared, descriptors)));
+                }
+                forked => forked.map(|fork| (fork.map_or(0, |fork| fork.as_raw_pid()), None)),
+            }
+        } else if prepared.is_ok() {
+            sockets::make(kind, u16::from_le_bytes([low, high])).map(|socket| (0, Some(socket)))
+        } else {
+            Err(io::ErrorKind::NetworkDown.into())
+        };
+        let errno = |error: io::Error| -error.raw_os_error().unwrap_or(libc::ENETDOWN);
+        let (number, socket) = answer.unwrap_or_else(|error| (errno(error), None));
+        let socket: Vec<_> = socket.iter().map(|socket| socket.as_fd()).collect();
+        sys::send(&control, &number.to_le_bytes(), &socket)?;
+    }
+    Ok(None)
+}
+
+fn prepare(network: Option<&OsStr>) -> Result<(), String> {
+    let null = std::fs::File::open("/dev/null").map_err(named("/dev/null"))?;
+    dup2_stdin(null).map_err(named("/dev/null"))?;
     // Away from the agent's terminal and process group: their signals are not for commands.
     _ = setsid();
     // It keeps no directory busy.
-    chdir("/")?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    sys::forget_children(true)?;
-    while let (1.., descriptors) = sys::receive(&control, &mut [0])? {
-        let answer = match sys::fork() {
-            Ok(None) => {
-                sys::forget_children(false)?;
-                return Ok(Some(descriptors));
-            }
-            Ok(Some(fork)) => fork.as_raw_pid(),
-            Err(error) => -error.raw_os_error().unwrap_or(libc::EAGAIN),
-        };
-        (&control).write_all(&answer.to_le_bytes())?;
+    chdir("/").map_err(named("/"))?;
+    if let Some(network) = network {
+        let is_on = network == Network::On.as_str();
+        let shared = if is_on { CloneFlags::empty() } else { CloneFlags::CLONE_NEWNET };
+        supervisor::make_user_namespace(shared, "/proc")?;
+        if network == Network::Loopback.as_str() {
+            sys::loopback_up().map_err(named("the loopback interface"))?;
+        }
     }
-    Ok(None)
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(named("dumpable"))
 }

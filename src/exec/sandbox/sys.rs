@@ -4,7 +4,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{
@@ -12,12 +12,10 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socket_with,
 };
 use rustix::process::Pid;
-use rustix::thread::UnshareFlags;
 
-/// In one message: a channel, two for output, the report, two namespaces.
-const MOST_DESCRIPTORS: usize = 6;
+/// In one message: a channel, two for output, the report.
+const MOST_DESCRIPTORS: usize = 4;
 
-/// The error of the last call unless it succeeded.
 fn check(is_done: bool) -> io::Result<()> {
     if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -86,40 +84,16 @@ pub(super) fn forget_children(forgets: bool) -> io::Result<()> {
     check(before != libc::SIG_ERR)
 }
 
-/// Gives a descriptor this number. Forks inherit it, programs do not.
-pub(super) fn place(descriptor: OwnedFd, number: i32) -> io::Result<()> {
-    if descriptor.as_raw_fd() == number {
-        _ = descriptor.into_raw_fd();
-        return Ok(());
-    }
+/// Gives a descriptor this number, also in programs that this process becomes.
+pub(super) fn place(descriptor: &OwnedFd, number: i32) -> io::Result<()> {
     // SAFETY: the agent chose a number far above those that this process uses.
-    let placed = unsafe { libc::dup3(descriptor.as_raw_fd(), number, libc::O_CLOEXEC) };
-    check(placed == number)
+    check(unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == number)
 }
 
-/// Leaves the namespaces that this process is in.
-pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: there is one thread, which shares its descriptors with no other.
-    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
-}
-
-/// No descriptor but the first three and `kept` outlives the start of a program.
-pub(super) fn close_at_exec(kept: Option<i32>) -> io::Result<()> {
-    // SAFETY: descriptors are only marked.
-    let result = unsafe {
-        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
-    };
-    check(result == 0)?;
-    // SAFETY: sets a flag; a number that is no descriptor is an error.
-    check(kept.is_none_or(|kept| unsafe { libc::fcntl(kept, libc::F_SETFD, 0) } == 0))
-}
-
-/// Closes input and output in a supervisor: who reads the command's output waits for the command alone.
-pub(super) fn close_standard() {
-    for number in 0..3 {
-        // SAFETY: nothing in the supervisor uses these.
-        unsafe { libc::close(number) };
-    }
+/// Closes all descriptors but the first three.
+pub(super) fn close_inherited() -> io::Result<()> {
+    // SAFETY: called before this process opens any.
+    check(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } == 0)
 }
 
 /// Brings the loopback interface of this network namespace up.

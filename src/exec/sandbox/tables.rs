@@ -18,12 +18,13 @@ pub const SECRET_STORES: &[&str] = &[
     ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
 ];
 
-/// Secrets of the machine: root could read them.
+/// Secrets of the machine, which root could read, and message queues of other programs.
 #[rustfmt::skip]
 pub(super) const SYSTEM_SECRETS: &[&str] = &[
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers",
     "/etc/sudoers.d", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/ssh/ssh_host_ecdsa_key",
     "/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_rsa_key",
+    "/dev/mqueue",
 ];
 
 /// Below the home: what the user's programs run or obey later. Read-only where the home is the project.
@@ -54,12 +55,8 @@ pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 pub(super) const ALL_DEVICES: &str = "/dev";
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
-/// POSIX message queues, where the system shows them.
-pub(super) const MESSAGE_QUEUES: &str = "/dev/mqueue";
 /// Private with namespaces, so Landlock permits writing.
-pub(super) const PRIVATE: &[&str] = &["/tmp", "/var/tmp", SHARED_MEMORY, "/dev/pts"];
-/// Pseudo-terminals of the command's own.
-pub(super) const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts/ptmx"];
+pub(super) const PRIVATE: &[&str] = &["/tmp", "/var/tmp", SHARED_MEMORY, "/dev/pts", "/dev/ptmx"];
 /// Replaced by the session's temporary directory.
 pub(super) const SHARED_TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 

@@ -1,4 +1,4 @@
-//! `BashOutput` and `BashKill`: commands that go on while others run.
+//! `BashOutput` and `BashKill`: commands that run beside others.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 
-/// What the model is told of a command that was started in the background.
+/// The result of a command that was started in the background.
 pub(super) fn started(id: &str, command: &str) -> Report {
     let mut data = Object::new();
     data.insert("background_id".to_owned(), id.into());
@@ -91,7 +91,8 @@ impl Tool for Job {
             match cx.cancel.run_until_cancelled(asked).await {
                 Some(Some(Piece { end: Some(End { error: Some(why), .. }), .. })) => {
                     let message = format!("{id} could not be run: {why}");
-                    Err(Failure::new(ErrorCode::ExecutionError, message))
+                    Err(Failure::new(ErrorCode::ExecutionError, message)
+                        .hint("start it again with Bash, or report that it cannot be run"))
                 }
                 Some(Some(mut piece)) => {
                     let redactor = cx.secrets.redactor(&cx.workspace);
@@ -116,7 +117,7 @@ fn unknown(id: &str, known: &[String]) -> Failure {
 }
 
 fn report(id: &str, piece: Piece) -> Report {
-    let Piece { stdout, stderr, full_output, full_output_error, end, time } = piece;
+    let Piece { stdout, stderr, full_output, full_output_error, refused, end, time } = piece;
     let is_silent = stdout.total_bytes + stderr.total_bytes == 0;
     let news = if is_silent { "No new output." } else { "New output." };
     let state = match &end {
@@ -150,7 +151,7 @@ fn report(id: &str, piece: Piece) -> Report {
         let names = names.join(", ");
         text.push_str(&format!(" Still running, until BashKill or the session's end: {names}."));
     }
-    for notice in end.iter().flat_map(|end| &end.notices) {
+    for notice in refused.iter().chain(end.iter().flat_map(|end| &end.notices)) {
         text.push_str(&format!(" Note: {notice}."));
     }
     let mut data = Object::new();

@@ -144,6 +144,7 @@ async fn the_directory_is_a_directory_of_the_project() {
         command: "ls".into(),
         directory: "sub".into(),
         reads_only: true,
+        programs: vec!["ls".into()],
         background: false,
     };
     assert_eq!(effect(json!({"command": "ls", "directory": "sub"})), Ok(expected));

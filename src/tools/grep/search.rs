@@ -60,6 +60,10 @@ pub(super) struct Found {
     pub(super) withheld: u64,
     pub(super) unreadable: u64,
     pub(super) too_long: u64,
+    /// Lines that are shown in part.
+    pub(super) lines_cut: u64,
+    /// Git's own directories.
+    pub(super) git_skipped: u64,
 }
 
 /// What the threads add to. Of the files only the newest are kept, as many as can be shown.
@@ -80,7 +84,7 @@ impl Search<'_> {
     pub(super) fn folder(&self, base: &ProjectPath, rules: Rules) -> Found {
         let gathered = Mutex::new(Gathered::default());
         let walk = Walk { base: base.clone(), rules, depth: None };
-        let unreadable = self.workspace.walk(&walk, || {
+        let skipped = self.workspace.walk(&walk, || {
             let mut searcher = self.searcher();
             let gathered = &gathered;
             Box::new(move |entry: Entry| {
@@ -109,7 +113,8 @@ impl Search<'_> {
             })
         });
         let mut found = Self::finish(gathered);
-        found.unreadable += unreadable as u64;
+        found.unreadable += skipped.unreadable as u64;
+        found.git_skipped = skipped.git as u64;
         found
     }
 
@@ -164,6 +169,7 @@ impl Search<'_> {
         counts.matched_files += 1;
         counts.matched_lines += collect.matched_lines;
         counts.n_hits += collect.n_hits;
+        counts.lines_cut += collect.lines_cut;
         let time = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         let path = path.relative().to_owned();
         let hits = FileHits {

@@ -43,6 +43,8 @@ pub(super) struct Collect<'a> {
     pub(super) hits: Vec<Hit>,
     pub(super) n_hits: u64,
     pub(super) matched_lines: u64,
+    /// Lines that were cut.
+    pub(super) lines_cut: u64,
     /// Where a NUL was met.
     pub(super) binary_at: Option<u64>,
     before: Vec<String>,
@@ -59,23 +61,31 @@ impl<'a> Collect<'a> {
             hits: Vec::new(),
             n_hits: 0,
             matched_lines: 0,
+            lines_cut: 0,
             binary_at: None,
             before: Vec::new(),
             last_kept: false,
         }
     }
 
-    fn text(&self, found: &SinkMatch<'_>) -> String {
+    fn cut(&mut self, line: &[u8], found: Range<usize>) -> String {
+        let (text, is_cut) = cut(line, found);
+        self.lines_cut += u64::from(is_cut);
+        text
+    }
+
+    fn text(&mut self, found: &SinkMatch<'_>) -> String {
         let mut lines: Vec<String> = Vec::new();
         for (index, line) in found.lines().enumerate() {
             if index == MAX_LINES {
                 lines.push("…".to_owned());
+                self.lines_cut += 1;
                 break;
             }
             let line = without_end(line);
             // A match over several lines has no place in a single one.
             let at = self.matcher.find(line).ok().flatten();
-            lines.push(cut(line, at.map_or(0..0, |at| at.start()..at.end())));
+            lines.push(self.cut(line, at.map_or(0..0, |at| at.start()..at.end())));
         }
         lines.join("\n")
     }
@@ -89,9 +99,10 @@ impl Sink for &mut Collect<'_> {
         self.matched_lines += found.lines().count() as u64;
         self.last_kept = self.hits.len() < self.limit;
         if self.last_kept {
+            let text = self.text(found);
             self.hits.push(Hit {
                 line: found.line_number().unwrap_or(0),
-                text: self.text(found),
+                text,
                 before: std::mem::take(&mut self.before),
                 after: Vec::new(),
             });
@@ -101,12 +112,16 @@ impl Sink for &mut Collect<'_> {
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
         let has_room = self.hits.len() < self.limit;
-        let line = || cut(without_end(context.bytes()), 0..0);
+        let line = without_end(context.bytes());
         match context.kind() {
-            SinkContextKind::Before if has_room => self.before.push(line()),
+            SinkContextKind::Before if has_room => {
+                let line = self.cut(line, 0..0);
+                self.before.push(line);
+            }
             SinkContextKind::After if self.last_kept => {
+                let line = self.cut(line, 0..0);
                 if let Some(hit) = self.hits.last_mut() {
-                    hit.after.push(line());
+                    hit.after.push(line);
                 }
             }
             SinkContextKind::Before | SinkContextKind::After | SinkContextKind::Other => {}
@@ -130,14 +145,14 @@ fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The line, or the part of it around the match.
-fn cut(line: &[u8], found: Range<usize>) -> String {
+/// The line, or the part of it around the match; and whether it is only a part.
+fn cut(line: &[u8], found: Range<usize>) -> (String, bool) {
     // No character has more than four bytes: much of a very long line is never looked at.
     let reach = MAX_CHARACTERS * 4;
     if line.len() <= reach {
         let text = String::from_utf8_lossy(line);
         if text.chars().count() <= MAX_CHARACTERS {
-            return text.into_owned();
+            return (text.into_owned(), false);
         }
     }
     let start = found.start.min(line.len());
@@ -160,7 +175,7 @@ fn cut(line: &[u8], found: Range<usize>) -> String {
     if n_after < ahead.len() || line.len() > start + reach {
         text.push('…');
     }
-    text
+    (text, true)
 }
 
 #[cfg(test)]
@@ -170,7 +185,7 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_around_its_match() {
         let line = format!("{}needle{}", "a".repeat(3000), "ä".repeat(3000));
-        let text = cut(line.as_bytes(), 3000..3006);
+        let (text, _) = cut(line.as_bytes(), 3000..3006);
         assert_eq!(text.chars().count(), 502);
         assert!(text.starts_with("…aaa") && text.ends_with("ä…"));
         assert_eq!(text.find("needle"), Some('…'.len_utf8() + 100));
@@ -179,13 +194,13 @@ mod tests {
     #[test]
     fn a_match_at_the_end_of_a_long_line_keeps_what_stands_before() {
         let line = format!("{}needle", "a".repeat(600));
-        let text = cut(line.as_bytes(), 600..606);
+        let (text, _) = cut(line.as_bytes(), 600..606);
         assert_eq!(text, format!("…{}needle", "a".repeat(494)));
     }
 
     #[test]
     fn a_line_of_500_characters_is_whole() {
         let line = "ä".repeat(500);
-        assert_eq!(cut(line.as_bytes(), 0..0), line);
+        assert_eq!(cut(line.as_bytes(), 0..0), (line.clone(), false));
     }
 }

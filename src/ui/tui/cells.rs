@@ -360,9 +360,9 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
         }
     }
     for (path, how) in &report.files_undone {
-        text.push_str(&format!("taken back: {path} {how}\n"));
+        text.push_str(&format!("undone: {path} {how}\n"));
     }
-    let undo = "/undo takes the changes back";
+    let undo = "/undo undoes the changes";
     match (finished.ending, report.files_changed.as_slice()) {
         (Ending::PermissionDenied, []) => {}
         (Ending::PermissionDenied, _) => text.push_str(undo),

@@ -1,5 +1,7 @@
 //! The commands of the chat: one line each, in the order in which they are offered.
 
+use crate::protocol::directives::UserInput;
+
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
@@ -23,7 +25,7 @@ pub enum Deed {
     Diff,
     /// Lists the sessions of this project.
     Sessions,
-    /// Goes on with another session.
+    /// Resumes another session.
     Resume,
     /// Summarises the older part of the conversation.
     Compact,
@@ -103,7 +105,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     command(Deed::Diff, "diff", "", "what this session changed, outside git too"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
-    command(Deed::Resume, "resume", "ID", "go on with another session"),
+    command(Deed::Resume, "resume", "ID", "resume another session"),
     command(Deed::Compact, "compact", "[FOCUS]", "summarise what is older"),
     command(Deed::Context, "context", "", "what takes how much of the model's window"),
     command(Deed::Pin, "pin", "WORDS", "keep words for the whole session"),
@@ -119,7 +121,7 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Theme, "theme", "[dark|light]", "colours for a dark or a light background"),
     command(Deed::Keys, "keys", "", "every key and what it does"),
     command(Deed::Doctor, "doctor", "", "check what works here, and how to fix what does not"),
-    command(Deed::Quit, "quit", "", "end the chat; `agent -c` goes on with it"),
+    command(Deed::Quit, "quit", "", "end the chat; `agent -c` resumes it"),
 ];
 
 /// The command that is called so here, or by those who come from another program.
@@ -148,15 +150,21 @@ pub struct OwnCommand {
 }
 
 impl OwnCommand {
-    /// What is sent for these arguments.
-    pub fn message(&self, arguments: &str) -> String {
-        if self.text.contains("$ARGUMENTS") {
-            self.text.replace("$ARGUMENTS", arguments)
-        } else if arguments.is_empty() {
-            self.text.clone()
-        } else {
-            format!("{}\n\n{arguments}", self.text.trim_end())
+    /// What is sent for these arguments. Only they are the user's own words.
+    pub fn message(&self, arguments: &str) -> UserInput {
+        let mut message = UserInput::default();
+        let text = self.text.trim_end();
+        let mut parts = text.split("$ARGUMENTS");
+        message.push_pasted(parts.next().unwrap_or_default());
+        for part in parts {
+            message.text.push_str(arguments);
+            message.push_pasted(part);
         }
+        if !text.contains("$ARGUMENTS") && !arguments.is_empty() {
+            message.text.push_str("\n\n");
+            message.text.push_str(arguments);
+        }
+        message
     }
 }
 
@@ -168,8 +176,12 @@ mod tests {
     fn a_command_of_the_users_own_takes_arguments() {
         let own =
             |text: &str| OwnCommand { name: "x".into(), what: String::new(), text: text.into() };
-        assert_eq!(own("Fix $ARGUMENTS now").message("a.rs"), "Fix a.rs now");
-        assert_eq!(own("Review.\n").message("a.rs"), "Review.\n\na.rs");
-        assert_eq!(own("Review.\n").message(""), "Review.\n");
+        let sent = |text: &str, arguments: &str| own(text).message(arguments).text;
+        assert_eq!(sent("Fix $ARGUMENTS now\n", "a.rs"), "Fix a.rs now");
+        assert_eq!(sent("Review.\n", "a.rs"), "Review.\n\na.rs");
+        assert_eq!(sent("Review.\n", ""), "Review.");
+        let message = own("Don't touch src.\n$ARGUMENTS").message("Don't touch a.rs.");
+        let sentences: Vec<String> = message.directives().into_iter().map(|(_, it)| it).collect();
+        assert_eq!(sentences, ["Don't touch a.rs."], "the file's words are not the user's");
     }
 }

@@ -1,15 +1,17 @@
 //! Where the user writes: a text of several lines with a cursor, undo, and pastes folded into one word.
 //!
-//! A text that begins with `!` or `/` is a command, and only the user begins one. So of every character it is known
-//! whether he wrote it here: by a key, with one short line that is pasted, in the editor. Whatever else stands at the
-//! beginning, and however it came there, is words, as is what begins in a fold.
+//! A text that begins with `!` or `/` is a command, and only the user begins one; directives are read in the user's own
+//! words only. So of every character it is known how it came here. Whatever was not typed here is words, also where it
+//! comes to the beginning, as is what begins in a fold.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::text::width;
+use crate::protocol::directives::UserInput;
 use crate::protocol::harmless::without_controls;
 
 /// A paste of more lines or bytes is folded.
@@ -23,55 +25,78 @@ const SHOWN_BYTES: usize = 200;
 /// Steps that can be undone.
 const MAX_UNDO: usize = 500;
 
-/// A text, and which of its bytes the user wrote here. It holds no control characters: what is done or said is what
-/// was seen.
+/// How a character came here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// By a key, with one short line that was pasted, or as a new line in the editor: it may begin a command.
+    Typed,
+    /// The user's words otherwise: a message that came back, words of the command line.
+    Words,
+    /// Pasted, or perhaps pasted.
+    Pasted,
+}
+
+/// A text, and how each of its bytes came here. It holds no control characters: what is done or said is what was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     text: String,
-    is_own: Vec<bool>,
+    origins: Vec<Origin>,
 }
 
 impl Written {
     /// What the user writes here.
     pub(super) fn own(text: &str) -> Self {
-        Self::new(text, true)
+        Self::new(text, Origin::Typed)
     }
 
-    /// What came here otherwise.
+    /// What the user wrote elsewhere.
     pub(super) fn words(text: &str) -> Self {
-        Self::new(text, false)
+        Self::new(text, Origin::Words)
     }
 
-    /// A whole message of the user's, as it was: a command, or words. Of neither it is known what else is in it.
+    /// An earlier message, of which it is not known what was pasted: one line counts as the user's words.
+    pub(super) fn earlier(text: &str) -> Self {
+        let is_line = !text.trim_end().contains('\n');
+        Self::new(text, if is_line { Origin::Words } else { Origin::Pasted })
+    }
+
+    /// An earlier message, as it was: a command, or words.
     pub(super) fn message(text: &str) -> Self {
-        Self::begun(text, is_command(text))
+        Self::earlier(text).begun(is_command(text))
     }
 
-    /// The first line is the user's own, or nothing is.
-    fn begun(text: &str, is_own: bool) -> Self {
-        let mut written = Self::words(text);
-        let end = written.text.find('\n').unwrap_or(written.text.len());
-        written.is_own[..end].fill(is_own);
-        written
+    /// The first line was typed if it is a command.
+    fn begun(mut self, is_command: bool) -> Self {
+        if is_command {
+            let end = self.text.find('\n').unwrap_or(self.text.len());
+            self.origins[..end].fill(Origin::Typed);
+        }
+        self
     }
 
-    fn new(text: &str, is_own: bool) -> Self {
+    fn new(text: &str, origin: Origin) -> Self {
         let text = without_controls(text).into_owned();
-        Self { is_own: vec![is_own; text.len()], text }
+        Self { origins: vec![origin; text.len()], text }
+    }
+
+    /// These bytes were pasted.
+    fn mark_pasted(&mut self, range: &Range<usize>) {
+        let end = range.end.min(self.origins.len());
+        self.origins[range.start.min(end)..end].fill(Origin::Pasted);
     }
 
     fn part(&self, from: usize, to: usize) -> Self {
-        Self { text: self.text[from..to].to_owned(), is_own: self.is_own[from..to].to_vec() }
+        Self { text: self.text[from..to].to_owned(), origins: self.origins[from..to].to_vec() }
     }
 
     /// Puts this in the place of these bytes.
     fn splice(&mut self, from: usize, to: usize, with: &Self) {
         self.text.replace_range(from..to, &with.text);
-        self.is_own.splice(from..to, with.is_own.iter().copied());
+        self.origins.splice(from..to, with.origins.iter().copied());
     }
 
     fn is_command(&self) -> bool {
-        is_command(&self.text) && self.is_own[0]
+        is_command(&self.text) && self.origins[0] == Origin::Typed
     }
 }
 
@@ -153,34 +178,44 @@ impl Composer {
 
     /// The text with its pastes unfolded. One that is no command does not begin like one, whoever reads it.
     pub(super) fn message(&self) -> String {
-        self.unfolded().0
+        self.unfolded().text
     }
 
-    /// The message, and where in it the large pastes are, in bytes.
-    pub(super) fn unfolded(&self) -> (String, Vec<Range<usize>>) {
-        let (mut message, mut pasted) = (String::new(), Vec::new());
-        let mut rest = self.text();
-        let next = |rest: &str| {
-            let found = self
-                .pastes
-                .iter()
-                .filter_map(|(word, paste)| Some((rest.find(word)?, word, paste)));
+    /// The message, and where in it pastes are, in bytes.
+    pub(super) fn unfolded(&self) -> UserInput {
+        let mut input = UserInput::default();
+        let mut at = 0;
+        let next = |from: usize| {
+            let found = self.pastes.iter().filter_map(|(word, paste)| {
+                Some((from + self.text()[from..].find(word)?, word, paste))
+            });
             found.min_by_key(|(at, ..)| *at)
         };
-        while let Some((at, word, paste)) = next(rest) {
-            message.push_str(&rest[..at]);
-            pasted.push(message.len()..message.len() + paste.len());
-            message.push_str(paste);
-            rest = &rest[at + word.len()..];
+        while let Some((fold, word, paste)) = next(at) {
+            self.say_part(at..fold, &mut input);
+            input.push_pasted(paste);
+            at = fold + word.len();
         }
-        message.push_str(rest);
+        self.say_part(at..self.text().len(), &mut input);
         if self.is_command() {
-            return (message, pasted);
+            return input;
         }
-        let words = as_words(&message).into_owned();
-        let shift = words.len() - message.len();
-        let shifted = pasted.into_iter().map(|range| range.start + shift..range.end + shift);
-        (words, shifted.collect())
+        let words = as_words(&input.text).into_owned();
+        let shift = words.len() - input.text.len();
+        let shifted = input.pasted.into_iter().map(|range| range.start + shift..range.end + shift);
+        UserInput { text: words, pasted: shifted.collect() }
+    }
+
+    fn say_part(&self, part: Range<usize>, input: &mut UserInput) {
+        let mut at = part.start;
+        for run in self.written.origins[part].chunk_by(|a, b| a == b) {
+            let text = &self.text()[at..at + run.len()];
+            at += run.len();
+            match run[0] {
+                Origin::Pasted => input.push_pasted(text),
+                Origin::Typed | Origin::Words => input.text.push_str(text),
+            }
+        }
     }
 
     /// Takes all of it, and begins anew.
@@ -200,11 +235,21 @@ impl Composer {
 
     /// What was made of the message in an editor. A line that stood in it is what it was there.
     pub(super) fn set_edited(&mut self, text: &str) {
-        let draft = self.message();
+        let draft = self.unfolded();
         let line = text.lines().next().unwrap_or_default();
-        let is_new = !draft.contains(line);
-        let is_same = draft.starts_with(line) && is_command(&draft);
-        self.set(Written::begun(text, is_command(text) && (is_new || is_same)));
+        let is_new = !draft.text.contains(line);
+        let is_same = draft.text.starts_with(line) && is_command(&draft.text);
+        let mut edited = Written::words(text);
+        let pasted: HashSet<&str> =
+            draft.pasted.iter().flat_map(|range| draft.text[range.clone()].lines()).collect();
+        let mut at = 0;
+        for line in edited.text.clone().split_inclusive('\n') {
+            if pasted.contains(line.trim_end_matches('\n')) {
+                edited.mark_pasted(&(at..at + line.len()));
+            }
+            at += line.len();
+        }
+        self.set(edited.begun(is_command(text) && (is_new || is_same)));
     }
 
     /// A message instead of the text; one that nobody writes by hand as one word, as it was pasted. Of a command its
@@ -220,9 +265,14 @@ impl Composer {
         self.fold(&text.part(end, n_bytes).text);
     }
 
-    /// Puts words in front of the text.
-    pub(super) fn put_before(&mut self, words: &str) {
-        self.put(0, 0, &Written::words(words));
+    /// Puts a message that was not sent in front of the text.
+    pub(super) fn put_before(&mut self, message: &UserInput) {
+        let mut words = Written::words(&message.text);
+        message.pasted.iter().for_each(|range| words.mark_pasted(range));
+        if !self.is_empty() {
+            words.splice(words.text.len(), words.text.len(), &Written::words("\n"));
+        }
+        self.put(0, 0, &words);
         self.go_to(usize::MAX);
     }
 
@@ -249,7 +299,8 @@ impl Composer {
             return self.fold(text);
         }
         let is_seen = n_lines <= 1 && text.len() <= SHOWN_BYTES;
-        self.put(self.cursor, self.cursor, &Written::new(text, is_seen));
+        let origin = if is_seen { Origin::Typed } else { Origin::Pasted };
+        self.put(self.cursor, self.cursor, &Written::new(text, origin));
     }
 
     fn fold(&mut self, text: &str) {
@@ -262,7 +313,7 @@ impl Composer {
             format!("{} characters", text.chars().count())
         };
         let word = format!("[paste {}: {size}]", self.n_pastes);
-        self.put(self.cursor, self.cursor, &Written::words(&word));
+        self.put(self.cursor, self.cursor, &Written::new(&word, Origin::Pasted));
         self.pastes.push((word, text));
     }
 
@@ -664,7 +715,7 @@ mod tests {
         it.replace(0, "/pin this\n".len(), "");
         check(&it, "!cd", false);
         it.set(Written::own("/diff"));
-        it.put_before("!not mine\n");
+        it.put_before(&"!not mine".into());
         check(&it, "!not mine\n/diff", false);
         it.go_to(0);
         it.delete(Motion::LineEnd);

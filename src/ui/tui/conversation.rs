@@ -59,7 +59,6 @@ pub(super) struct Conversation {
     pub(super) window: Option<u64>,
     pub(super) usage: Usage,
     pub(super) cost_usd: Option<f64>,
-    /// In whose words nothing may be changed.
     /// The mode of which it was said that it asks.
     explained: Option<String>,
     /// Another session was shown above.
@@ -120,7 +119,7 @@ impl Conversation {
             Body::SessionResumed { now: started, events, uncertain, .. } => {
                 self.begin(&event.header.session, started, Some(*events));
                 if !uncertain.is_empty() {
-                    let text = format!("nobody knows what these did: {}", uncertain.join(", "));
+                    let text = format!("outcome unknown: {}", uncertain.join(", "));
                     self.note(Tone::Warn, &text);
                 }
             }

@@ -148,7 +148,7 @@ impl State {
     fn waiting(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(Part::Quiet);
         let queued = self.queue.iter().map(|queued| {
-            let text = clean(queued).replace('\n', " ");
+            let text = clean(&queued.text).replace('\n', " ");
             Line::styled(cut(&format!("▸ queued: {text}"), look.width).into_owned(), quiet)
         });
         let mut lines: Vec<_> = queued.collect();

@@ -128,7 +128,7 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
             "y" | "yes" => Approval::Once,
             "a" if !state.rules().is_empty() => Approval::Always,
             "n" | "no" | "" => Approval::No(None),
-            _ => Approval::No(Some(words.to_owned())),
+            _ => return state.deny(&call, words.into()),
         };
         return state.answered(&call, approval);
     }

@@ -222,7 +222,7 @@ pub(super) struct State {
     pub(super) focus: Focus,
     pub(super) asked: Option<Asked>,
     /// Said, and not heard yet.
-    pub(super) queue: VecDeque<String>,
+    pub(super) queue: VecDeque<UserInput>,
     pub(super) popup: Option<Popup>,
     pub(super) viewer: Option<Viewer>,
     pub(super) settings: Settings,
@@ -391,10 +391,9 @@ impl State {
                 self.is_stopping = false;
                 self.conversation.turn = None;
                 self.drop_question();
-                let unheard: Vec<String> = self.queue.drain(..).collect();
-                if interrupted && !unheard.is_empty() {
-                    let end = if self.composer.is_empty() { "" } else { "\n" };
-                    self.composer.put_before(&format!("{}{end}", unheard.join("\n")));
+                let queued: Vec<UserInput> = self.queue.drain(..).collect();
+                if interrupted && !queued.is_empty() {
+                    self.composer.put_before(&UserInput::joined(queued, "\n"));
                     self.close_list();
                 }
             }
@@ -433,7 +432,7 @@ impl State {
                 self.conversation.remark(Tone::Quiet, &text);
                 // What was said there can be said otherwise.
                 if let Some(words) = self.rewound.take().filter(|_| self.composer.is_empty()) {
-                    self.composer.set_folded(&Written::words(&words));
+                    self.composer.set_folded(&Written::earlier(&words));
                 }
             }
             News::Edited(edited) => {
@@ -464,7 +463,7 @@ impl State {
                 self.queue.clear();
             }
             Body::TurnSteered { input, .. } => {
-                if let Some(at) = self.queue.iter().position(|queued| queued == input) {
+                if let Some(at) = self.queue.iter().position(|queued| queued.text == *input) {
                     self.queue.remove(at);
                 }
             }

@@ -159,7 +159,7 @@ fn what_happened_is_shown_and_exported() {
     pty.say("/model nobody/x");
     pty.wait_for("nobody");
     pty.say("/compact");
-    pty.wait_for("nothing yet that could give way");
+    pty.wait_for("nothing to compact yet");
 }
 
 #[test]

@@ -37,6 +37,26 @@ fn a_protected_path_is_listed_and_removed() {
     assert_eq!(test.events_of("rule.removed")[0]["rule"]["id"], 1);
 }
 
+/// Small pastes are not folded; the text of a command file is the project's.
+#[test]
+fn a_small_paste_and_a_command_file_hold_no_instruction() {
+    let sentence = "Don't change anything until I say so.";
+    let test = Test::new()
+        .file(".agent/commands/review.md", format!("{sentence}\nReview it.\n"))
+        .script("times: any\ntext: heard");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.send(&format!("see \x1b[200~from a log:\r{sentence}\x1b[201~ here"));
+    pty.wait_for("here");
+    pty.send("\r");
+    wait_for(|| test.has_event("turn.finished"));
+    pty.say("/review");
+    wait_for(|| test.events_of("turn.finished").len() == 2);
+    assert!(test.events_of("turn.started")[0]["input"].as_str().unwrap().contains(sentence));
+    assert!(test.events_of("turn.started")[1]["input"].as_str().unwrap().contains(sentence));
+    assert!(!test.has_event("mode.changed"));
+}
+
 #[test]
 fn stop_ends_the_turn_and_is_a_message_when_nothing_runs() {
     // The model never answers the first request.
@@ -57,6 +77,9 @@ fn stop_ends_the_turn_and_is_a_message_when_nothing_runs() {
     pty.say("stop don't do anything!");
     wait_for(|| test.has_event("turn.finished"));
     assert_eq!(test.events_of("turn.finished")[0]["ending"], "interrupted");
+    pty.wait_for("stopped by you");
     pty.say("stop");
     pty.wait_for("nothing is running");
+    // The phrase has done its work: it does not come back, and is no message.
+    assert_eq!(test.events_of("turn.started")[1]["input"], "stop");
 }

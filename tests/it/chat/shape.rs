@@ -174,7 +174,7 @@ fn what_was_said_stays_in_the_terminal_after_the_end() {
     pty.wait_for("An answer that stays.");
     pty.say("/quit");
     assert_eq!(pty.end(), 0);
-    pty.wait_for("`agent -c` goes on with it");
+    pty.wait_for("`agent -c` resumes it");
     let all = pty.all();
     assert!(all.contains("› say something\n\nAn answer that stays.\n"), "{all}");
     assert!(!all.contains("/help"), "the live area is gone\n{all}");
@@ -222,7 +222,7 @@ fn on_the_full_screen_the_same_cells_stand_and_are_printed_at_the_end() {
     pty.wait_for("Second answer.");
     pty.say("/quit");
     assert_eq!(pty.end(), 0);
-    pty.wait_for("`agent -c` goes on with it");
+    pty.wait_for("`agent -c` resumes it");
     assert!(!pty.with_screen(vt100::Screen::alternate_screen));
     let all = pty.all();
     assert!(all.contains("› first\n\nFull of words.\n\n› second\n\nSecond answer.\n"), "{all}");

@@ -35,6 +35,30 @@ fn lost(action: Value, may_speak: Arc<AtomicBool>) -> Server {
     })
 }
 
+#[test]
+fn a_message_that_arrives_while_the_model_answers_cancels_its_calls() {
+    let may_answer = Arc::new(AtomicBool::new(false));
+    let (gate, asked) = (Arc::clone(&may_answer), AtomicUsize::new(0));
+    let server = Server::with(move |_, _| {
+        if asked.fetch_add(1, Ordering::SeqCst) > 0 {
+            return server::sse_text("I leave it.");
+        }
+        wait_for(|| gate.load(Ordering::SeqCst));
+        server::sse_calls(&[("Write", json!({"path": "new.txt", "content": "x"}))])
+    });
+    let test = project(&server);
+    let mut pty = chat(&test);
+    wait_for(|| test.has_event("model.requested"));
+    pty.say("better not");
+    pty.wait_for("queued: better not");
+    may_answer.store(true, Ordering::SeqCst);
+    pty.wait_for("I leave it.");
+    let finished = test.events_of("tool.finished");
+    let message = finished[0]["envelope"]["error"]["message"].as_str().unwrap();
+    assert_eq!(message, "cancelled: the user sent a message first");
+    assert!(!test.root().join("new.txt").exists());
+}
+
 fn project(server: &Server) -> Test {
     Test::new().user_config(&format!(
         "model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n",

@@ -16,7 +16,7 @@ pub(super) enum Memory {
     None,
     /// What the earlier sessions of the family teach.
     Empty,
-    /// That, and 300 lessons about other things, half of them older and half of them newer.
+    /// That, and 300 lessons about other things, from 60 days to 5 hours old.
     Full,
 }
 
@@ -57,27 +57,19 @@ pub(super) fn measure(family: &Family, memory: Memory) -> Measured {
     if memory == Memory::None {
         return run(&test, &family.name, last, memory);
     }
-    let others = others(&test);
-    let (older, newer) = others.split_at(others.len() / 2);
     if memory == Memory::Full {
-        store(&test).import(older).unwrap();
+        let store = SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {});
+        store.import(&others(&test)).unwrap();
     }
     let mut learnt = Vec::new();
     for session in earlier {
         learnt.extend(run(&test, &family.name, session, memory).learnt);
         empty(&test);
     }
-    if memory == Memory::Full {
-        store(&test).import(newer).unwrap();
-    }
     Measured { learnt, ..run(&test, &family.name, last, memory) }
 }
 
-fn store(test: &Test) -> SqliteStore {
-    SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {})
-}
-
-/// Lessons about other things in the same project, from 60 days ago to now.
+/// Lessons about other things in the same project.
 fn others(test: &Test) -> Vec<Lesson> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let root = test.root().canonicalize().unwrap();
@@ -86,7 +78,7 @@ fn others(test: &Test) -> Vec<Lesson> {
     let lesson = |(n, line): (usize, &str)| {
         let line: Value = serde_json::from_str(line).unwrap();
         let text = text(&line["text"]).to_owned();
-        let at_ms = now_ms - i64::try_from(299 - n).unwrap() * 17_280_000;
+        let at_ms = now_ms - i64::try_from(300 - n).unwrap() * 17_280_000;
         Lesson {
             id: Lesson::id_of(&scope, LessonKind::FailurePattern, &[&text]),
             scope: scope.clone(),
@@ -102,8 +94,7 @@ fn others(test: &Test) -> Vec<Lesson> {
             helped: 1,
             hurt: 0,
             created_at_ms: at_ms,
-            // The second half was learnt after the family's lesson.
-            last_occurred_ms: if n < 150 { at_ms } else { now_ms + 1000 },
+            last_occurred_ms: at_ms,
         }
     };
     lines.map(lesson).collect()

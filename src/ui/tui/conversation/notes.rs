@@ -5,12 +5,11 @@ use crate::protocol::event::{Body, mode_changed};
 use crate::ui::tui::cells::{decision, seconds, thousands};
 
 /// The layers of a request, in the order in which they are sent.
-const LAYERS: [(&str, &str); 5] = [
+const LAYERS: [(&str, &str); 4] = [
     ("tools", "the tools' descriptions"),
     ("l1", "L1: how the agent works"),
     ("l2", "L2: rules and pins"),
     ("l3", "L3: the conversation"),
-    ("trailing", "what trails: mode, reminders, plan"),
 ];
 
 impl Conversation {
@@ -54,7 +53,7 @@ impl Conversation {
                 self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
             }
             Body::Verified(verification) => {
-                self.note(Tone::Quiet, &format!("second look: {}", verification.in_words()));
+                self.note(Tone::Quiet, &format!("verifier: {}", verification.in_words()));
             }
             Body::ControlDecided { decision: decided, reason, after, .. } => {
                 if let Some(text) = decision(*decided, reason, after) {
@@ -92,7 +91,7 @@ impl Conversation {
                 self.note(Tone::Quiet, &format!("pin {} removed: “{}”", pin.id, pin.text));
             }
             Body::RulesFound { path, .. } => {
-                self.note(Tone::Quiet, &format!("rules of {path} count from now on"));
+                self.note(Tone::Quiet, &format!("rules loaded: {path}"));
             }
             Body::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
@@ -105,14 +104,13 @@ impl Conversation {
                     self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
                 }
             }
-            Body::TurnUndone { undone, files } => {
+            Body::TurnUndone { undone, files, is_complete } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} {how}")).collect();
                 if let Some(said) = self.turns.iter_mut().find(|said| said.turn == *undone) {
                     said.files.clear();
                 }
-                let is_left = |file: &String| file.contains(" left as it is: ");
-                let part = if files.iter().any(is_left) { " in part" } else { "" };
+                let part = if *is_complete { "" } else { " in part" };
                 let text = format!("turn {undone} undone{part}: {}", files.join(", "));
                 self.note(Tone::Quiet, &text);
             }

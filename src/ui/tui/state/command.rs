@@ -1,7 +1,5 @@
 //! What a message is: words for the model, a command of the chat, a command of the user's own.
 
-use std::ops::Range;
-
 use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
@@ -19,7 +17,8 @@ use crate::ui::tui::viewer::Viewer;
 const WIDEST_NAME: usize = 32;
 
 impl State {
-    pub(super) fn dispatch(&mut self, message: String, pasted: Vec<Range<usize>>) -> Vec<Action> {
+    pub(super) fn dispatch(&mut self, input: UserInput) -> Vec<Action> {
+        let message = input.text.as_str();
         if let Some(command) = message.strip_prefix('!') {
             let command = command.trim().to_owned();
             if command.is_empty() {
@@ -35,8 +34,8 @@ impl State {
                 return self.command(command.deed, arguments.trim());
             }
             if let Some(own) = self.settings.own_commands.iter().find(|own| own.name == name) {
-                let message = own.message(arguments.trim()).trim_end().to_owned();
-                return self.submit(message.into());
+                let message = own.message(arguments.trim());
+                return self.submit(message);
             }
             // A path is no command.
             if !name.contains('/') {
@@ -50,18 +49,21 @@ impl State {
                 return Vec::new();
             }
         }
-        self.submit(UserInput { text: message, pasted })
+        self.submit(input)
     }
 
-    fn submit(&mut self, message: UserInput) -> Vec<Action> {
+    pub(super) fn submit(&mut self, message: UserInput) -> Vec<Action> {
         if let Some(viewer) = &mut self.viewer {
             *viewer = Viewer::at_end(self.conversation.cells.len(), false);
         }
+        if self.is_working && message.is_stop() {
+            return self.interrupt();
+        }
         if self.is_working {
-            self.queue.push_back(message.text.clone());
-            // A turn that is being stopped hears nothing more: the message comes back.
-            let hears = !self.is_stopping;
-            return hears.then_some(Action::Ask(Request::Steer(message))).into_iter().collect();
+            self.queue.push_back(message.clone());
+            // A turn that is being stopped takes no more messages: this one comes back.
+            let steers = !self.is_stopping;
+            return steers.then_some(Action::Ask(Request::Steer(message))).into_iter().collect();
         }
         self.is_working = true;
         vec![Action::Ask(Request::Submit(message))]

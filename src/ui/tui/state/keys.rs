@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::{ALONE, Action, Focus, Pressed, Request, State, TOO_SOON, TWICE};
 use crate::protocol::control::{Approval, PermissionMode};
+use crate::protocol::directives::UserInput;
 use crate::ui::tui::cells::Call;
 use crate::ui::tui::composer::{Composer, Motion, Written};
 use crate::ui::tui::keys::{Code, Deed, Key};
@@ -217,6 +218,16 @@ impl State {
         vec![Action::Ask(Request::Answer(call.to_owned(), approval))]
     }
 
+    /// Says no, and perhaps what to do instead. That is a message of the user like any other, so that no compaction
+    /// summarises it; it is sent before the answer, so that no other call starts in between.
+    pub(in crate::ui::tui) fn deny(&mut self, call: &str, words: UserInput) -> Vec<Action> {
+        let no = Approval::No(Some(words.text.clone()));
+        let mut actions =
+            if words.text.trim().is_empty() { Vec::new() } else { self.submit(words) };
+        actions.extend(self.answered(call, no));
+        actions
+    }
+
     /// The rules that "from now on" would add.
     pub(in crate::ui::tui) fn rules(&self) -> &[String] {
         let question = self.asked_call().and_then(|call| call.question.as_deref());
@@ -358,12 +369,13 @@ impl State {
 
     pub(super) fn send(&mut self) -> Vec<Action> {
         if self.focus == Focus::Instead {
-            let words = self.instead.take();
+            let words = self.instead.unfolded();
+            self.instead.take();
             let Some(call) = self.asked.as_ref().map(|asked| asked.call.clone()) else {
                 self.focus = Focus::Composer;
                 return Vec::new();
             };
-            return self.answered(&call, Approval::No(Some(words)));
+            return self.deny(&call, words);
         }
         let cursor = self.composer.cursor();
         if self.composer.text()[..cursor].ends_with('\\') {
@@ -373,9 +385,10 @@ impl State {
         if self.composer.text().trim().is_empty() {
             return Vec::new();
         }
-        let pasted = self.composer.unfolded().1;
-        let message = self.composer.take();
-        let message = message.trim_end().to_owned();
+        let mut input = self.composer.unfolded();
+        input.text.truncate(input.text.trim_end().len());
+        let message = input.text.clone();
+        self.composer.take();
         self.toast = None;
         self.recalled = None;
         self.popup = None;
@@ -387,7 +400,7 @@ impl State {
             self.settings.history.push(message.clone());
             actions.push(Action::Ask(Request::Remember(message.clone())));
         }
-        actions.extend(self.dispatch(message, pasted));
+        actions.extend(self.dispatch(input));
         actions
     }
 }

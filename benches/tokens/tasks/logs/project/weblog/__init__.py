@@ -1,0 +1,1 @@
+"""Counts requests in access logs."""

@@ -1,0 +1,159 @@
+//! Asking a model beside the loop: nothing waits for it, and the turn that runs pays for it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+
+use super::consult::described;
+use super::request::{Asked, sent};
+use super::spend::{Speaker, Spent};
+use crate::context::Budget;
+use crate::protocol::control::Control;
+use crate::protocol::event::Events;
+use crate::protocol::message::{Message, Role};
+use crate::protocol::model::{Delta, Purpose, Reply, Request, Usage};
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The most tokens of an answer: a model that thinks first needs more than its words.
+const ANSWER_TOKENS: u64 = 2000;
+
+/// Asks a model beside the loop.
+pub struct BackgroundRequest {
+    speaker: Speaker,
+    events: Events,
+    control: Control,
+    spend_limit: SpendLimit,
+    budget: Budget,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It could cost more than the turn may still spend: nothing was sent.
+    TooDear,
+    /// The person stopped the work, before anything was sent or behind it.
+    Interrupted,
+    /// No model answers now.
+    Failed(String),
+}
+
+impl BackgroundRequest {
+    /// Who is asked, where it is told, and who pays.
+    pub fn new(
+        speaker: Speaker,
+        events: Events,
+        control: Control,
+        spend_limit: SpendLimit,
+    ) -> Self {
+        // Of the window nothing depends here; texts are measured as they are before a provider has counted.
+        let budget = Budget::new(speaker.model.id(), speaker.context_window, 1.0);
+        Self { speaker, events, control, spend_limit, budget }
+    }
+
+    /// One question of this purpose, asked once: it is not repeated if the model is busy or away. `is_useful` says whether the
+    /// answer can be used.
+    pub async fn ask(
+        &self,
+        purpose: Purpose,
+        system: &str,
+        text: &str,
+        schema: &serde_json::Value,
+        is_useful: impl Fn(&Reply) -> bool,
+    ) -> Result<Reply, Unanswered> {
+        let messages = [Message::text(Role::User, text)];
+        let limit = self.speaker.at_most(ANSWER_TOKENS);
+        let request = Request {
+            max_output_tokens: Some(limit),
+            answer_schema: Some(schema),
+            ..Request::new(purpose, system, &messages)
+        };
+        let requested = described(&self.speaker, &request, &self.budget);
+        let sent = sent(&self.budget, requested.bytes);
+        let at_most = self.speaker.cost(Usage { output_tokens: limit, ..sent });
+        if !self.spend_limit.affords(at_most) {
+            return Err(Unanswered::TooDear);
+        }
+        // What was stopped stays so until the next turn begins.
+        if self.control.interrupted().is_some() {
+            return Err(Unanswered::Interrupted);
+        }
+        let asked = Asked::new(&self.events, &self.speaker, requested);
+        let answering = tokio::time::timeout(PATIENCE, self.answer(&request));
+        let reply = match self.control.cancel().run_until_cancelled(answering).await {
+            Some(Ok(reply)) => reply.map_err(Unanswered::Failed)?,
+            late => {
+                // It was sent, so it is paid for; how much came back nobody knows.
+                self.spend_limit.pay(self.speaker.paid(sent));
+                return Err(match late {
+                    Some(_) => Unanswered::Failed("no answer in time".to_owned()),
+                    None => Unanswered::Interrupted,
+                });
+            }
+        };
+        self.spend_limit.pay(asked.answered(&self.budget, &reply, !is_useful(&reply)));
+        Ok(reply)
+    }
+
+    async fn answer(&self, request: &Request<'_>) -> Result<Reply, String> {
+        let mut stream = self.speaker.model.stream(request);
+        let mut reply = Reply::default();
+        while let Some(delta) = stream.next().await {
+            let delta = delta.map_err(|error| error.message)?;
+            if let Delta::Retry(retry) = &delta {
+                // Who is busy is left alone: the work needs it more.
+                return Err(retry.error.clone());
+            }
+            reply.fold(&delta);
+        }
+        match reply.stop {
+            Some(_) => Ok(reply),
+            None => Err("the model's answer broke off before its end".to_owned()),
+        }
+    }
+}
+
+/// What is spent beside the loop, until the loop counts it; and what the turn may still spend.
+#[derive(Clone, Default)]
+pub struct SpendLimit(Arc<Mutex<Contents>>);
+
+struct Contents {
+    spent: Spent,
+    left_usd: Option<f64>,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { spent: Spent::nothing(), left_usd: None }
+    }
+}
+
+impl SpendLimit {
+    /// Counts what was spent beside the loop into its own.
+    pub(super) fn settle(&self, spent: &mut Spent) {
+        let beside = std::mem::replace(&mut self.contents().spent, Spent::nothing());
+        spent.add(beside);
+    }
+
+    /// From now on so much may be spent beside the loop; `None`: without a limit.
+    pub(super) fn may_spend(&self, left_usd: Option<f64>) {
+        self.contents().left_usd = left_usd;
+    }
+
+    fn affords(&self, cost_usd: Option<f64>) -> bool {
+        let contents = self.contents();
+        let Some(left) = contents.left_usd else { return true };
+        let beside = contents.spent.cost_usd;
+        cost_usd.zip(beside).is_some_and(|(cost, beside)| cost + beside < left)
+    }
+
+    fn pay(&self, spent: Spent) {
+        // The work did not wait for it.
+        self.contents().spent.add(Spent { model_time: Duration::ZERO, ..spent });
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
