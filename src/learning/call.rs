@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::lesson::key;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::event::Caller;
+use crate::protocol::harmless::without_controls;
 use crate::protocol::tool::Effect;
 use crate::protocol::{Object, shorten, signature};
 
@@ -143,6 +144,7 @@ pub fn failure(
     evidence: &str,
     exit_code: Option<i64>,
 ) -> Failed {
+    let said = &*without_controls(said);
     let line = telling(said);
     let signature = masked(&shorten(line, TELLING_BYTES), input);
     let telling = shorten(&excerpt(said, line), TELLING_BYTES);
@@ -232,8 +234,14 @@ mod tests {
     #[test]
     fn the_telling_line_is_found_in_outputs_of_many_programs() {
         for (output, expected) in [
-            ("bash: line 1: pytest: command not found\n", "bash: line 1: pytest: command not found"),
-            ("usage: x [-h]\nx: error: no such option: --fast\n", "x: error: no such option: --fast"),
+            (
+                "bash: line 1: pytest: command not found\n",
+                "bash: line 1: pytest: command not found",
+            ),
+            (
+                "usage: x [-h]\nx: error: no such option: --fast\n",
+                "x: error: no such option: --fast",
+            ),
             (
                 "Traceback (most recent call last):\n  File \"a.py\"\nUnicodeDecodeError: 'utf-8' codec\n",
                 "UnicodeDecodeError: 'utf-8' codec",

@@ -2,7 +2,7 @@
 
 use super::call::Made;
 use super::fold::Harvest;
-use super::lesson::Lesson;
+use super::lesson::{FailurePattern, Lesson};
 use crate::protocol::recall::Moment;
 
 /// A lesson that is contradicted by what happened counts as so many that did not help.
@@ -26,7 +26,10 @@ pub struct Credit {
 /// way failed and a call of the same program without its words worked. Lessons without a failure are only counted as seen.
 pub fn credits(harvest: &Harvest, known: &[Lesson]) -> Vec<Credit> {
     let mut credits: Vec<Credit> = Vec::new();
-    for (seq, recalled) in &harvest.recalled {
+    // What the kernel made of a lesson says more than that the lesson was shown.
+    let (applied_ones, others): (Vec<_>, Vec<_>) =
+        harvest.recalled.iter().partition(|(_, recalled)| recalled.applied);
+    for (seq, recalled) in applied_ones.into_iter().chain(others) {
         if recalled.moment == Moment::Reflection {
             continue;
         }
@@ -57,15 +60,15 @@ fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
     let Some(failure) = &lesson.failure else { return (0, 0) };
     let key = failure.key();
     let is_target = |made: &&Made| {
-        made.tool == failure.tool && (made.target() == failure.target || follows(made, &failure.new_words))
+        made.tool == failure.tool && (made.target() == failure.target || follows(made, failure))
     };
     let is_failed_call = |made: &&Made| made.tool == failure.tool && made.input == failure.input;
     // The same call may have been prepared for: only a lesson that names another call is contradicted by it.
-    let is_other_way = !failure.new_words.is_empty();
+    let is_other_way = !failure.is_same_call;
     if is_other_way && later.iter().any(|made| is_failed_call(made) && made.failed.is_none()) {
         return (0, CONTRADICTED);
     }
-    let is_followed = |made: &&Made| is_other_way && is_target(made) && follows(made, &failure.new_words);
+    let is_followed = |made: &&Made| is_other_way && is_target(made) && follows(made, failure);
     let followed = || later.iter().copied().filter(is_followed);
     if followed().any(|made| made.has_key(&key)) {
         return (0, 1);
@@ -75,9 +78,9 @@ fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
     }
     let first_failed = later.iter().position(|made| is_followed(made) && made.failed.is_some());
     if let Some(at) = first_failed {
-        let other = later[at + 1..].iter().any(|made| {
-            made.failed.is_none() && is_target(made) && !follows(made, &failure.new_words)
-        });
+        let other = later[at + 1..]
+            .iter()
+            .any(|made| made.failed.is_none() && is_target(made) && !follows(made, failure));
         return (0, if other { CONTRADICTED } else { 0 });
     }
     // A lesson on what has to be done first: its failure did not come although its target was used.
@@ -86,13 +89,169 @@ fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
     (u32::from(!is_other_way && was_used && !came), 0)
 }
 
-/// The call has all these words.
-fn follows(made: &Made, words: &[String]) -> bool {
+/// The call has words of the one that worked; where that one only has fewer words, it is that one.
+fn follows(made: &Made, failure: &FailurePattern) -> bool {
     let has = |word: &String| match made.command() {
         Some(command) => command.split_whitespace().any(|own| own == word),
         None => word.split_once('=').is_some_and(|(name, value)| {
             made.input.get(name).is_some_and(|own| own.to_string() == value)
         }),
     };
-    !words.is_empty() && words.iter().any(has)
+    failure.new_words.iter().any(has) || failure.fix.as_ref() == Some(&made.input)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::call::failure;
+    use super::super::lesson::{Origin, Scope};
+    use super::*;
+    use crate::protocol::Object;
+    use crate::protocol::envelope::ErrorCode;
+    use crate::protocol::recall::{LessonKind, MemoryRecalled};
+
+    const SAID: &str = "old: error: is gone";
+
+    fn input(command: &str) -> Object {
+        let Value::Object(input) = json!({"command": command}) else { unreachable!() };
+        input
+    }
+
+    /// `!LINE`: it failed as it did in the lesson; `?LINE`: in another way; `^LINE`: the kernel made it.
+    fn made(n: usize, line: &str) -> Made {
+        let (line, said) = match line.split_at(1) {
+            ("!", line) => (line, Some(SAID)),
+            ("?", line) => (line, Some("error: another thing")),
+            _ => (line, None),
+        };
+        let (line, parent) =
+            line.strip_prefix('^').map_or((line, None), |it| (it, Some("1".into())));
+        let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+        let input = input(line);
+        Made {
+            seq: 10 + n as u64,
+            id: n.to_string(),
+            tool: "Bash".to_owned(),
+            programs: vec![program],
+            failed: said.map(|said| failure(ErrorCode::CommandFailed, &input, said, said, Some(1))),
+            input,
+            parent,
+            ..Made::default()
+        }
+    }
+
+    /// `failed` failed and `worked` worked; `None`: the same call, after something else.
+    fn lesson(failed: &str, worked: Option<&str>) -> Lesson {
+        let made = made(0, &format!("!{failed}"));
+        let failed_as = made.failed.clone().unwrap();
+        let known: Vec<&str> = failed.split(' ').collect();
+        let new = worked.unwrap_or_default().split(' ');
+        let new = new.filter(|word| !word.is_empty() && !known.contains(word));
+        let pattern = FailurePattern {
+            skill: String::new(),
+            condition: SAID.to_owned(),
+            error_type: String::new(),
+            tool: made.tool.clone(),
+            target: made.target(),
+            code: failed_as.code,
+            signature: failed_as.signature,
+            input: made.input.clone(),
+            is_same_call: worked.is_none(),
+            new_words: new.map(str::to_owned).collect(),
+            fix: worked.map(input),
+        };
+        Lesson {
+            id: "a".to_owned(),
+            scope: Scope::User,
+            kind: LessonKind::FailurePattern,
+            text: "x".to_owned(),
+            context: String::new(),
+            failure: Some(pattern),
+            quote: None,
+            origin: Origin::Pair,
+            sources: Vec::new(),
+            frequency: 1,
+            recalled: 0,
+            helped: 1,
+            hurt: 0,
+            created_at_ms: 0,
+            last_occurred_ms: 0,
+        }
+    }
+
+    fn recalled(lesson: &Lesson, moment: Moment, call: Option<&str>) -> (u64, MemoryRecalled) {
+        let (items, call) = (vec![lesson.recalled()], call.map(str::to_owned));
+        let applied = call.is_some();
+        let text = String::new();
+        (1, MemoryRecalled { moment, items, call, applied, text, in_rules: false })
+    }
+
+    #[track_caller]
+    fn check(lesson: &Lesson, calls: &[&str], expected: (u32, u32)) {
+        let calls = calls.iter().enumerate().map(|(n, line)| made(n, line)).collect();
+        let recalled = vec![recalled(lesson, Moment::Task, None)];
+        let harvest = Harvest { calls, recalled, ..Harvest::default() };
+        let credits = credits(&harvest, std::slice::from_ref(lesson));
+        let [credit] = credits.as_slice() else { panic!("{credits:?}") };
+        assert_eq!((credit.helped, credit.hurt), expected, "{:?}", harvest.calls);
+    }
+
+    #[test]
+    fn another_call_helps_or_not() {
+        for worked in ["new a", "old --x a"] {
+            let lesson = lesson("old a", Some(worked));
+            check(&lesson, &[worked], (1, 0));
+            check(&lesson, &["ls", "cat b"], (0, 0));
+            check(&lesson, &["!old a"], (0, 0));
+            check(&lesson, &["!old a", worked], (1, 0));
+            check(&lesson, &[&format!("!{worked}")], (0, if worked == "new a" { 0 } else { 1 }));
+            check(&lesson, &[&format!("?{worked}")], (0, 0));
+            check(&lesson, &[&format!("?{worked}"), "old b"], (0, CONTRADICTED));
+            check(&lesson, &["old a"], (0, CONTRADICTED));
+        }
+    }
+
+    #[test]
+    fn a_call_with_fewer_words_is_another_call_too() {
+        let lesson = lesson("old --fast a", Some("old a"));
+        check(&lesson, &["old a"], (1, 0));
+        check(&lesson, &["old --fast a"], (0, CONTRADICTED));
+        check(&lesson, &["!old --fast a"], (0, 0));
+        check(&lesson, &["!old --fast a", "old a"], (1, 0));
+    }
+
+    #[test]
+    fn what_has_to_be_done_first_helps_if_the_failure_does_not_come() {
+        let lesson = lesson("old a", None);
+        check(&lesson, &["gen", "old a"], (1, 0));
+        check(&lesson, &["!old a", "gen", "old a"], (0, 0));
+        check(&lesson, &["gen"], (0, 0));
+    }
+
+    #[test]
+    fn what_the_kernel_applied_is_judged_by_its_own_call() {
+        let lesson = lesson("old a", Some("new a"));
+        for (own, expected) in [("^new a", (1, 0)), ("?^new a", (0, 1)), ("!^new a", (0, 1))] {
+            let calls = vec![made(1, "!old a"), made(2, own), made(3, "new a")];
+            // It was shown before: that it was applied says more.
+            let recalled = vec![
+                recalled(&lesson, Moment::Task, None),
+                recalled(&lesson, Moment::Failure, Some("1")),
+            ];
+            let harvest = Harvest { calls, recalled, ..Harvest::default() };
+            let credit = Credit { id: "a".to_owned(), helped: expected.0, hurt: expected.1 };
+            assert_eq!(credits(&harvest, std::slice::from_ref(&lesson)), [credit], "{own}");
+        }
+    }
+
+    #[test]
+    fn what_only_a_reflection_saw_is_not_judged_and_a_rule_counts_as_seen() {
+        let lesson = lesson("old a", Some("new a"));
+        let recalled = vec![recalled(&lesson, Moment::Reflection, None)];
+        let harvest = Harvest { calls: vec![made(1, "new a")], recalled, ..Harvest::default() };
+        assert_eq!(credits(&harvest, std::slice::from_ref(&lesson)), []);
+        let rule = Lesson { failure: None, ..lesson };
+        check(&rule, &["new a"], (0, 0));
+    }
 }

@@ -168,6 +168,9 @@ pub struct FailurePattern {
     pub signature: String,
     /// The arguments of the failed call.
     pub input: Object,
+    /// What worked was the same call, after something else was done.
+    #[serde(default)]
+    pub is_same_call: bool,
     /// Words that the successful call has and the failed one has not.
     pub new_words: Vec<String>,
     /// The arguments of the successful call, if it was a single call of the same tool.

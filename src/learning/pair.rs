@@ -67,6 +67,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
         code: failed.code,
         signature: failed.signature.clone(),
         input: made.input.clone(),
+        is_same_call: chain.is_same_call,
         new_words: new_words.clone(),
         fix: is_single.then(|| success.input.clone()),
     };
@@ -83,10 +84,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
         context: shorten(&harvest.task, CONTEXT_BYTES),
         quote: None,
         origin: Origin::Pair,
-        sources: vec![Source {
-            session: harvest.session.clone(),
-            events: (made.seq, success.seq),
-        }],
+        sources: vec![Source { session: harvest.session.clone(), events: (made.seq, success.seq) }],
         frequency: 1,
         recalled: 0,
         helped: 1,
@@ -221,4 +219,174 @@ fn new_words(failed: &Made, success: &Made) -> Vec<String> {
     new.dedup();
     new.truncate(8);
     new
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::attempt_chain::chains;
+    use super::super::call::{failure, kept};
+    use super::*;
+
+    /// `(tool, arguments, what it said if it failed)`.
+    type Call<'a> = (&'a str, Value, Option<(ErrorCode, &'a str)>);
+
+    fn harvest(calls: &[Call<'_>]) -> Harvest {
+        let made = |(n, (tool, input, failed)): (usize, &Call<'_>)| {
+            let Value::Object(input) = input else { unreachable!() };
+            let line = text_of(input, "command").unwrap_or_default();
+            let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+            Made {
+                seq: 10 + n as u64,
+                id: n.to_string(),
+                tool: (*tool).to_owned(),
+                programs: if line.is_empty() { Vec::new() } else { vec![program] },
+                failed: failed.map(|(code, said)| failure(code, input, said, said, Some(1))),
+                input: kept(input),
+                acts: !matches!(*tool, "Read" | "Grep" | "Glob"),
+                ..Made::default()
+            }
+        };
+        let calls: Vec<Made> = calls.iter().enumerate().map(made).collect();
+        let (chains, _) = chains(&calls);
+        let (session, project) = ("s".to_owned(), "p".to_owned());
+        Harvest { session, project, task: "Do it.".to_owned(), calls, chains, ..Harvest::default() }
+    }
+
+    fn bash<'a>(command: &str, said: Option<&'a str>) -> Call<'a> {
+        let failed = said.map(|said| (ErrorCode::CommandFailed, said));
+        ("Bash", json!({"command": command}), failed)
+    }
+
+    #[track_caller]
+    fn check(calls: &[Call<'_>], expected: &[&str]) {
+        let lessons = pairs(&harvest(calls));
+        let texts: Vec<&str> = lessons.iter().map(|lesson| lesson.text.as_str()).collect();
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn each_call_has_its_words() {
+        check(
+            &[bash("make test", Some("make: no rule.")), bash("make check", None)],
+            &["`make test` failed: make: no rule. `make check` worked."],
+        );
+        check(
+            &[bash("./t", Some("no out")), bash("./gen", None), bash("./t", None)],
+            &["`./t` failed: no out. It worked after `./gen`."],
+        );
+        check(
+            &[bash("t a", Some("no out")), bash("gen", None), bash("t b", None)],
+            &["`t a` failed: no out. `t b` worked (after `gen`)."],
+        );
+        let timed = json!({"command": "make\n  e2e", "directory": ".", "timeout_ms": 9, "description": "x"});
+        check(
+            &[bash("make e2e", Some("slow")), ("Bash", timed, None)],
+            &["`make e2e` failed: slow. `make e2e` {\"timeout_ms\":9} worked."],
+        );
+        let gone = Some((ErrorCode::NotFound, "there is no src/a.rs"));
+        check(
+            &[
+                ("Read", json!({"path": "src/a.rs"}), gone),
+                ("Read", json!({"path": "lib/a.rs"}), None),
+            ],
+            &[
+                "Read {\"path\":\"src/a.rs\"} failed: there is no src/a.rs. Read {\"path\":\"lib/a.rs\"} worked.",
+            ],
+        );
+        let edit = |old: &str| json!({"path": "m.mk", "old_string": old, "new_string": "a:\n\tc"});
+        check(
+            &[
+                ("Edit", edit("a:\n    b"), Some((ErrorCode::NoMatch, "not found"))),
+                ("Edit", edit("a:\n\tb"), None),
+            ],
+            &["Edit m.mk: `    b` → `\\tc` failed: not found. Edit m.mk: `\\tb` → `\\tc` worked."],
+        );
+    }
+
+    #[test]
+    fn the_state_of_a_session_and_what_is_only_repeated_teach_nothing() {
+        let edit =
+            |failed| ("Edit", json!({"path": "a", "old_string": "x", "new_string": "y"}), failed);
+        for code in [
+            ErrorCode::Conflict,
+            ErrorCode::NotRead,
+            ErrorCode::ApprovalRejected,
+            ErrorCode::RepeatedCall,
+            ErrorCode::CircuitOpen,
+            ErrorCode::InternalError,
+        ] {
+            check(
+                &[edit(Some((code, "no"))), ("Read", json!({"path": "a"}), None), edit(None)],
+                &[],
+            );
+        }
+        check(&[bash("flaky", Some("no")), bash("flaky", None)], &[]);
+        check(&[bash("x", Some("no")), bash("x", Some("no"))], &[]);
+    }
+
+    #[test]
+    fn the_kernels_own_fix_is_no_new_lesson() {
+        let mut harvest = harvest(&[bash("old", Some("gone")), bash("new", None)]);
+        harvest.calls[1].parent = Some("0".to_owned());
+        harvest.calls[1].by = Caller::Kernel;
+        assert_eq!(pairs(&harvest), []);
+    }
+
+    #[test]
+    fn only_a_single_call_of_the_same_tool_is_a_fix() {
+        let fix = |calls: &[Call<'_>]| {
+            let lesson = pairs(&harvest(calls)).pop();
+            lesson.and_then(|lesson| lesson.failure?.fix).map(Value::Object)
+        };
+        let (failed, worked) = (bash("make a", Some("no")), bash("make b", None));
+        assert_eq!(fix(&[failed.clone(), worked.clone()]), Some(json!({"command": "make b"})));
+        assert_eq!(fix(&[failed.clone(), failed.clone(), worked.clone()]), None);
+        assert_eq!(fix(&[failed.clone(), bash("ls", None), worked]), None);
+        let unknown = Some((ErrorCode::UnknownTool, "no tool"));
+        let input = json!({"pattern": "x"});
+        assert_eq!(fix(&[("Find", input.clone(), unknown), ("Grep", input, None)]), None);
+    }
+
+    #[test]
+    fn equal_failures_and_equal_ways_out_are_one_lesson() {
+        let id = |failed: &str, said: &str, worked: &str| {
+            pairs(&harvest(&[bash(failed, Some(said)), bash(worked, None)])).remove(0).id
+        };
+        let one =
+            id("conv jan.csv", "conv: error: jan.csv: no charset (line 17)", "conv --gb jan.csv");
+        let other =
+            id("conv may.csv", "conv: error: may.csv: no charset (line 4)", "conv --gb may.csv");
+        assert_eq!(one, other);
+        assert_ne!(one, id("conv jan.csv", "conv: error: no space left", "conv --gb jan.csv"));
+        assert_ne!(
+            one,
+            id("conv jan.csv", "conv: error: jan.csv: no charset (line 17)", "conv --u8 jan.csv")
+        );
+        let twice = [bash("make a", Some("no a")), bash("make b", None)];
+        assert_eq!(pairs(&harvest(&[&twice[..], &twice[..]].concat())).len(), 1);
+    }
+
+    #[test]
+    fn a_lesson_is_short_one_line_and_without_secrets() {
+        let long = "ä".repeat(3000);
+        let said = format!("\u{1b}[31m{long}\u{7}\n{long}");
+        let write = ("Write", json!({"path": "f", "content": long}), None);
+        let calls = [
+            bash(&format!("make {long}"), Some(&said)),
+            write.clone(),
+            write.clone(),
+            write.clone(),
+            write,
+            bash(&format!("make -b {long}"), None),
+        ];
+        let lessons = pairs(&harvest(&calls));
+        let [lesson] = lessons.as_slice() else { panic!("{lessons:#?}") };
+        assert!(lesson.text.len() < 1000, "{}", lesson.text.len());
+        assert!(!lesson.text.chars().any(char::is_control), "{}", lesson.text);
+        assert!(serde_json::to_string(lesson).unwrap().len() < 6000);
+        check(&[bash("push", Some("no key")), bash("push --token ghp_abc123", None)], &[]);
+        check(&[bash("PASSWORD=hunter2 push", Some("no")), bash("push", None)], &[]);
+    }
 }

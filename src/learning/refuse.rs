@@ -25,8 +25,9 @@ pub fn holds_secret(text: &str) -> bool {
     let is_secret = |found: regex::Captures<'_>| {
         let name = found.name("a").or_else(|| found.name("b"));
         let name = name.map_or(String::new(), |name| name.as_str().replace(['-', '.'], "_"));
-        // `--password-file` says where a secret is.
-        let is_place = ["file", "path", "env"].iter().any(|end| name.to_lowercase().ends_with(end));
+        // `--password-file` says where a secret is, `--max-tokens` how many there are.
+        let is_place =
+            ["file", "path", "env", "tokens"].iter().any(|end| name.to_lowercase().ends_with(end));
         !is_place && is_secret_name(&name)
     };
     text.contains("[redacted:") || has_shape || NAMED.captures_iter(text).any(is_secret)

@@ -10,6 +10,7 @@ use super::{Memory, Place, Range};
 use crate::app::{self, OpenError};
 use crate::learning::lesson::{Lesson, Origin, Scope};
 use crate::learning::refuse;
+use crate::protocol::reflection::widens;
 use crate::ui;
 
 #[derive(Debug, Args)]
@@ -99,6 +100,9 @@ fn examine(memory: &Memory, lesson: &mut Lesson) -> Result<(), String> {
     }
     if lesson.text.contains(['<', '>']) {
         return Err("the text holds markup".to_owned());
+    }
+    if let Some(word) = widens(&lesson.text.to_lowercase()) {
+        return Err(format!("it mentions {word:?}; only the user widens permissions"));
     }
     if lesson.origin == Origin::User {
         lesson.origin = Origin::Distilled;
