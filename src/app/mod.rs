@@ -224,7 +224,9 @@ impl Session {
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
 
         let summary = SummarySink::default();
-        let sinks = sinks(log, &summary, learning.as_ref(), faces, loaded.as_ref());
+        // A session that is not kept is not learnt from.
+        let teaches = learning.as_ref().filter(|_| !is_ephemeral);
+        let sinks = sinks(log, &summary, teaches, faces, loaded.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let spill = match &log_path {
@@ -355,7 +357,11 @@ impl Session {
     fn begin_distillation(&mut self, ending: Ending) {
         let is_over = matches!(
             ending,
-            Ending::Completed | Ending::CompletedUnverified | Ending::Failed | Ending::CheckFailed
+            Ending::Completed
+                | Ending::CompletedUnverified
+                | Ending::Failed
+                | Ending::CheckFailed
+                | Ending::PermissionDenied
         );
         let next = self.learning.as_ref().filter(|_| is_over).and_then(Learning::distil);
         self.distilling = match (self.distilling.take(), next) {

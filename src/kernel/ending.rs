@@ -141,9 +141,8 @@ impl Kernel {
             report = Some(failed);
             turn.completion.structured = None;
         }
-        self.parts.spend_limit.settle(&mut turn.spent);
-        // What is spent until the next turn is that turn's.
-        self.parts.spend_limit.may_spend(self.parts.limits.max_budget_usd);
+        // What this turn left may be spent until the next one, which counts it.
+        self.settle(&mut turn);
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
         let finished = TurnFinished {
             ending,

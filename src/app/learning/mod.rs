@@ -24,7 +24,7 @@ use crate::protocol::event::{Body, Event, Events, Sink, Stamped};
 use crate::protocol::prompt::Prompts;
 use distillation::Distillation;
 use recall::StoredLessons;
-use worker::Worker;
+use worker::{Notices, Worker};
 
 /// So many events may wait; a turn has fewer, unless the store hangs.
 const QUEUE: usize = 8192;
@@ -112,8 +112,9 @@ impl Learning {
         let (its_lessons, its_shared) = (lessons.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("memory".to_owned());
         let begun = thread.spawn(move || {
-            its_lessons.open(settings.file.clone());
-            Worker::new(settings, its_shared).work(&queue);
+            let notices = Notices::default();
+            its_lessons.open(settings.file.clone(), &notices);
+            Worker::new(settings, its_shared, notices).work(&queue);
         });
         // Without a thread there is no memory, and the work continues.
         Ok(begun.ok().map(|_| Self {

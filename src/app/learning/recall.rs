@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::worker::{Notices, into};
 use crate::learning::recall;
 use crate::learning::store::{SqliteStore, StoreError};
 use crate::protocol::recall::{FailedCall, Recall, Recalled, Remedy};
@@ -27,8 +28,8 @@ impl StoredLessons {
     }
 
     /// Opens the file. What is wrong with it is reported by the thread that writes it.
-    pub(super) fn open(&self, file: PathBuf) {
-        let store = SqliteStore::new(file, drop).with_patience(PATIENCE);
+    pub(super) fn open(&self, file: PathBuf, notices: &Notices) {
+        let store = SqliteStore::new(file, into(notices)).with_patience(PATIENCE);
         _ = store.weight("");
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
         self.opened.send_replace(true);
@@ -60,7 +61,9 @@ impl Recall for StoredLessons {
     }
 
     fn weight(&self, methodology: &str) -> f64 {
-        self.ask(|store| store.weight(&crate::protocol::methodology::subject(methodology)).map(Some))
-            .unwrap_or(0.5)
+        self.ask(|store| {
+            store.weight(&crate::protocol::methodology::subject(methodology)).map(Some)
+        })
+        .unwrap_or(0.5)
     }
 }

@@ -17,7 +17,13 @@ use crate::protocol::event::{Body, Event};
 use crate::protocol::recall::MemoryWritten;
 
 /// What the user should know, until the session can report it.
-type Notices = Arc<Mutex<Vec<String>>>;
+pub(super) type Notices = Arc<Mutex<Vec<String>>>;
+
+/// Adds a notice.
+pub(super) fn into(notices: &Notices) -> impl Fn(String) + Send + use<> {
+    let notices = notices.clone();
+    move |notice| notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice)
+}
 
 pub(super) struct Worker {
     settings: Settings,
@@ -33,13 +39,9 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(settings: Settings, shared: Arc<Shared>) -> Self {
-        let notices = Notices::default();
-        let notify = notices.clone();
-        let notify =
-            move |notice| notify.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+    pub(super) fn new(settings: Settings, shared: Arc<Shared>, notices: Notices) -> Self {
         Self {
-            store: SqliteStore::new(settings.file.clone(), notify),
+            store: SqliteStore::new(settings.file.clone(), into(&notices)),
             fold: Fold::new(&settings.project),
             settings,
             shared,
