@@ -1,22 +1,32 @@
-//! What the memory costs: a search among 100,000 items, learning one, reading a project's.
+//! What the memory costs: recall from 10,000 lessons, what a turn leaves, and what a turn without failures pays.
 //!
-//! `cargo bench --bench memory` prints the table of `docs/BENCHMARKS.md`. `AGENT_ITEMS` sets the number of items.
+//! `cargo bench --bench memory` prints the table of `docs/BENCHMARKS.md`. `AGENT_LESSONS` sets the number of lessons.
 #![expect(clippy::print_stdout, reason = "it prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 #![expect(clippy::cast_precision_loss, reason = "small numbers")]
+#![expect(clippy::disallowed_methods, reason = "it starts the binary and waits for it")]
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use code_agent::learning::advisor::Advisor;
-use code_agent::learning::item::{Condition, FailurePattern, Fix, Item, Origin, Scope};
-use code_agent::learning::store::{Batch, Query, SqliteStore, Store};
-use code_agent::protocol::message::ToolCall;
-use code_agent::protocol::recall::{Done, ItemKind};
-use code_agent::protocol::reflection::Tags;
+use code_agent::learning::credit::credits;
+use code_agent::learning::distil;
+use code_agent::learning::fold::{Harvest, harvests};
+use code_agent::learning::lesson::{FailurePattern, Lesson, Origin, Scope};
+use code_agent::learning::pair::pairs;
+use code_agent::learning::recall;
+use code_agent::learning::store::{Batch, SqliteStore};
+use code_agent::protocol::Object;
+use code_agent::protocol::envelope::ErrorCode;
+use code_agent::protocol::event::Event;
+use code_agent::protocol::recall::LessonKind;
+use serde_json::json;
 
 const NOW: i64 = 1_795_000_000_000;
-const N_PROJECTS: u64 = 40;
+/// As many as a project has over the years, and a few others.
+const N_PROJECTS: u64 = 4;
+const HERE: &str = "example.com/team/app-1";
 const DAY: i64 = 86_400_000;
 
 const VERBS: &[&str] = &[
@@ -188,46 +198,55 @@ fn sentence(random: &mut Random) -> String {
     }
 }
 
-fn item(n: u64, random: &mut Random) -> Item {
-    let text = sentence(random);
-    let kinds = [ItemKind::Rule, ItemKind::Pattern, ItemKind::FailurePattern];
+fn lesson(n: u64, random: &mut Random) -> Lesson {
+    let (program, said) = (random.of(COMMANDS).to_owned(), random.of(ERRORS).to_owned());
+    let input = Object::from_iter([("command".to_owned(), program.as_str().into())]);
+    let failure = (n % 3 > 0).then(|| FailurePattern {
+        skill: "Bash".to_owned(),
+        condition: said.clone(),
+        error_type: "environment_error".to_owned(),
+        tool: "Bash".to_owned(),
+        target: program.split(' ').next().unwrap_or_default().to_owned(),
+        code: ErrorCode::CommandFailed,
+        signature: said.clone(),
+        fix: Some(input.clone()),
+        input,
+        is_same_call: false,
+        new_words: vec!["--fast".to_owned()],
+    });
     let scope = match random.below(8) {
         0 => Scope::User,
         _ => Scope::Project(format!("example.com/team/app-{}", n % N_PROJECTS)),
     };
     let age = i64::try_from(random.below(700)).unwrap() * DAY;
-    Item {
+    Lesson {
         id: format!("{n:010x}"),
         scope,
-        kind: kinds[random.below(3)],
-        text,
-        tags: Tags { topic: random.of(THINGS).to_owned(), pattern: None },
-        failure: None,
-        because: Some(format!("{} {}", random.of(ERRORS), random.name())),
-        evidence: vec!["01890a5d-ac96-774b-bcce-b302099a8057".to_owned()],
-        origin: Origin::Trace,
+        kind: LessonKind::FailurePattern,
+        text: sentence(random),
+        context: sentence(random),
+        failure,
+        quote: None,
+        origin: Origin::Pair,
+        sources: Vec::new(),
         frequency: 1,
-        wins: u32::try_from(random.below(5)).unwrap(),
-        losses: u32::try_from(random.below(3)).unwrap(),
+        recalled: 0,
+        helped: u32::try_from(random.below(5)).unwrap(),
+        hurt: u32::try_from(random.below(3)).unwrap(),
         created_at_ms: NOW - age,
         last_occurred_ms: NOW - age,
     }
 }
 
-/// As people and failures ask: tasks of common words, Chinese, pasted errors, names.
-fn queries(random: &mut Random, n: usize) -> Vec<(&'static str, String)> {
-    let mut queries = Vec::new();
-    for _ in 0..n {
-        let task = format!(
-            "{} the failing {} and {} the {}",
-            random.of(VERBS),
-            random.of(THINGS),
-            random.of(VERBS),
-            random.of(THINGS)
-        );
-        queries.push(("task", task));
-        queries.push(("中文", format!("请帮我{}，注意{}", random.of(CHINESE), random.of(THINGS))));
-        let error = format!(
+/// As people ask: tasks of common words, Chinese, pasted errors, names.
+fn tasks(random: &mut Random, n: usize) -> Vec<String> {
+    let task = |n: usize| match n % 4 {
+        0 => {
+            let (verb, thing) = (random.of(VERBS), random.of(THINGS));
+            format!("{verb} the failing {thing} and {} the {}", random.of(VERBS), random.of(THINGS))
+        }
+        1 => format!("请帮我{}，注意{}", random.of(CHINESE), random.of(THINGS)),
+        2 => format!(
             "error[E0432]: {} `{}`\n --> src/{}.rs:42:5\n  |\n42 | use crate::{};\n  |     ^^^ {} {}",
             random.of(ERRORS),
             random.name(),
@@ -235,15 +254,14 @@ fn queries(random: &mut Random, n: usize) -> Vec<(&'static str, String)> {
             random.name(),
             random.of(ERRORS),
             random.of(THINGS)
-        );
-        queries.push(("error", error));
-        queries.push(("name", random.name()));
-    }
-    queries
+        ),
+        _ => random.name(),
+    };
+    (0..n).map(task).collect()
 }
 
-fn micros(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e6
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }
 
 /// Milliseconds that this thread was on a processor: what other work on the machine does not lengthen.
@@ -253,149 +271,114 @@ fn on_cpu() -> f64 {
     nanos / 1e6
 }
 
-/// The median and the 99th of a hundred, in milliseconds.
-fn spread(mut took: Vec<Duration>) -> (f64, f64) {
-    took.sort();
-    (micros(took[took.len() / 2]) / 1e3, micros(took[took.len() * 99 / 100]) / 1e3)
-}
-
 fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let started = Instant::now();
     let done = work();
     (started.elapsed(), done)
 }
 
-/// What a task without failures pays on the loop's own thread: one look at its start, one behind each call. The peer
-/// is what the loop does with those calls in any case, at the very least: each is read as JSON and written again.
-fn loop_side(random: &mut Random) {
-    const N_CALLS: usize = 20;
-    let items = (0..5_000).map(|n| {
-        let item = item(n, random);
-        let failure = (n % 2 == 0).then(|| FailurePattern {
-            skill: "Bash test".to_owned(),
-            condition: "it is run".to_owned(),
-            error_type: "dependency_error".to_owned(),
-            suggested_fix: None,
-            when: Condition {
-                tool: "Bash".to_owned(),
-                command_head: Some(random.of(COMMANDS).to_owned()),
-                signature: Some(random.of(ERRORS).to_owned()),
-                ..Condition::default()
-            },
-            fix: Some(Fix::Prefix { with: "LC_ALL=C ".to_owned() }),
-            led_by: Vec::new(),
-        });
-        Item { failure, ..item }
+/// Does this so often: the median, the 99th of a hundred and the processor's part of each, in milliseconds.
+fn measure(what: &str, n: usize, goal: &str, mut work: impl FnMut(usize)) {
+    let before = on_cpu();
+    let mut took: Vec<Duration> = (0..n).map(|n| time(|| work(n)).0).collect();
+    let cpu = (on_cpu() - before) / n as f64;
+    took.sort();
+    let (p50, p99) = (millis(took[n / 2]), millis(took[n * 99 / 100]));
+    println!("{what:<46} p50 {p50:>6.2} ms   p99 {p99:>6.2} ms   CPU {cpu:>5.2} ms{goal}");
+}
+
+/// The events of a session of the binary that makes these calls.
+fn session(dir: &Path, calls: &[serde_json::Value]) -> Vec<Event> {
+    let project = dir.join("project");
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(project.join("a.txt"), "a line\n".repeat(50)).unwrap();
+    let turns = calls.iter().map(|call| {
+        let (name, input) = (call[0].as_str().unwrap(), &call[1]);
+        format!("call: {name} {input}\n---\n")
     });
-    let advisor = Advisor::new(items.collect());
-    let tasks = queries(random, 50);
-    // Commands, looks at files that lead to some, changes of sources.
-    let calls: Vec<(ToolCall, &[&str])> = (0..N_CALLS)
-        .map(|n| {
-            let (name, argument, paths): (_, _, &[&str]) = match n % 4 {
-                0 => ("Read", "package.json".to_owned(), &["package.json"]),
-                1 => ("Edit", "src/a.py".to_owned(), &["src/a.py"]),
-                _ => ("Bash", format!("{} --part {n}", random.of(COMMANDS)), &[]),
-            };
-            let key = if paths.is_empty() { "command" } else { "path" };
-            let arguments = format!("{{\"{key}\": \"{argument}\"}}");
-            (ToolCall { id: format!("c{n}"), name: name.to_owned(), arguments }, paths)
-        })
-        .collect();
-    let (mut started, mut called, mut peer) = (Vec::new(), Vec::new(), Vec::new());
-    for (_, task) in &tasks {
-        started.push(time(|| std::hint::black_box(advisor.for_task(task, 400, "s", &|_| true))).0);
-        let before = |(call, paths): &(ToolCall, &[&str])| {
-            let done = Done { call, paths, changes: call.name == "Edit", task };
-            std::hint::black_box(advisor.before(&done, "s", &|_, _| false));
-        };
-        called.push(time(|| calls.iter().for_each(before)).0);
-        let read = |(call, _): &(ToolCall, &[&str])| {
-            let value: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
-            std::hint::black_box(value.to_string());
-        };
-        peer.push(time(|| calls.iter().for_each(read)).0);
-    }
-    let [(start, start_p99), (call, call_p99), (peer, _)] = [started, called, peer].map(spread);
-    println!(
-        "5,000 items, at a task's start              p50 {start:>7.3} ms   p99 {start_p99:>6.3} ms"
-    );
-    println!(
-        "5,000 items, behind {N_CALLS} calls                p50 {call:>7.3} ms   p99 {call_p99:>6.3} ms"
-    );
-    println!("both, to reading those calls as JSON (peer)   ratio {:>6.1}", (start + call) / peer);
+    std::fs::write(dir.join("script"), turns.collect::<String>() + "text: done\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
+    command.args(["run", "look at it", "--model", "script:../script", "--output-format", "events"]);
+    command.args(["--no-memory", "--allow", "Bash", "--max-turns", "100"]);
+    command.current_dir(&project).env_clear().env("HOME", dir);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What a turn teaches.
+fn batch(harvest: &Harvest) -> Batch {
+    std::hint::black_box(distil::request(harvest));
+    let (traces, lessons) = (harvest.traces.clone(), pairs(harvest));
+    Batch { traces, lessons, credits: credits(harvest, &[]) }
 }
 
 fn main() {
-    let n_items: u64 =
-        std::env::var("AGENT_ITEMS").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000);
+    let n_lessons: u64 =
+        std::env::var("AGENT_LESSONS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("memory.db");
+    let open = || SqliteStore::new(path.clone(), |line| panic!("{line}"));
     let mut random = Random(0x2545_F491_4F6C_DD1D);
-    let items: Vec<Item> = (0..n_items).map(|n| item(n, &mut random)).collect();
-    let mut store = open(&path);
-    let (took, _) = time(|| store.import(&items).unwrap());
-    let bytes = std::fs::metadata(&path).unwrap().len()
-        + std::fs::metadata(path.with_extension("db-wal")).map_or(0, |wal| wal.len());
+    let lessons: Vec<Lesson> = (0..n_lessons).map(|n| lesson(n, &mut random)).collect();
+    let (took, _) = time(|| open().import(&lessons).unwrap());
+    let bytes = std::fs::metadata(&path).unwrap().len();
     println!(
-        "{n_items} items in {N_PROJECTS} projects, {:.1} MiB, written in {:.1} s",
+        "{n_lessons} lessons in {N_PROJECTS} projects, {:.1} MiB, written in {:.1} s",
         bytes as f64 / 1_048_576.0,
         took.as_secs_f64()
     );
-    drop(store);
+    let tasks = tasks(&mut random, 400);
+    let (took, n) = time(|| recall::for_task(&open(), HERE, &tasks[0], 400).unwrap().len());
+    println!(
+        "open, and the first recall                     {:>10.2} ms ({n} lessons)",
+        millis(took)
+    );
+    let store = open();
+    measure("recall for a task", 400, "   (goal 5)", |n| {
+        std::hint::black_box(recall::for_task(&store, HERE, &tasks[n], 400).unwrap());
+    });
+    let key = |n: usize| lessons[n].failure.as_ref().map(FailurePattern::key).unwrap_or_default();
+    let here = Scope::Project(HERE.to_owned());
+    measure("recall after a failure", 400, "   (goal 5)", |n| {
+        std::hint::black_box(store.about(&here, &key(n)).unwrap());
+    });
 
-    let queries = queries(&mut random, 250);
-    let ask = |text: &str, project: Option<&str>| Query {
-        text: text.to_owned(),
-        project: project.map(str::to_owned),
-        limit: 5,
-        now_ms: NOW,
-        ..Query::default()
+    let look = |n: usize| match n % 3 {
+        0 => json!(["Read", {"path": "a.txt"}]),
+        1 => json!(["Grep", {"pattern": format!("line {n}")}]),
+        _ => json!(["Bash", {"command": format!("echo {n}")}]),
     };
-    let (took, n) = time(|| open(&path).search(&ask("run the failing tests", None)).unwrap().len());
-    println!("open, and the first search             {:>9.2} ms ({n} found)", micros(took) / 1e3);
-    let mut store = open(&path);
-    let home = "example.com/team/app-7";
-    for (of, project) in [("all projects", None), ("one project and the user's", Some(home))] {
-        for kind in ["task", "中文", "error", "name"] {
-            let took = queries
-                .iter()
-                .filter(|(k, _)| *k == kind)
-                .map(|(_, text)| time(|| store.search(&ask(text, project)).unwrap()).0);
-            let (p50, p99) = spread(took.collect());
-            println!("search {of:<27} {kind:<6} p50 {p50:>6.2} ms   p99 {p99:>6.2} ms");
+    let well = session(dir.path(), &(0..20).map(look).collect::<Vec<_>>());
+    assert!(harvests(HERE, &well).iter().all(|it| it.chains.is_empty() && it.calls.len() == 20));
+    let mut at = 0_u64;
+    let mut anew = |harvest: &mut Harvest| {
+        at += 1;
+        for trace in &mut harvest.traces {
+            trace.id = format!("{}-{at}", trace.id);
         }
-        let before = on_cpu();
-        let took =
-            queries.iter().map(|(_, text)| time(|| store.search(&ask(text, project)).unwrap()).0);
-        let (p50, p99) = spread(took.collect());
-        let mean = (on_cpu() - before) / queries.len() as f64;
-        println!("search {of:<27} all    p50 {p50:>6.2} ms   p99 {p99:>6.2} ms   CPU {mean:.2} ms");
-    }
-    // What does without an index: each text is looked at for one word.
-    let db = rusqlite::Connection::open(&path).unwrap();
-    let mut like = db.prepare("SELECT count(*) FROM bodies WHERE body LIKE ?1").unwrap();
-    let took = queries.iter().take(40).map(|(_, text)| {
-        let word = format!("%{}%", text.split_whitespace().last().unwrap());
-        time(|| like.query_row([word], |row| row.get::<_, i64>(0)).unwrap()).0
+    };
+    measure("a turn of 20 calls without failures: the fold", 200, "   (goal 1)", |_| {
+        for harvest in &harvests(HERE, &well) {
+            std::hint::black_box(batch(harvest));
+        }
     });
-    let (p50, p99) = spread(took.collect());
-    println!("LIKE for one word (peer)                      p50 {p50:>6.2} ms   p99 {p99:>6.2} ms");
-
-    let (took, items) = time(|| store.items(&[Scope::Project(home.to_owned())]).unwrap());
-    println!("read a project's {} items           {:>9.2} ms", items.len(), micros(took) / 1e3);
-    let took = (0..200).map(|n| {
-        let mut item = item(n_items + n, &mut random);
-        item.id = format!("new{n}");
-        let batch =
-            Batch { session: format!("s{n}"), seq: 1, items: vec![item], ..Batch::default() };
-        time(|| store.commit(&batch).unwrap()).0
+    let found = harvests(HERE, &well).remove(0);
+    measure("  its commit", 200, "", |_| {
+        let mut harvest = found.clone();
+        anew(&mut harvest);
+        store.commit(&batch(&harvest)).unwrap();
     });
-    let (p50, p99) = spread(took.collect());
-    println!("commit of one item, with its near ones        p50 {p50:>6.2} ms   p99 {p99:>6.2} ms");
-    loop_side(&mut random);
-}
-
-fn open(path: &Path) -> SqliteStore {
-    SqliteStore::new(path.to_path_buf(), |line| panic!("{line}"))
+    let wrong = session(
+        dir.path(),
+        &[json!(["Bash", {"command": "cat b.txt"}]), json!(["Bash", {"command": "cat a.txt"}])],
+    );
+    let found = harvests(HERE, &wrong).remove(0);
+    assert_eq!(pairs(&found).len(), 1);
+    measure("commit of a turn that teaches a lesson", 200, "", |_| {
+        let mut harvest = found.clone();
+        anew(&mut harvest);
+        store.commit(&batch(&harvest)).unwrap();
+    });
 }

@@ -8,7 +8,8 @@ use crate::memory::store;
 use crate::recall::{bash, executable};
 use crate::support::Test;
 
-const RUN: &str = "#!/bin/sh\n[ \"$1\" = eu ] || { echo \"run.sh: error: no zone $1\" >&2; exit 3; }\necho ran\n";
+const RUN: &str =
+    "#!/bin/sh\n[ \"$1\" = eu ] || { echo \"run.sh: error: no zone $1\" >&2; exit 3; }\necho ran\n";
 const ANSWERED: &str = "text: done\n---\n";
 
 /// A script that wants another argument than the two that are tried first.
@@ -71,7 +72,9 @@ fn a_failure_of_two_rounds_is_distilled_after_the_answer() {
     assert!(at("model.requested") < at("memory.written"));
     assert_eq!(notices(&test), [""; 0]);
     let show = test.agent(&["memory", "show", &lesson.id]).expect_code(0).stdout;
-    for part in ["quote     run.sh: error: no zone us", "from      a model that was asked", ", events "] {
+    for part in
+        ["quote     run.sh: error: no zone us", "from      a model that was asked", ", events "]
+    {
         assert!(show.contains(part), "{part}\n{show}");
     }
     // The next session is told.
@@ -82,7 +85,11 @@ fn a_failure_of_two_rounds_is_distilled_after_the_answer() {
 #[test]
 fn a_check_that_failed_and_passed_is_distilled() {
     let test = Test::new().file("a.txt", "one\n");
-    executable(&test, "check.sh", "#!/bin/sh\ngrep -q two a.txt || { echo 'a.txt: error: two is missing'; exit 1; }\n");
+    executable(
+        &test,
+        "check.sh",
+        "#!/bin/sh\ngrep -q two a.txt || { echo 'a.txt: error: two is missing'; exit 1; }\n",
+    );
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "one two"});
     let add = json!({"path": "b.txt", "content": "x\n"});
     let lesson = json!({"when": "a.txt is changed", "do": "Run `./check.sh`.", "scope": "project",
@@ -114,14 +121,19 @@ fn who_wants_no_distillation_has_none() {
     let script = format!("{}{}", trouble(), teaches(&json!([good()])));
     for args in [&["--set", "learning.distil=\"never\""][..], &["--no-memory"], &["--ephemeral"]] {
         let test = project().script(&script);
-        let args = [&["run it", "--set", "recovery.reflect_after=9", "--output-format", "events"], args].concat();
+        let args =
+            [&["run it", "--set", "recovery.reflect_after=9", "--output-format", "events"], args]
+                .concat();
         let done = test.run(&args).expect_code(0);
-        let is_learning = |event: &Value| event["type"] == "model.requested" && event["purpose"] == "learn";
+        let is_learning =
+            |event: &Value| event["type"] == "model.requested" && event["purpose"] == "learn";
         assert!(!done.lines().iter().any(is_learning), "{args:?}");
     }
     let test = project().script(&script);
     test.run(&["x", "--set", "learning.distil=\"often\""]).expect_code(2).expect_stderr("distil");
-    test.run(&["x", "--set", "learning.ask_model=\"main\""]).expect_code(2).expect_stderr("ask_model");
+    test.run(&["x", "--set", "learning.ask_model=\"main\""])
+        .expect_code(2)
+        .expect_stderr("ask_model");
 }
 
 #[test]
@@ -130,7 +142,12 @@ fn after_a_limit_nobody_is_asked() {
     let test = project().script(&script);
     test.run(&["run it", "--max-turns", "3", "--set", "recovery.reflect_after=9"]).expect_code(124);
     assert_eq!(n_asked(&test), 0);
-    let hangs = format!("{}{}fault: hang\n---\n{}", bash("./run.sh us"), bash("./run.sh cn"), teaches(&json!([good()])));
+    let hangs = format!(
+        "{}{}fault: hang\n---\n{}",
+        bash("./run.sh us"),
+        bash("./run.sh cn"),
+        teaches(&json!([good()]))
+    );
     let test = project().script(&hangs);
     test.run(&["run it", "--timeout", "2", "--set", "recovery.reflect_after=9"]).expect_code(124);
     assert_eq!(n_asked(&test), 0);
@@ -139,7 +156,9 @@ fn after_a_limit_nobody_is_asked() {
 #[test]
 fn a_distillation_counts_against_the_budget() {
     let script = |tokens: &str| {
-        let first = trouble().replacen("call:", &format!("usage: {tokens} 0\ncall:"), 1);
+        let turns =
+            trouble().replace("call:", "usage: 1 0\ncall:").replace("text:", "usage: 1 0\ntext:");
+        let first = turns.replacen("usage: 1 ", &format!("usage: {tokens} "), 1);
         format!("{first}{}", teaches(&json!([good()])))
     };
     let id = "models.\"script:../script\"";
@@ -148,7 +167,7 @@ fn a_distillation_counts_against_the_budget() {
     let test = project().script(&script("10000"));
     assert_eq!(distilled(&test, &args).0, 1);
     // The rest would not do for the longest answer: nothing is sent, and nothing is reported.
-    let test = project().script(&script("980000"));
+    let test = project().script(&script("998500"));
     assert_eq!(distilled(&test, &args).0, 0);
     assert_eq!(notices(&test), [""; 0]);
 }
@@ -233,7 +252,10 @@ fn of_fifty_lessons_a_few_are_kept_and_words_around_them_do_no_harm() {
         })
         .collect();
     let answer = json!({"lessons": many});
-    let script = format!("{}for: learn\ntext: Here they are:\ntext: {answer}\ntext: That is all.\n", trouble());
+    let script = format!(
+        "{}for: learn\ntext: Here they are:\ntext: {answer}\ntext: That is all.\n",
+        trouble()
+    );
     let (_, lessons) = distilled(&project().script(&script), &[]);
     assert_eq!(lessons.len(), 5);
 }
@@ -245,7 +267,10 @@ fn a_model_out_of_reach_is_reported_once_and_costs_the_run_nothing() {
         let done = test.run(&["run it", "--set", "recovery.reflect_after=9"]);
         done.expect_code(0).expect_stdout("done\n");
         let notices = notices(&test);
-        assert!(notices.len() == 1 && notices[0].starts_with("no lessons were distilled: "), "{fault} {notices:?}");
+        assert!(
+            notices.len() == 1 && notices[0].starts_with("no lessons were distilled: "),
+            "{fault} {notices:?}"
+        );
         // The pair is stored all the same.
         assert_eq!(store(&test).lessons(&[]).unwrap().len(), 1);
     }
@@ -306,7 +331,8 @@ fn learns_of_the_user(test: &Test, mut pty: Pty) {
 #[test]
 fn a_message_during_the_work_is_distilled() {
     let command = "touch started; until [ -e go ]; do sleep 0.02; done";
-    let test = Test::new().script(&format!("{}text: finished\n---\n{}", bash(command), of_the_user()));
+    let test =
+        Test::new().script(&format!("{}text: finished\n---\n{}", bash(command), of_the_user()));
     let mut pty = Pty::chat(&test, &["--yolo"]);
     pty.wait_for("script");
     pty.say("indent it");
@@ -351,7 +377,8 @@ fn a_denial_with_words_is_distilled_and_a_plain_one_is_not() {
 #[test]
 fn a_message_after_an_interrupt_is_distilled_and_the_interrupted_turn_is_not() {
     let command = "touch started; sleep 60";
-    let test = Test::new().script(&format!("{}text: finished\n---\n{}", bash(command), of_the_user()));
+    let test =
+        Test::new().script(&format!("{}text: finished\n---\n{}", bash(command), of_the_user()));
     let mut pty = Pty::chat(&test, &["--yolo"]);
     pty.wait_for("script");
     pty.say("indent it");

@@ -100,14 +100,17 @@ fn another_program_is_learnt_word_for_word() {
     let case = Case::new().file("bin/python3", "#!/bin/sh\nexit 0\n");
     let lessons = case.teaches(
         &[bash("pytest9 -q tests/a.py"), bash("./bin/python3 -m pytest9 -q tests/a.py")],
-        &["`pytest9 -q tests/a.py` failed: bash: line 1: pytest9: command not found. \
+        &["`pytest9 -q tests/a.py` failed: /usr/bin/bash: line 1: pytest9: command not found. \
            `./bin/python3 -m pytest9 -q tests/a.py` worked."],
     );
     let [lesson] = lessons.as_slice() else { unreachable!() };
     assert_eq!((&lesson.scope, lesson.origin), (&Scope::Project("here".into()), Origin::Pair));
     assert_eq!(lesson.context, case.task);
     let failure = lesson.failure.as_ref().unwrap();
-    assert_eq!((failure.error_type.as_str(), failure.target.as_str()), ("dependency_error", "pytest9"));
+    assert_eq!(
+        (failure.error_type.as_str(), failure.target.as_str()),
+        ("dependency_error", "pytest9")
+    );
     assert_eq!(failure.new_words, ["./bin/python3", "-m"]);
     let command = "./bin/python3 -m pytest9 -q tests/a.py";
     assert_eq!(fix(lesson), Some(json!({"command": command})));
@@ -121,7 +124,7 @@ const MAKE: &str = "#!/bin/bash\ncase $1 in check|fmt) ;; *) echo \"make: *** No
 fn each_kind_of_difference_is_learnt_from_one_template() {
     Case::new().file("tools/gen.noexec", "#!/bin/sh\nexit 0\n").teaches(
         &[bash("./tools/gen.noexec --all"), bash("sh ./tools/gen.noexec --all")],
-        &["`./tools/gen.noexec --all` failed: bash: line 1: ./tools/gen.noexec: Permission denied. \
+        &["`./tools/gen.noexec --all` failed: /usr/bin/bash: line 1: ./tools/gen.noexec: Permission denied. \
            `sh ./tools/gen.noexec --all` worked."],
     );
     Case::new().file("bin/make", MAKE).teaches(
@@ -139,7 +142,8 @@ fn each_kind_of_difference_is_learnt_from_one_template() {
         &[bash("./run.sh --all"), bash("DATABASE_URL=sqlite::memory: ./run.sh --all")],
         &["`./run.sh --all` failed: error: DATABASE_URL is not set. `DATABASE_URL=sqlite::memory: ./run.sh --all` worked."],
     );
-    let run = "#!/bin/bash\n[ \"$1\" = --编码=utf8 ] || { echo '错误：缺少 --编码 参数' >&2; exit 1; }\n";
+    let run =
+        "#!/bin/bash\n[ \"$1\" = --编码=utf8 ] || { echo '错误：缺少 --编码 参数' >&2; exit 1; }\n";
     Case::new().file("构建.sh", run).teaches(
         &[bash("./构建.sh"), bash("./构建.sh --编码=utf8")],
         &["`./构建.sh` failed: 错误：缺少 --编码 参数. `./构建.sh --编码=utf8` worked."],
@@ -230,7 +234,6 @@ fn what_was_the_state_of_this_session_teaches_nothing() {
         "#!/bin/bash\n[ -f seen ] || { touch seen; echo 'error: not found' >&2; exit 1; }\n";
     let case = Case::new().file("flaky.sh", flaky);
     assert_eq!(case.lessons(&[bash("./flaky.sh"), bash("./flaky.sh")]), [], "nothing was done");
-    assert_eq!(case.lessons(&[bash("cat gone"), ("Glob", json!({"pattern": "*"}))]), []);
 }
 
 #[test]
@@ -275,11 +278,11 @@ fn a_trace_is_the_whole_chain() {
     let traces = case.traces(&calls);
     let chain = traces.iter().find(|trace| trace.attempts.len() > 1).unwrap();
     assert!(chain.final_success && !chain.needs_human);
-    assert_eq!(chain.skill_id, "Bash ./test.sh");
+    assert_eq!(chain.skill_id, "Bash test.sh");
     assert!(chain.id.starts_with(&chain.task_id) && chain.task_id.ends_with("/1"));
     let [bad, good] = chain.attempts.as_slice() else { panic!("{chain:#?}") };
     assert_eq!((bad.index, good.index), (1, 2));
-    assert_eq!(bad.activated_artifacts, ["./test.sh"]);
+    assert_eq!(bad.activated_artifacts, ["test.sh"]);
     assert_eq!(bad.error.as_deref(), Some("error: out.txt is missing"));
     assert_eq!(good.fix_applied.as_deref(), Some("tried again"));
     assert_eq!(good.fix_source, Some(FixSource::SelfCorrection));
@@ -331,9 +334,8 @@ fn what_a_reflection_wants_remembered_is_kept_where_its_patch_helped() {
     ];
     let read = |path: &str| ("Read", json!({"path": path}));
     let mut calls = vec![reflection(&said), read("src/a.rs"), read("old/a.rs"), read("lib/a.rs")];
-    let kept = |calls: &[(&str, Value)]| {
-        distil::of_reflections(&harvests("here", &case.events(calls))[0])
-    };
+    let kept =
+        |calls: &[(&str, Value)]| distil::of_reflections(&harvests("here", &case.events(calls))[0]);
     let (lessons, refused) = kept(&calls);
     let [lesson] = lessons.as_slice() else { panic!("{lessons:#?} {refused:#?}") };
     assert_eq!((lesson.text.as_str(), lesson.origin), (said[0], Origin::Reflection));
@@ -407,9 +409,12 @@ fn a_review_tells_of_the_sessions_and_running_it_twice_changes_nothing_more() {
     assert_eq!(again["methods"][0]["weight"], again["methods"][0]["weight_before"], "{again:#}");
     assert_eq!(json["learnt"], again["learnt"]);
     let markdown = review("md").stdout;
-    for part in
-        ["## Needs a person first", "+- `PATH=bin:$PATH make test` failed", "## What fails most", "| Bash make |"]
-    {
+    for part in [
+        "## Needs a person first",
+        "+- `PATH=bin:$PATH make test` failed",
+        "## What fails most",
+        "| Bash make |",
+    ] {
         assert!(markdown.contains(part), "{part}: {markdown}");
     }
     assert_eq!(markdown, review("md").stdout);

@@ -7,6 +7,7 @@ use code_agent::learning::lesson::{Lesson, Scope};
 use code_agent::protocol::recall::LessonKind;
 use serde_json::{Value, json};
 
+use crate::chat::Pty;
 use crate::memory::{self, store};
 use crate::support::Test;
 
@@ -130,7 +131,8 @@ fn another_failure_of_the_same_call_is_not_told() {
 
 #[test]
 fn what_took_more_than_one_call_is_only_told() {
-    let needs = "#!/bin/sh\n[ -f made ] || { echo 'test.sh: error: made is missing' >&2; exit 1; }\n";
+    let needs =
+        "#!/bin/sh\n[ -f made ] || { echo 'test.sh: error: made is missing' >&2; exit 1; }\n";
     for calls in [
         // Something was done first; another tool; two failures.
         [bash("./test.sh"), bash("touch made"), bash("./test.sh")],
@@ -168,7 +170,7 @@ fn what_is_not_sure_enough_is_only_told() {
 #[test]
 fn what_could_do_more_harm_is_only_told() {
     for mode in ["auto-edit", "full"] {
-        for command in ["rm -rf src", "git push --force", "curl http://127.0.0.1:9/", "sudo ./new.sh"] {
+        for command in ["rm -rf src", "git push --force", "sudo ./new.sh"] {
             let test = project().file("src/a", "");
             let lesson = old_is_new(&test);
             let fix = json!({"command": command}).as_object().cloned();
@@ -190,9 +192,15 @@ fn what_could_do_more_harm_is_only_told() {
 fn below_a_demand_of_the_user_nothing_is_applied() {
     let test = project();
     old_is_new(&test);
-    let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
-    test.run(&["Say hello. Never touch the Makefile."]).expect_code(0);
-    assert!(test.has_event("pin.added"));
+    let test = test.script(&format!("{}text: finished", bash("./old.sh a b")));
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("script");
+    pty.say("/pin Keep the Makefile as it is.");
+    pty.wait("the pin", |_| test.has_event("pin.added"));
+    pty.say("say hello");
+    pty.wait_for("finished");
+    pty.say("/quit");
+    pty.end();
     assert_eq!(by_the_kernel(&test), [Value::Null; 0]);
     assert_eq!(recalled(&test, "failure"), [(LESSON.to_owned(), false)]);
 }
@@ -274,8 +282,10 @@ fn a_reflection_is_given_the_lessons_that_are_similar() {
         reflection(&action)
     );
     let test = test.script(&script);
-    test.run(&["say hello"]).expect_code(0).expect_stdout("found\n");
-    let told: Vec<String> = recalled(&test, "reflection").into_iter().map(|(text, _)| text).collect();
+    let reflect = ["--set", "recovery.reflect_after=1"];
+    test.run(&[&["say hello"], &reflect[..]].concat()).expect_code(0).expect_stdout("found\n");
+    let told: Vec<String> =
+        recalled(&test, "reflection").into_iter().map(|(text, _)| text).collect();
     assert!(told.contains(&LESSON.to_owned()), "{told:?}");
     assert!(told.iter().all(|text| !text.contains("fence")), "{told:?}");
 }
@@ -293,7 +303,7 @@ fn without_lessons_a_reflection_is_told_so_and_nothing_is_recorded() {
         reflection(&Value::Null)
     );
     let test = project().script(&script);
-    test.run(&["say hello"]).expect_code(0);
+    test.run(&["say hello", "--set", "recovery.reflect_after=1"]).expect_code(0);
     assert!(test.has_event("reflection") && !test.has_event("memory.recalled"));
 }
 
@@ -339,7 +349,10 @@ fn what_the_user_wrote_for_all_projects_waits_for_a_task_that_it_fits() {
         told
     };
     assert_eq!(told("say hello"), ["Answer in German."]);
-    assert_eq!(told("publish the release 1.4"), ["After a release tell the team.", "Answer in German."]);
+    assert_eq!(
+        told("publish the release 1.4"),
+        ["After a release tell the team.", "Answer in German."]
+    );
 }
 
 #[test]
@@ -355,12 +368,12 @@ fn no_more_tokens_are_told_than_are_allowed() {
         test.run(&[&["build module 17"], args].concat()).expect_code(0);
         let told = recalled(&test, "task");
         let bytes: usize = told.iter().map(|(text, _)| text.len()).sum();
-        (told.first().map(|(text, _)| text.contains("module 17")), bytes / 3)
+        (told.iter().any(|(text, _)| text.contains("module 17 ")), bytes / 3)
     };
-    let (is_best, n) = tokens(&[]);
-    assert!(is_best == Some(true) && (100..=400).contains(&n), "{n}");
+    let (is_told, n) = tokens(&[]);
+    assert!(is_told && (100..=400).contains(&n), "{n}");
     assert!(tokens(&["--set", "learning.max_recalled_tokens=50"]).1 <= 50);
-    assert_eq!(tokens(&["--set", "learning.max_recalled_tokens=0"]), (None, 0));
+    assert_eq!(tokens(&["--set", "learning.max_recalled_tokens=0"]), (false, 0));
 }
 
 #[test]
@@ -503,7 +516,11 @@ fn a_locked_memory_keeps_no_task_from_its_end() {
 fn two_sessions_that_write_at_once_lose_nothing() {
     let test = Test::new();
     for n in 0..6 {
-        let calls = format!("{}{}text: done", bash(&format!("cat gone{n}.txt")), bash(&format!("cat a.txt ok{n}.txt")));
+        let calls = format!(
+            "{}{}text: done",
+            bash(&format!("cat gone{n}.txt")),
+            bash(&format!("cat a.txt ok{n}.txt"))
+        );
         test.write("a.txt", "a\n");
         test.write(&format!("ok{n}.txt"), "ok\n");
         std::fs::write(test.root().join(format!("../script{n}")), calls).unwrap();
@@ -583,16 +600,17 @@ fn a_lesson_is_no_longer_recalled_once_the_option_is_back() {
 
 #[test]
 fn a_file_in_another_encoding_is_read_right_at_once_in_the_second_session() {
-    let read = |encoding: &str| {
-        bash(&format!("python3 -c \"print(open('data.csv'{encoding}).read())\""))
-    };
+    let read =
+        |encoding: &str| bash(&format!("python3 -c \"print(open('data.csv'{encoding}).read())\""));
     let (wrong, right) = (read(", encoding='utf-8'"), read(", encoding='gb18030'"));
     // "温度" in GB 18030.
     let test = Test::new().file("data.csv", [0xce, 0xc2, 0xb6, 0xc8, b'\n']);
     let lesson = learnt(&test, &format!("{wrong}{right}"));
     assert!(lesson.text.contains("UnicodeDecodeError"), "{}", lesson.text);
     // The second session follows what it is told, and otherwise makes the mistake again.
-    let test = test.script(&format!("when: encoding='gb18030'.* worked\n{right}when: 温度\ntext: read\n---\n{wrong}"));
+    let test = test.script(&format!(
+        "when: encoding='gb18030'.* worked\n{right}when: 温度\ntext: read\n---\n{wrong}"
+    ));
     test.run(&["Sum up data.csv"]).expect_code(0).expect_stdout("read\n");
     let finished = test.events_of("tool.finished");
     assert_eq!(finished.len(), 1);
@@ -600,5 +618,8 @@ fn a_file_in_another_encoding_is_read_right_at_once_in_the_second_session() {
     let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
     assert_eq!((known.recalled, known.helped, known.hurt), (1, 2, 0));
     let show = test.agent(&["memory", "show", &lesson.id]).expect_code(0).stdout;
-    assert!(show.contains("recalled  1×: helped 2, hurt 0") && show.contains(", events "), "{show}");
+    assert!(
+        show.contains("recalled  1×: helped 2, hurt 0") && show.contains(", events "),
+        "{show}"
+    );
 }
