@@ -169,7 +169,11 @@ impl Fold {
 
     fn hint(&mut self, seq: u64, text: &str) {
         self.hints.push(seq);
-        self.harvest.corrections.push(shorten(text, 1000));
+        let text = shorten(text, 1000);
+        // (The text of a denial is also a message.)
+        if !self.harvest.corrections.contains(&text) {
+            self.harvest.corrections.push(text);
+        }
     }
 
     /// A call was answered.
