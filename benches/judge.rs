@@ -47,6 +47,7 @@ fn main() {
                     command: line.to_owned(),
                     directory: ".".to_owned(),
                     reads_only,
+                    programs: Vec::new(),
                     background: false,
                 };
                 black_box(policy.rule_on("Bash", &effect, &Files));

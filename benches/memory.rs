@@ -351,7 +351,9 @@ fn main() {
         _ => json!(["Bash", {"command": format!("echo {n}")}]),
     };
     let well = session(dir.path(), &(0..20).map(look).collect::<Vec<_>>());
-    assert!(harvests(HERE, &well).iter().all(|it| it.chains.is_empty() && it.calls.len() == 20));
+    let found = harvests(HERE, &well);
+    let n_calls: Vec<usize> = found.iter().map(|it| it.calls.len()).collect();
+    assert!(found.iter().all(|it| it.chains.is_empty()) && n_calls == [20], "{n_calls:?}");
     let mut at = 0_u64;
     let mut anew = |harvest: &mut Harvest| {
         at += 1;

@@ -224,9 +224,7 @@ impl Session {
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
 
         let summary = SummarySink::default();
-        // A session that is not kept is not learnt from.
-        let teaches = learning.as_ref().filter(|_| !is_ephemeral);
-        let sinks = sinks(log, &summary, teaches, faces, loaded.as_ref());
+        let sinks = sinks(log, &summary, learning.as_ref(), faces, loaded.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let spill = match &log_path {
@@ -525,6 +523,8 @@ fn sinks(
         }
     }
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    // A session that is not kept is not learnt from.
+    let learning = learning.filter(|_| log.is_some());
     sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
     sinks.push(Box::new(summary.clone()));
     sinks.extend(learning.map(|learning| Box::new(learning.recorder()) as Box<dyn Sink>));

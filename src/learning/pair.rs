@@ -223,6 +223,8 @@ fn new_words(failed: &Made, success: &Made) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may panic")]
+
     use serde_json::json;
 
     use super::super::attempt_chain::chains;

@@ -46,6 +46,7 @@ macro_rules! prompts {
 
 prompts![
     "answer_schema.md",
+    "distil.md",
     "feedback/answer_misfit.md",
     "feedback/changed_since.md",
     "feedback/check_failed.md",
@@ -65,7 +66,6 @@ prompts![
     "feedback/rules_named.md",
     "feedback/undone.md",
     "feedback/user_command.md",
-    "distil.md",
     "memory/applied.md",
     "memory/known.md",
     "memory/offered.md",

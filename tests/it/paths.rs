@@ -220,7 +220,7 @@ fn what_the_chat_starts_loads_nothing_of_the_project() {
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
     pty.say("/memory");
-    pty.wait_for("nothing is remembered");
+    pty.wait_for("no lessons yet");
     pty.send("draft");
     pty.wait_for("draft");
     pty.send("\x07");
