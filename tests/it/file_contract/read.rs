@@ -89,7 +89,7 @@ fn encodings_and_line_ends_are_told_and_not_shown() {
         let mut project = Project::of(Test::new().file("a", bytes));
         let page = project.call("Read", &json!({"path": "a"}));
         let lines: Vec<String> =
-            lines.iter().zip(1..).map(|(line, n)| format!("{n:4} | {line}")).collect();
+            lines.iter().zip(1..).map(|(line, n)| format!("{n} | {line}")).collect();
         assert_eq!(page["data"]["content"], lines.join("\n"));
         let told = (&page["stats"]["encoding"], &page["stats"]["line_ending"]);
         assert_eq!(told, (&json!(encoding), &json!(ending)));
@@ -263,7 +263,7 @@ fn a_file_of_a_gibibyte_answers_for_a_page_and_has_a_snapshot() {
     assert_eq!(first["data"]["content"], "1 | line 1\n2 | line 2");
     assert_eq!(first["stats"]["file_size_bytes"], (1u64 << 30) + 20);
     let last = project.ok("Read", &json!({"path": "log", "start_line": -2}));
-    assert_eq!(last["data"]["content"], "  -2 | next to last\n  -1 | last");
+    assert_eq!(last["data"]["content"], "-2 | next to last\n-1 | last");
     if let Some(peak) = peak_kib(project.batch.id()) {
         assert!(peak < 256 * 1024, "memory does not grow with the file: {peak} KiB");
     }
