@@ -293,7 +293,7 @@ mod tests {
                 .iter()
                 .map(|quote| Quote { source: "a.rs:1".to_owned(), quote: (*quote).to_owned() });
             let (objection, evidence) = (objection.to_owned(), evidence.collect());
-            let shown = "   1 | fn add() {\n   2 |     a - b\n   3 | }\nb.rs:7: let c = add();";
+            let shown = "1 | fn add() {\n2 |     a - b\n3 | }\nb.rs:7: let c = add();";
             founded(&Verdict { holds: false, objection, evidence }, shown).map(|found| found.len())
         };
         assert_eq!(heard("it subtracts", &["a - b"]), Ok(1));

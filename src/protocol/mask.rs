@@ -305,8 +305,8 @@ mod tests {
         check("id AKIAIOSFODNN7EXAMPLE.", "id [redacted:aws-key].");
         check("\x1b[32mAKIAIOSFODNN7EXAMPLE\x1b[0m", "[redacted:aws-key]\x1b[0m");
         check(
-            "   1 | -----BEGIN PRIVATE KEY-----\n   2 | MIIEvQIBADANBgkqhkiG9w0\n   3 | rest+of/it==\n",
-            "   1 | [redacted:private-key]",
+            "1 | -----BEGIN PRIVATE KEY-----\n2 | MIIEvQIBADANBgkqhkiG9w0\n3 | rest+of/it==\n",
+            "1 | [redacted:private-key]",
         );
         check(
             "Authorization: Bearer abcdef0123456789abcdef",

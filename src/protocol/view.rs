@@ -1,5 +1,5 @@
-//! What the model reads of an envelope: one line of JSON with what is small, then what is bulky as
-//! plain text below it, unescaped. The log keeps the whole envelope.
+//! What the model reads of an envelope: a line with what is small (of a success its text, otherwise JSON), then what is
+//! bulky as plain text below it, unescaped. The log keeps the whole envelope.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ pub fn view(envelope: &Envelope) -> String {
             None => {}
         }
     }
-    let mut view = Value::Object(head).to_string();
+    let mut view = first_line(envelope, head);
     let several = bulk.len() > 1;
     for (name, text) in bulk {
         view.push('\n');
@@ -50,9 +50,25 @@ pub fn view(envelope: &Envelope) -> String {
     view
 }
 
-/// The model has sent this field itself, or the error's words hold it.
+/// A success says what it came to, and what else there is as JSON; everything else is JSON as a whole.
+fn first_line(envelope: &Envelope, mut head: Object) -> String {
+    if envelope.status() != "success" || envelope.text.is_empty() {
+        return Value::Object(head).to_string();
+    }
+    head.retain(|name, _| name != "status" && name != "text");
+    if head.is_empty() {
+        envelope.text.clone()
+    } else {
+        format!("{} {}", envelope.text, Value::Object(head))
+    }
+}
+
+/// The model has sent this field itself, or the text says it.
 fn is_known(envelope: &Envelope, field: &str) -> bool {
+    let is_success = envelope.status() == "success";
     match field {
+        // All stages of a success exited 0.
+        "stages" | "pipelines" | "exit_code" | "total_lines" if is_success => true,
         // The model has sent the new text; the text says how many lines changed and where.
         "diff_preview" | "diff_truncated" | "applied" | "replacements" | "operation" => {
             envelope.data.get("applied") == Some(&Value::Bool(true))
@@ -102,11 +118,15 @@ fn line(text: &str) -> String {
     format!("{text}\n")
 }
 
-/// `file:line: text`, with the lines around it as `file-line- text`, as grep writes them.
+/// Each file with its matches as `line: text`, and the lines around them as `line- text`.
 fn matches(items: &[Value]) -> String {
     let mut text = String::new();
+    let mut last_file = None;
     for item in items {
         let file = item["file"].as_str().unwrap_or_default();
+        if last_file.replace(file) != Some(file) {
+            text.push_str(&format!("{file}\n"));
+        }
         let number = item["line"].as_u64().unwrap_or_default();
         let around = |field: &str| -> Vec<&str> {
             item[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
@@ -114,11 +134,11 @@ fn matches(items: &[Value]) -> String {
         let before = around("before");
         let first = number.saturating_sub(before.len() as u64);
         for (n, line) in (first..).zip(&before) {
-            text.push_str(&format!("{file}-{n}- {line}\n"));
+            text.push_str(&format!("{n}- {line}\n"));
         }
-        text.push_str(&format!("{file}:{number}: {}\n", item["text"].as_str().unwrap_or_default()));
+        text.push_str(&format!("{number}: {}\n", item["text"].as_str().unwrap_or_default()));
         for (n, line) in (number + 1..).zip(around("after")) {
-            text.push_str(&format!("{file}-{n}- {line}\n"));
+            text.push_str(&format!("{n}- {line}\n"));
         }
     }
     text
@@ -172,20 +192,20 @@ mod tests {
     }
 
     #[test]
-    fn bulky_text_stands_below_one_line_of_json() {
+    fn bulky_text_follows_the_first_line() {
         check(
             &json!({
                 "status": "partial",
-                "data": {"content": "   1 | a\n   2 | \"b\"\n", "start_line": 1, "end_line": 2,
+                "data": {"content": "1 | a\n2 | \"b\"\n", "start_line": 1, "end_line": 2,
                          "total_lines": 9, "truncated": true},
                 "text": "Lines 1–2 of 9. Next: start_line 3."
             }),
-            "{\"status\":\"partial\",\"text\":\"Lines 1–2 of 9. Next: start_line 3.\",\"total_lines\":9,\"truncated\":true}\n   1 | a\n   2 | \"b\"",
+            "{\"status\":\"partial\",\"text\":\"Lines 1–2 of 9. Next: start_line 3.\",\"total_lines\":9,\"truncated\":true}\n1 | a\n2 | \"b\"",
         );
     }
 
     #[test]
-    fn matches_read_as_grep_writes_them() {
+    fn matches_are_grouped_by_file() {
         check(
             &json!({
                 "status": "success",
@@ -195,7 +215,7 @@ mod tests {
                 ]},
                 "text": "2 matches."
             }),
-            "{\"status\":\"success\",\"text\":\"2 matches.\"}\na.rs-1- w\na.rs:2: x\na.rs-3- y\na.rs-4- z\nb.rs:7: x",
+            "2 matches.\na.rs\n1- w\n2: x\n3- y\n4- z\nb.rs\n7: x",
         );
     }
 
@@ -219,7 +239,7 @@ mod tests {
                 "data": {"applied": true, "diff_preview": "+++ b/a\n+x\n", "operation": "create"},
                 "text": "Created a: +1 -0 lines."
             }),
-            "{\"status\":\"success\",\"text\":\"Created a: +1 -0 lines.\"}",
+            "Created a: +1 -0 lines.",
         );
         check(
             &json!({
@@ -228,6 +248,18 @@ mod tests {
                 "data": {"nearest": ["y"]}, "text": "no x. Next: the nearest existing names: y."
             }),
             "{\"status\":\"error\",\"code\":\"NOT_FOUND\",\"message\":\"no x\",\"hint\":\"the nearest existing names: y\"}",
+        );
+    }
+
+    #[test]
+    fn a_success_is_its_text() {
+        check(
+            &json!({
+                "status": "success",
+                "data": {"stdout": "a\nb\n", "exit_code": 0, "stages": [{"exit_code": 0}], "files_changed": ["x"]},
+                "text": "Exited 0."
+            }),
+            "Exited 0. {\"files_changed\":[\"x\"]}\na\nb",
         );
     }
 

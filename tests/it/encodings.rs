@@ -75,8 +75,8 @@ fn a_line_of_ten_megabytes() {
     let mut project = Project::new(&[("a", &format!("first\n{line}\nlast"))]);
     let page = project.partial("Read", &json!({"path": "a"}));
     let lines: Vec<&str> = text(&page, "/data/content").lines().collect();
-    let cut = format!("   2 | {}… [cut: 2000 of 7500006 characters]", "a".repeat(2000));
-    assert_eq!(lines, ["   1 | first", &cut, "   3 | last"]);
+    let cut = format!("2 | {}… [cut: 2000 of 7500006 characters]", "a".repeat(2000));
+    assert_eq!(lines, ["1 | first", &cut, "3 | last"]);
     let found = project.ok("Grep", &json!({"pattern": "needle"}));
     assert_eq!(text(&found, "/data/matches/0/text").chars().count(), 502);
     let edit = json!({"path": "a", "old_string": "needle", "new_string": "found"});

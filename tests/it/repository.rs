@@ -264,7 +264,7 @@ fn what_only_looks_like_a_repository_is_told_how_it_can_be_changed() {
     );
     let answer = write(".git/config");
     expect_gits(&answer, ".git");
-    assert_eq!(answer["error"]["hint"], Value::Null);
+    assert_eq!(answer["error"]["hint"], "leave it as it is, or use another path");
 }
 
 /// What would be refused is not advised; the line runs, and the box keeps what it may.

@@ -15,7 +15,7 @@ fn an_envelope_has_its_fields_and_no_others() {
     let fields: Vec<&String> = envelope.as_object().unwrap().keys().collect();
     assert_eq!(fields, ["status", "data", "text", "stats", "context"]);
     assert_eq!(envelope["status"], "success");
-    assert_eq!(envelope["data"]["content"], "   1 | one\n   2 | two");
+    assert_eq!(envelope["data"]["content"], "1 | one\n2 | two");
     assert_eq!(envelope["context"]["params_input"], json!({"path": "a.txt"}));
     assert_eq!(envelope["context"]["path_resolved"], "a.txt");
     assert!(envelope["stats"]["time_ms"].is_u64());

@@ -105,7 +105,7 @@ async fn no_match_says_what_differs() {
     no_match(file, "let name = \u{201c}x\u{201d};", "quotation marks").await;
     no_match(file, "LET name", "upper and lower case").await;
     no_match(file, "let  name", "spaces within").await;
-    no_match(file, "   2 | \tlet name = \"x\";\n   3 | \tprint(name);", "line numbers").await;
+    no_match(file, "2 | \tlet name = \"x\";\n3 | \tprint(name);", "line numbers").await;
     no_match(file, "let name = \"x\";\\n\tprint(name);", "its escapes").await;
     no_match("a long line  \nanother long line\n", "a long line\nanother", "trailing whitespace")
         .await;

@@ -24,15 +24,15 @@ async fn check(bytes: &[u8], content: &str, encoding: &str, ending: &str) {
 
 #[tokio::test]
 async fn encodings_and_line_ends_are_told_and_not_shown() {
-    check(b"one\ntwo\n", "   1 | one\n   2 | two", "utf-8", "lf").await;
-    check(b"one\r\ntwo", "   1 | one\n   2 | two", "utf-8", "crlf").await;
-    check(b"one\rtwo\r", "   1 | one\n   2 | two", "utf-8", "cr").await;
-    check(b"o\rne\ntwo", "   1 | o\rne\n   2 | two", "utf-8", "lf").await;
-    check(b"one\r\ntwo\n", "   1 | one\n   2 | two", "utf-8", "mixed").await;
-    check(b"\xEF\xBB\xBFone", "   1 | one", "utf-8-bom", "none").await;
-    check(b"\xFF\xFEa\0\n\0\xE4\0", "   1 | a\n   2 | ä", "utf-16le", "lf").await;
-    check(b"\xFE\xFF\0a\0\r\0\n\0b", "   1 | a\n   2 | b", "utf-16be", "crlf").await;
-    check(b"caf\xE9 na\xEFve\n", "   1 | café naïve", "windows-1252", "lf").await;
+    check(b"one\ntwo\n", "1 | one\n2 | two", "utf-8", "lf").await;
+    check(b"one\r\ntwo", "1 | one\n2 | two", "utf-8", "crlf").await;
+    check(b"one\rtwo\r", "1 | one\n2 | two", "utf-8", "cr").await;
+    check(b"o\rne\ntwo", "1 | o\rne\n2 | two", "utf-8", "lf").await;
+    check(b"one\r\ntwo\n", "1 | one\n2 | two", "utf-8", "mixed").await;
+    check(b"\xEF\xBB\xBFone", "1 | one", "utf-8-bom", "none").await;
+    check(b"\xFF\xFEa\0\n\0\xE4\0", "1 | a\n2 | ä", "utf-16le", "lf").await;
+    check(b"\xFE\xFF\0a\0\r\0\n\0b", "1 | a\n2 | b", "utf-16be", "crlf").await;
+    check(b"caf\xE9 na\xEFve\n", "1 | café naïve", "windows-1252", "lf").await;
     check(b"", "", "utf-8", "none").await;
 }
 
@@ -57,13 +57,13 @@ async fn a_file_is_read_page_by_page() {
     desk.file("a", numbered(10, |n| format!("line {}\n", n + 1)));
     let read = read::tool();
     let page = desk.ok(&read, json!({"path": "a", "start_line": 4, "limit": 3})).await;
-    assert_eq!(page.data["content"], "   4 | line 4\n   5 | line 5\n   6 | line 6");
+    assert_eq!(page.data["content"], "4 | line 4\n5 | line 5\n6 | line 6");
     assert_eq!(page.data["total_lines"], 10);
     assert_eq!(page.data["truncated"], true);
     assert!(page.partial && page.text.contains("start_line 7"), "{}", page.text);
 
     let last = desk.ok(&read, json!({"path": "a", "start_line": -2})).await;
-    assert_eq!(last.data["content"], "   9 | line 9\n  10 | line 10");
+    assert_eq!(last.data["content"], "9 | line 9\n10 | line 10");
     assert!(!last.partial);
     let all = desk.ok(&read, json!({"path": "a", "start_line": -99, "limit": 10})).await;
     assert_eq!((all.data["start_line"].clone(), all.partial), (json!(1), false));
@@ -81,8 +81,8 @@ async fn a_long_line_is_cut_and_marked() {
     let report = desk.ok(&read::tool(), json!({"path": "a"})).await;
     let content = report.data["content"].as_str().unwrap();
     let lines: Vec<&str> = content.lines().collect();
-    assert_eq!(lines[0], format!("   1 | {}", "ä".repeat(2000)));
-    let cut = format!("   2 | {}… [cut: 2000 of 300000 characters]", "ä".repeat(2000));
+    assert_eq!(lines[0], format!("1 | {}", "ä".repeat(2000)));
+    let cut = format!("2 | {}… [cut: 2000 of 300000 characters]", "ä".repeat(2000));
     assert_eq!(lines[1], cut);
     assert!(report.partial && report.data["truncated"] == true);
 }
@@ -170,7 +170,7 @@ async fn a_large_file_answers_for_its_first_page_and_can_be_changed() {
     let all = json!({"path": "log", "start_line": -99_999_999, "limit": 1});
     let all = desk.ok(&read::tool(), all).await;
     assert_eq!((&all.data["start_line"], &all.data["total_lines"]), (&json!(1), &json!(40 * 1024)));
-    assert!(all.data["content"].as_str().unwrap().starts_with("   1 | first"));
+    assert!(all.data["content"].as_str().unwrap().starts_with("1 | first"));
     let edit = json!({"path": "log", "old_string": "first", "new_string": "once"});
     desk.ok(&crate::tools::edit::tool(), edit).await;
     assert!(desk.bytes("log").starts_with(b"oncexx"));
@@ -199,7 +199,7 @@ async fn a_file_that_keeps_changing_has_a_page_and_no_snapshot() {
     // Whether the writer gets the processor each time while the file is read is not in our hands.
     let page = loop {
         let page = desk.ok(&read::tool(), json!({"path": "log", "limit": 1})).await;
-        assert_eq!(page.data["content"], "   1 | a line");
+        assert_eq!(page.data["content"], "1 | a line");
         if page.text.contains("kept changing") {
             break page;
         }

@@ -77,7 +77,7 @@ async fn a_file_that_changed_is_a_conflict_once_and_its_text_counts_as_read() {
     assert!(failure.message.starts_with("File changed since last read. Expected mtime: "));
     let diff = failure.data["diff_preview"].as_str().unwrap();
     assert!(diff.contains("-two\n+TWO\n"), "{diff}");
-    assert_eq!(failure.data["content"], "   1 | one\n   2 | TWO");
+    assert_eq!(failure.data["content"], "1 | one\n2 | TWO");
     assert_eq!(desk.text("a"), "one\nTWO\n");
     desk.ok(&write::tool(), input).await;
     assert_eq!(desk.text("a"), "x");

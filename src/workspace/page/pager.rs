@@ -15,7 +15,7 @@ const USUAL: usize = 40;
 /// Lines as they are shown, each behind its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// `%4d | ` and the line, with `\n` between two.
+    /// `NUMBER | ` and the line, with `\n` between two.
     pub content: String,
     /// How many there are.
     pub count: u64,
@@ -238,7 +238,7 @@ impl Pager {
     }
 }
 
-/// `%4d | `. (Formatting machinery would take a third of the time of a small Read.)
+/// `NUMBER | `. (Formatting machinery would take a third of the time of a small Read.)
 fn push_number(kept: &mut Vec<u8>, number: i64) {
     // Nearly all numbers: no loop, and as many bytes as the compiler knows of.
     if let Ok(number @ 1..=9999) = u16::try_from(number) {
@@ -247,7 +247,9 @@ fn push_number(kept: &mut Vec<u8>, number: i64) {
             number => b'0' + (number / unit % 10).to_le_bytes()[0],
         };
         let shown = [digit(1000), digit(100), digit(10), digit(1), b' ', b'|', b' '];
-        kept.extend_from_slice(&shown);
+        let n_blanks =
+            usize::from(number < 1000) + usize::from(number < 100) + usize::from(number < 10);
+        kept.extend_from_slice(&shown[n_blanks..]);
         return;
     }
     let mut digits = *b"                     | ";
@@ -265,7 +267,7 @@ fn push_number(kept: &mut Vec<u8>, number: i64) {
         at -= 1;
         digits[at] = b'-';
     }
-    kept.extend_from_slice(&digits[at.min(digits.len() - NUMBER)..]);
+    kept.extend_from_slice(&digits[at..]);
 }
 
 fn is_long(n_bytes: u64) -> bool {

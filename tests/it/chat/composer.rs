@@ -334,7 +334,7 @@ fn what_is_said_meanwhile_is_queued_and_heard_after_the_current_tool() {
     let test = Test::new().script(
         "call: Bash {\"command\": \"touch started; until [ -e go ]; do sleep 0.05; done; touch one\"}\n\
          call: Bash {\"command\": \"touch two\"}\n---\n\
-         expect: the user said something\ntext: I leave two alone",
+         expect: the user sent a message\ntext: I leave two alone",
     );
     let mut pty = Pty::chat(&test, &["--yolo"]);
     pty.wait_for("/help");

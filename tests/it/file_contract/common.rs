@@ -354,7 +354,7 @@ fn what_is_cut_lies_whole_in_a_file() {
     assert_eq!(whole.lines().nth(399).unwrap(), format!("a.txt:400: {line}"));
     // It may be read though it lies outside.
     let page = project.ok("Read", &json!({"path": path, "start_line": 399, "limit": 2}));
-    says(&page, "/data/content", " 400 | a.txt:400: needle");
+    says(&page, "/data/content", "400 | a.txt:400: needle");
     let found = project.ok("Grep", &json!({"path": path, "pattern": "^a.txt:7:"}));
     assert_eq!(found["stats"]["matched_lines"], 1);
     project.fails("Write", &json!({"path": path, "content": ""}), "ACCESS_DENIED");

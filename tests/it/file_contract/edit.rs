@@ -142,7 +142,7 @@ fn a_file_that_is_not_read_or_changed_is_not_edited() {
     project.test.write("a", "one\nTWO\n");
     let refused = project.fails("Edit", &edit("one", "x"), "CONFLICT");
     says(&refused, "/data/diff_preview", "-two\n+TWO\n");
-    says(&refused, "/data/content", "   2 | TWO");
+    says(&refused, "/data/content", "2 | TWO");
     project.ok("Edit", &edit("one", "x"));
     std::fs::remove_file(project.at("a")).unwrap();
     project.fails("Edit", &edit("one", "x"), "NOT_FOUND");
@@ -175,11 +175,11 @@ fn no_match_names_the_nearest_passage_and_what_differs() {
     check(file, "let name = \u{201c}x\u{201d};", "quotation marks", at(2, 2));
     check(file, "LET name", "upper and lower case", at(2, 2));
     check(file, "let  name", "spaces within the lines", at(2, 2));
-    let numbered = "   2 | \tlet name = \"x\";\n   3 | \tprint(name);";
+    let numbered = "2 | \tlet name = \"x\";\n3 | \tprint(name);";
     let refused = check(file, numbered, "the line numbers, which were copied along", at(2, 3));
     says(&refused, "/error/hint", "leave out the `12 | `");
     let indented = "return {\n  level = 1,\n  lives = 3,\n}\n";
-    check(indented, "   3 |   lives = 3,", "the line numbers, which were copied along", at(3, 3));
+    check(indented, "3 |   lives = 3,", "the line numbers, which were copied along", at(3, 3));
     let escaped = "let name = \"x\";\\n\tprint(name);";
     check(file, escaped, "its escapes: it holds a backslash and an n", at(2, 3));
     let trailing = "a long line  \nanother long line\n";
@@ -206,7 +206,7 @@ fn an_edit_may_follow_an_edit() {
     project.ok("Edit", &edit("one", "two"));
     project.ok("Edit", &edit("two", "three"));
     project.ok("Edit", &edit("three", "one"));
-    assert_eq!(text(&project.ok("Read", &json!({"path": "a"})), "/data/content"), "   1 | one");
+    assert_eq!(text(&project.ok("Read", &json!({"path": "a"})), "/data/content"), "1 | one");
 }
 
 /// However large the file and what was looked for are, the work to explain is bounded.

@@ -18,7 +18,7 @@ fn a_page_and_what_is_told_of_it() {
     let mut project = Project::new(&[("a", &numbered(10))]);
     let page = project.partial("Read", &json!({"path": "a", "start_line": 4, "limit": 3}));
     let data = json!({
-        "content": "   4 | line 4\n   5 | line 5\n   6 | line 6",
+        "content": "4 | line 4\n5 | line 5\n6 | line 6",
         "start_line": 4, "end_line": 6, "total_lines": 10, "truncated": true,
     });
     assert_eq!(page["data"], data);
@@ -73,9 +73,9 @@ fn where_a_page_starts_and_ends() {
 fn numbers_have_four_places_and_more_where_they_need_them() {
     let mut project = Project::new(&[("a", &numbered(10_001))]);
     for (start, shown) in [
-        (9, "   9 | line 9\n  10 | line 10"),
-        (99, "  99 | line 99\n 100 | line 100"),
-        (999, " 999 | line 999\n1000 | line 1000"),
+        (9, "9 | line 9\n10 | line 10"),
+        (99, "99 | line 99\n100 | line 100"),
+        (999, "999 | line 999\n1000 | line 1000"),
         (9999, "9999 | line 9999\n10000 | line 10000"),
     ] {
         let page = project.partial("Read", &json!({"path": "a", "start_line": start, "limit": 2}));
@@ -89,7 +89,7 @@ fn encodings_and_line_ends_are_told_and_not_shown() {
         let mut project = Project::of(Test::new().file("a", bytes));
         let page = project.call("Read", &json!({"path": "a"}));
         let lines: Vec<String> =
-            lines.iter().zip(1..).map(|(line, n)| format!("{n:4} | {line}")).collect();
+            lines.iter().zip(1..).map(|(line, n)| format!("{n} | {line}")).collect();
         assert_eq!(page["data"]["content"], lines.join("\n"));
         let told = (&page["stats"]["encoding"], &page["stats"]["line_ending"]);
         assert_eq!(told, (&json!(encoding), &json!(ending)));
@@ -132,8 +132,7 @@ fn a_long_line_is_cut_and_marked() {
     let (whole, long) = ("ä".repeat(2000), "ä".repeat(2001));
     let mut project = Project::new(&[("a", &format!("{whole}\n{long}\nend\n"))]);
     let page = project.partial("Read", &json!({"path": "a"}));
-    let content =
-        format!("   1 | {whole}\n   2 | {whole}… [cut: 2000 of 2001 characters]\n   3 | end");
+    let content = format!("1 | {whole}\n2 | {whole}… [cut: 2000 of 2001 characters]\n3 | end");
     assert_eq!(page["data"]["content"], content);
     assert_eq!(page["data"]["truncated"], true);
 }
@@ -177,7 +176,7 @@ fn what_is_no_text_is_refused() {
         assert_eq!(refused["data"]["kind"], kind);
     }
     let later = project.call("Read", &json!({"path": "later"}));
-    says(&later, "/data/content", "   2 | end");
+    says(&later, "/data/content", "2 | end");
     let refused = project.fails("Read", &json!({"path": "folder"}), "IS_DIRECTORY");
     says(&refused, "/error/hint", "LS");
 }
@@ -261,10 +260,10 @@ fn a_file_of_a_gibibyte_answers_for_a_page_and_has_a_snapshot() {
     std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
     file.write_all(b"\nnext to last\nlast\n").unwrap();
     let first = project.partial("Read", &json!({"path": "log", "limit": 2}));
-    assert_eq!(first["data"]["content"], "   1 | line 1\n   2 | line 2");
+    assert_eq!(first["data"]["content"], "1 | line 1\n2 | line 2");
     assert_eq!(first["stats"]["file_size_bytes"], (1u64 << 30) + 20);
     let last = project.ok("Read", &json!({"path": "log", "start_line": -2}));
-    assert_eq!(last["data"]["content"], "  -2 | next to last\n  -1 | last");
+    assert_eq!(last["data"]["content"], "-2 | next to last\n-1 | last");
     if let Some(peak) = peak_kib(project.batch.id()) {
         assert!(peak < 256 * 1024, "memory does not grow with the file: {peak} KiB");
     }
