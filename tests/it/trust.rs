@@ -351,9 +351,9 @@ fn the_words_of_a_folder_are_trusted_as_they_are() {
     let told = || test.run(&["task"]).expect_code(0).stderr;
     assert!(!told().contains("trust"), "{}", told());
     test.write(".agent/prompts/tools/grep.md", "Seek and destroy.\n");
-    test.write(".agent/prompts/learn.md", "Learn this.\n");
+    test.write(".agent/prompts/distil.md", "Learn this.\n");
     let ignored = ".agent/prompts: ignored because this folder is not as it was when you trusted it: \
-                   prompts/learn.md (new), prompts/tools/grep.md (changed); read that, then run `agent trust`";
+                   prompts/distil.md (new), prompts/tools/grep.md (changed); read that, then run `agent trust`";
     assert!(told().contains(ignored), "{}", told());
     let doctor = test.agent(&["doctor", "--offline"]).stdout;
     assert!(doctor.contains(ignored), "{doctor}");

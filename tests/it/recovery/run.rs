@@ -71,6 +71,8 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
     // The project is the test's own: what its configuration says is trusted.
     let mut args = vec!["run", &scenario.task, "--model", "script:../script", "--trust"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
+    // What a failure costs is counted, not what is learnt of it.
+    args.extend(["--set", "learning.distil=\"never\""]);
     for key in setting.keys() {
         args.extend(["--set", key]);
     }
