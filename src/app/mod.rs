@@ -289,8 +289,7 @@ impl Session {
         if let Some(learning) = &learning {
             let light = parts.light.clone();
             let limit = parts.spend_limit.clone();
-            let request =
-                BackgroundRequest::new(light, events.clone(), control.clone(), limit);
+            let request = BackgroundRequest::new(light, events.clone(), control.clone(), limit);
             learning.session(&events, log_path.is_some().then_some(request), &prompts);
         }
         let mut kernel = Kernel::new(parts);

@@ -192,9 +192,7 @@ impl Memory {
         match text.len() {
             0 => return wrong("the text is empty"),
             n if n > MAX => {
-                return wrong(&format!(
-                    "it has {n} bytes, and a lesson at most {MAX}; shorten it"
-                ));
+                return wrong(&format!("it has {n} bytes, and a lesson at most {MAX}; shorten it"));
             }
             _ => {}
         }

@@ -176,8 +176,7 @@ mod tests {
             let (line, acts) = line.strip_prefix('?').map_or((line, true), |it| (it, false));
             let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
             let is_tool = ["Read", "Edit", "Glob"].contains(&first);
-            let arguments =
-                if is_tool { json!({"path": rest}) } else { json!({"command": line}) };
+            let arguments = if is_tool { json!({"path": rest}) } else { json!({"command": line}) };
             let Value::Object(input) = arguments else { unreachable!() };
             let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
             Made {

@@ -76,7 +76,8 @@ pub fn after(
         Remedy {
             item: lesson.recalled(),
             confidence: lesson.confidence(),
-            action: fix.map(|input| SuggestedAction::Alternative { tool: made.tool.clone(), input }),
+            action: fix
+                .map(|input| SuggestedAction::Alternative { tool: made.tool.clone(), input }),
         }
     }))
 }

@@ -30,7 +30,10 @@ fn with_rules(policy: Policy, rules: &[&str]) -> Policy {
 fn bash(line: &str) -> (&'static str, Effect) {
     let reads_only = Line::read(line).is_read_only();
     let (command, directory) = (line.to_owned(), ".".to_owned());
-    ("Bash", Effect::Command { command, directory, reads_only, programs: Vec::new(), background: false })
+    (
+        "Bash",
+        Effect::Command { command, directory, reads_only, programs: Vec::new(), background: false },
+    )
 }
 
 fn write(path: &str) -> (&'static str, Effect) {
@@ -159,7 +162,13 @@ fn what_cannot_be_undone_is_asked_about() {
 fn a_directory_of_the_call_counts() {
     let asks = |directory: &str, line: &str| {
         let (command, directory) = (line.to_owned(), directory.to_owned());
-        let effect = Effect::Command { command, directory, reads_only: false, programs: Vec::new(), background: false };
+        let effect = Effect::Command {
+            command,
+            directory,
+            reads_only: false,
+            programs: Vec::new(),
+            background: false,
+        };
         shown(&Policy::new(AutoEdit, true).rule_on("Bash", &effect, &Facts))
     };
     assert_eq!(asks("local", "rm x"), "ask: not undoable");
@@ -412,7 +421,13 @@ fn what_does_not_end_runs_in_the_background() {
     ] {
         check(AutoEdit, &["--allow Bash"], &bash(line), "COMMAND_BLOCKED: never");
         let (command, directory) = (line.to_owned(), ".".to_owned());
-        let effect = Effect::Command { command, directory, reads_only: false, programs: Vec::new(), background: true };
+        let effect = Effect::Command {
+            command,
+            directory,
+            reads_only: false,
+            programs: Vec::new(),
+            background: true,
+        };
         check(AutoEdit, &["--allow Bash"], &("Bash", effect), expected);
     }
     let (tool, effect) = bash("git rebase -i HEAD~2");

@@ -1,7 +1,7 @@
 //! Distillation: after a turn that had trouble, one request asks a model what it teaches.
 
-use std::sync::mpsc::SyncSender;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use tokio::sync::oneshot;
 

@@ -37,7 +37,11 @@ enum Work {
     /// What is a model asked about the last turn?
     Distil(oneshot::Sender<Option<Request>>),
     /// What it answered.
-    Distilled { request: Request, answer: String, done: oneshot::Sender<()> },
+    Distilled {
+        request: Request,
+        answer: String,
+        done: oneshot::Sender<()>,
+    },
     /// Nothing follows; report when all is done.
     End(SyncSender<()>),
 }
@@ -139,7 +143,12 @@ impl Learning {
     }
 
     /// The session has begun. `request`: how a model is asked to distil lessons.
-    pub(super) fn session(&self, events: &Events, request: Option<BackgroundRequest>, prompts: &Arc<Prompts>) {
+    pub(super) fn session(
+        &self,
+        events: &Events,
+        request: Option<BackgroundRequest>,
+        prompts: &Arc<Prompts>,
+    ) {
         *self.shared.events() = Some(events.clone());
         let distillation = request.filter(|_| self.distils).map(|model| Distillation {
             model: Arc::new(model),

@@ -80,9 +80,7 @@ pub(super) fn list(args: &ListArgs) -> Result<Answer, OpenError> {
         return Ok(pretty(&items.iter().map(as_json).collect()));
     }
     if items.is_empty() {
-        ui::tell(
-            "no lessons yet; sessions with failures and `agent memory add` add them",
-        );
+        ui::tell("no lessons yet; sessions with failures and `agent memory add` add them");
     }
     let width = place_width(items.iter(), args.range.all);
     Ok(items.iter().map(|item| line(item, width)).collect::<String>().into())
@@ -151,7 +149,8 @@ pub(super) fn search(args: &SearchArgs) -> Result<Answer, OpenError> {
         ui::tell("no lesson has one of these words");
     }
     let width = place_width(found.iter().map(|(_, lesson)| lesson), args.all);
-    let lines = found.iter().map(|(score, lesson)| format!("{score:>5.1}  {}", line(lesson, width)));
+    let lines =
+        found.iter().map(|(score, lesson)| format!("{score:>5.1}  {}", line(lesson, width)));
     Ok(lines.collect::<String>().into())
 }
 
@@ -165,7 +164,8 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Answer, OpenError> {
     for item in &items {
         *kinds.entry(kind_in_words(item.kind)).or_default() += 1;
     }
-    let sum = |of: &dyn Fn(&Lesson) -> u32| items.iter().map(|item| u64::from(of(item))).sum::<u64>();
+    let sum =
+        |of: &dyn Fn(&Lesson) -> u32| items.iter().map(|item| u64::from(of(item))).sum::<u64>();
     let n_retired = count(&|item| !item.is_in_use());
     let here = memory.scope();
     let n_here = count(&|item| item.scope == here);
@@ -196,7 +196,10 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Answer, OpenError> {
     let n_others = items.len() - n_here - n_user;
     page.line("apply", &format!("{n_here} in this project, {n_user} in all, {n_others} in others"));
     page.line("fixes", &format!("{n_applied} that the kernel may apply itself"));
-    page.line("retired", &format!("{n_retired} that stopped helping; the next review removes them"));
+    page.line(
+        "retired",
+        &format!("{n_retired} that stopped helping; the next review removes them"),
+    );
     page.line("used", &format!("{}× helped, {}× did not", thousands(wins), thousands(losses)));
     let (n_traces, from) = (traces.len(), traces.first().map(|trace| day(trace.created_at_ms)));
     let since = from.map_or_else(String::new, |day| format!(" since {day}"));

@@ -71,7 +71,11 @@ pub struct Changed {
 }
 
 /// Looks at a period; `items`: all there are in its scopes, also those that are not used any more.
-pub fn review(store: &SqliteStore, period: &Period, items: &[Lesson]) -> Result<Review, StoreError> {
+pub fn review(
+    store: &SqliteStore,
+    period: &Period,
+    items: &[Lesson],
+) -> Result<Review, StoreError> {
     let length = period.to_ms.saturating_sub(period.from_ms);
     let since = period.from_ms.saturating_sub(length);
     let mut traces = store.traces(since, None)?;
@@ -111,7 +115,9 @@ pub fn review(store: &SqliteStore, period: &Period, items: &[Lesson]) -> Result<
         std::cmp::Reverse((gain, item.created_at_ms))
     });
     review.helping.sort_by(|a, b| {
-        (b.helped, b.confidence()).partial_cmp(&(a.helped, a.confidence())).unwrap_or(a.id.cmp(&b.id))
+        (b.helped, b.confidence())
+            .partial_cmp(&(a.helped, a.confidence()))
+            .unwrap_or(a.id.cmp(&b.id))
     });
     review.suggestions = suggest::all(&review, items);
     Ok(review)

@@ -327,7 +327,8 @@ fn known(attempt: &Attempt, lessons: &[Lesson]) -> Option<(String, String)> {
     let is_it = |lesson: &&Lesson| {
         lesson.is_in_use() && lesson.failure.as_ref().is_some_and(|it| it.key() == wanted)
     };
-    let best = lessons.iter().filter(is_it).max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
+    let best =
+        lessons.iter().filter(is_it).max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
     best.map(|lesson| (lesson.id.clone(), lesson.text.clone()))
 }
 

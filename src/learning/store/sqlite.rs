@@ -129,9 +129,11 @@ impl SqliteStore {
     /// All lessons of these scopes, in use or not, the latest first; empty: of all scopes.
     pub fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
         let found = self.read(|db| {
-            let mut select =
-                db.prepare_cached("SELECT scope, body FROM lessons ORDER BY last_occurred_ms DESC, id")?;
-            let rows = select.query_map([], |row| Ok((row.get::<_, String>(0)?, lesson(row, 1)?)))?;
+            let mut select = db.prepare_cached(
+                "SELECT scope, body FROM lessons ORDER BY last_occurred_ms DESC, id",
+            )?;
+            let rows =
+                select.query_map([], |row| Ok((row.get::<_, String>(0)?, lesson(row, 1)?)))?;
             rows.collect::<Result<Vec<_>, _>>()
         })?;
         let is_wanted = |scope: &str| {
@@ -157,7 +159,11 @@ impl SqliteStore {
         )
     }
 
-    fn select(&self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Lesson>, StoreError> {
+    fn select(
+        &self,
+        sql: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<Lesson>, StoreError> {
         let found = self.read(|db| {
             let mut select = db.prepare_cached(sql)?;
             select.query_map(values, |row| lesson(row, 0))?.collect::<Result<Vec<_>, _>>()
@@ -200,10 +206,8 @@ impl SqliteStore {
     /// The lesson whose id begins like this, in use or not; an error if there are several.
     pub fn lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
         // No id holds a letter behind `~`.
-        let mut found = self.select(
-            "SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'",
-            params![id],
-        )?;
+        let mut found =
+            self.select("SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'", params![id])?;
         match found.len() {
             0 | 1 => Ok(found.pop()),
             n => match found.into_iter().find(|lesson| lesson.id == id) {
@@ -254,7 +258,9 @@ impl SqliteStore {
         if self.read(|_| Ok(()))?.is_none() {
             return Ok(0);
         }
-        self.write(|db| db.execute("DELETE FROM traces WHERE ?1 IS NULL OR project = ?1", [project]))
+        self.write(|db| {
+            db.execute("DELETE FROM traces WHERE ?1 IS NULL OR project = ?1", [project])
+        })
     }
 
     /// The traces that began at or after this moment, the oldest first; of one project or of all.
