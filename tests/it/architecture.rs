@@ -231,3 +231,16 @@ fn the_law_names_only_rooms_that_exist() {
         }
     }
 }
+
+#[test]
+fn every_dependency_says_what_it_is_for() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let page = std::fs::read_to_string(root.join("docs/DEPENDENCIES.md")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let described: Vec<&str> = rows.flat_map(|names| names.split(", ")).collect();
+    let names = manifest["dependencies"].as_table().unwrap().keys();
+    let missing: Vec<_> = names.filter(|name| !described.contains(&name.as_str())).collect();
+    assert!(missing.is_empty(), "docs/DEPENDENCIES.md: {missing:?}");
+}
