@@ -2,18 +2,18 @@
 //!
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
-mod changed;
+mod changed_files;
 mod checkpoints;
-mod gate;
+mod host_programs;
 mod learning;
 mod memory;
+mod messages;
 mod models;
-mod outside;
 mod place;
 mod project;
 mod sandbox_facts;
 mod storage;
-mod talk;
+mod toolbox;
 mod undo;
 
 use std::convert::Infallible;
@@ -27,17 +27,19 @@ use futures_util::future::BoxFuture;
 pub use crate::workspace::UndoOptions;
 use checkpoints::FirstCheckpoint;
 pub use checkpoints::{limits, with_checkpoints};
-pub use gate::{Gate, exec, masker, no_sandbox, open_gate, open_sandbox, open_workspace, settings};
-use gate::{checks, verifier_of};
+pub use host_programs::HostPrograms;
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
 pub use models::{Facts, endpoint, facts, script};
 use models::{Models, open_models};
-pub use outside::Outside;
 pub use place::branch;
 use project::ProjectFiles;
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::Storage;
+pub use toolbox::{
+    Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace, settings,
+};
+use toolbox::{checks, verifier_of};
 pub use undo::{Recorded, Rewind, Rewound};
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
@@ -200,7 +202,7 @@ impl Session {
         let project = identity(workspace.root(), is_trusted);
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
-        let outside = Outside::of(&writable);
+        let outside = HostPrograms::of(&writable);
         let Models { main, light, verifier, keys } =
             open_models(config, &outside, &control).await?;
         let mut settings =
@@ -248,8 +250,9 @@ impl Session {
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
         let exec = exec(config, &writable);
-        let gate = open_gate(exec, settings, sandbox, workspace.clone(), spill, events, &control);
-        let Gate { mut registry, events, exec } = gate;
+        let gate =
+            open_toolbox(exec, settings, sandbox, workspace.clone(), spill, events, &control);
+        let Toolbox { mut registry, events, exec } = gate;
         registry.describe(&prompts);
         let verifier =
             verifier_of(verifier, (&options, &writable, &own), &registry, &events, &prompts)?;
@@ -298,7 +301,7 @@ impl Session {
                 events.emit(Body::SessionStarted(started));
             }
             Some(loaded) => {
-                let told = |live: &[&Event]| changed::told(&prompts, &workspace, live);
+                let told = |live: &[&Event]| changed_files::told(&prompts, &workspace, live);
                 resume(&mut kernel, &events, &summary, &loaded, started, &told);
                 sweep(&workspace, &record::unanswered(&loaded.events));
             }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{OpenError, Outside};
+use super::{HostPrograms, OpenError};
 use crate::config::{self, Config};
 use crate::context::DEFAULT_WINDOW;
 use crate::exec::Command;
@@ -36,7 +36,7 @@ pub(super) struct Models {
 /// Opens them all.
 pub(super) async fn open_models(
     config: &Config,
-    outside: &Outside,
+    outside: &HostPrograms,
     control: &Control,
 ) -> Result<Models, OpenError> {
     let (main, key) = open_model(config, outside, control).await?;
@@ -57,7 +57,7 @@ pub(super) async fn open_models(
 /// The model that the configuration means.
 pub(super) async fn open_model(
     config: &Config,
-    outside: &Outside,
+    outside: &HostPrograms,
     control: &Control,
 ) -> Result<Opened, OpenError> {
     if let Some(path) = config.model.strip_prefix("script:") {
@@ -98,7 +98,7 @@ pub fn script(path: &str) -> Result<model::Scripted, OpenError> {
 /// How the transport reaches a model; a command that prints the key is run.
 pub async fn endpoint(
     resolved: &config::Resolved,
-    outside: &Outside,
+    outside: &HostPrograms,
     control: &Control,
 ) -> Result<model::Endpoint, OpenError> {
     let table = &resolved.table;
@@ -148,7 +148,7 @@ async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenErro
 
 async fn key_from(
     command: &str,
-    outside: &Outside,
+    outside: &HostPrograms,
     control: &Control,
 ) -> Result<String, OpenError> {
     // The user's own command, which may need the user's own secrets. In the project's folder `python3 -m keyring`

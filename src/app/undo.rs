@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::gate::{masker, open_workspace};
+use super::toolbox::{masker, open_workspace};
 use super::{OpenError, StateDirs, Storage, SystemClock, log_error, with_checkpoints};
 use crate::config::Config;
 use crate::protocol::event::{Body, Event, Events, Place};

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::options::{self, ToolOptions};
 use super::sandbox_probe;
-use crate::app::{self, Options, Outside, StateDirs, Storage};
+use crate::app::{self, HostPrograms, Options, StateDirs, Storage};
 use crate::config::{self, Config, Loaded, UserDirs};
 use crate::exec::Command;
 use crate::learning::store::SqliteStore;
@@ -70,7 +70,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
     let loaded = options::load(&root, dirs.as_ref(), &args.options, None);
     let default = Config::default();
     let outside =
-        Outside::around(loaded.as_ref().map_or(&default, |it| &it.config), &root, &add_dirs);
+        HostPrograms::around(loaded.as_ref().map_or(&default, |it| &it.config), &root, &add_dirs);
     examine_machine(&root, &outside, ui::is_terminal(), control, report).await;
     let loaded = match loaded {
         Ok(loaded) => loaded,
@@ -83,7 +83,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
 /// The programs and the terminal that are here.
 async fn examine_machine(
     root: &Path,
-    outside: &Outside,
+    outside: &HostPrograms,
     is_terminal: bool,
     control: &Control,
     report: &mut Report,
@@ -182,8 +182,8 @@ impl Setup {
         Ok(report.out)
     }
 
-    fn outside(&self) -> Outside {
-        Outside::around(&self.config.config, &self.root, &self.add_dirs)
+    fn outside(&self) -> HostPrograms {
+        HostPrograms::around(&self.config.config, &self.root, &self.add_dirs)
     }
 
     async fn examine(&self, control: &Control, report: &mut Report) {

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use crate::app::Outside;
+use crate::app::HostPrograms;
 use crate::config::UserDirs;
 use crate::{disk, exec};
 
@@ -12,7 +12,7 @@ use crate::{disk, exec};
 /// not there.
 pub(super) async fn edited(
     text: &str,
-    outside: &Outside,
+    outside: &HostPrograms,
     dirs: Option<&UserDirs>,
 ) -> Result<String, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -37,7 +37,7 @@ struct Folder(PathBuf);
 impl Folder {
     /// In the agent's own folder, which is covered in every box: in the place for temporary files the commands of another
     /// session may write. There only where the other can not be made.
-    fn make(outside: &Outside, dirs: Option<&UserDirs>) -> io::Result<Self> {
+    fn make(outside: &HostPrograms, dirs: Option<&UserDirs>) -> io::Result<Self> {
         let name = format!("draft-{}", uuid::Uuid::now_v7());
         let own = dirs.map(|dirs| outside.settled(&dirs.state).join(&name));
         if let Some(own) = own.filter(|own| disk::make_folder(own, 0o700).is_ok()) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::options::{self, ToolOptions};
-use crate::app::{self, Gate, OpenError, StateDirs, Storage, SystemClock, Writable};
+use crate::app::{self, OpenError, StateDirs, Storage, SystemClock, Toolbox, Writable};
 use crate::config::UserDirs;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
@@ -218,7 +218,7 @@ fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<Vec<u8>>>> {
 
 /// The tools behind their gate, and what is kept of their calls.
 struct Tools {
-    gate: Gate,
+    gate: Toolbox,
     /// Of a session that is kept.
     summary: Option<SummarySink>,
 }
@@ -286,7 +286,7 @@ fn open(
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();
     let exec = app::exec(&config.config, &writable);
-    let gate = app::open_gate(exec, settings, sandbox, workspace, spill, inner, control);
+    let gate = app::open_toolbox(exec, settings, sandbox, workspace, spill, inner, control);
     if record {
         events.emit(Body::SessionStarted(SessionStarted {
             cwd,

@@ -12,7 +12,7 @@ use crate::context::Budget;
 use crate::protocol::control::Control;
 use crate::protocol::event::Events;
 use crate::protocol::message::{Message, Role};
-use crate::protocol::model::{Delta, Purpose, Reply, Request, Usage};
+use crate::protocol::model::{Delta, ModelErrorKind, Purpose, Reply, Request, Usage};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,6 +37,8 @@ pub enum Unanswered {
     Interrupted,
     /// No model answers now.
     Failed(String),
+    /// The scripted model has no answer for this purpose.
+    NotScripted,
 }
 
 impl BackgroundRequest {
@@ -82,7 +84,7 @@ impl BackgroundRequest {
         let asked = Asked::new(&self.events, &self.speaker, requested);
         let answering = tokio::time::timeout(PATIENCE, self.answer(&request));
         let reply = match self.control.cancel().run_until_cancelled(answering).await {
-            Some(Ok(reply)) => reply.map_err(Unanswered::Failed)?,
+            Some(Ok(reply)) => reply?,
             late => {
                 // It was sent, so it is paid for; how much came back nobody knows.
                 self.spend_limit.pay(self.speaker.paid(sent));
@@ -96,20 +98,25 @@ impl BackgroundRequest {
         Ok(reply)
     }
 
-    async fn answer(&self, request: &Request<'_>) -> Result<Reply, String> {
+    async fn answer(&self, request: &Request<'_>) -> Result<Reply, Unanswered> {
         let mut stream = self.speaker.model.stream(request);
         let mut reply = Reply::default();
         while let Some(delta) = stream.next().await {
-            let delta = delta.map_err(|error| error.message)?;
+            let delta = delta.map_err(|error| match error.kind {
+                ModelErrorKind::Script => Unanswered::NotScripted,
+                _ => Unanswered::Failed(error.message),
+            })?;
             if let Delta::Retry(retry) = &delta {
-                // Who is busy is left alone: the work needs it more.
-                return Err(retry.error.clone());
+                // A busy model is left to the turn.
+                return Err(Unanswered::Failed(retry.error.clone()));
             }
             reply.fold(&delta);
         }
         match reply.stop {
             Some(_) => Ok(reply),
-            None => Err("the model's answer broke off before its end".to_owned()),
+            None => {
+                Err(Unanswered::Failed("the model's answer broke off before its end".to_owned()))
+            }
         }
     }
 }

@@ -265,7 +265,7 @@ impl Failure {
 pub enum ErrorCode {
     /// No such file, folder or thing.
     NotFound,
-    /// Outside the project, or in a place that is not the agent's to touch.
+    /// HostPrograms the project, or in a place that is not the agent's to touch.
     AccessDenied,
     /// The operating system said no.
     PermissionDenied,

@@ -56,7 +56,9 @@ impl Distillation {
         match self.model.ask(Purpose::Learn, system, text, &schema, is_useful).await {
             Ok(reply) if reply.stop == Some(StopReason::Refused) => Ok(None),
             Ok(reply) => Ok(Some(reply.text)),
-            Err(Unanswered::TooDear | Unanswered::Interrupted) => Ok(None),
+            Err(Unanswered::TooDear | Unanswered::Interrupted | Unanswered::NotScripted) => {
+                Ok(None)
+            }
             Err(Unanswered::Failed(why)) => Err(why),
         }
     }

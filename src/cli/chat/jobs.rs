@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::places::Places;
-use crate::app::{Options, Outside, Session, Writable};
+use crate::app::{HostPrograms, Options, Session, Writable};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor};
 use crate::disk::Way;
@@ -45,7 +45,7 @@ pub(super) struct Jobs<'a> {
     workspace: Arc<Workspace>,
     writable: Writable,
     masker: Arc<Masker>,
-    outside: Outside,
+    outside: HostPrograms,
     /// What runs as the user, outside the sandbox; commands of the user's own get the whole environment besides.
     exec: Arc<Exec>,
     /// Ends the user's own commands.
@@ -63,7 +63,7 @@ impl<'a> Jobs<'a> {
         places: &'a Places,
         handle: Handle,
     ) -> Self {
-        let outside = Outside::of(session.writable());
+        let outside = HostPrograms::of(session.writable());
         Self {
             running: FuturesUnordered::new(),
             outside: outside.clone(),

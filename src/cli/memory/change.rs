@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Kind, Memory, Place, now_ms};
-use crate::app::{OpenError, Outside};
+use crate::app::{HostPrograms, OpenError};
 use crate::cli::ask::is_agreed;
 use crate::cli::{block_on, editor};
 use crate::config::UserDirs;
@@ -113,7 +113,7 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
         None if is_all_said => None,
         None => {
             let mut edited = Err("the editor was not opened".to_owned());
-            let outside = Outside::around(&memory.config, &memory.root, &[]);
+            let outside = HostPrograms::around(&memory.config, &memory.root, &[]);
             let (text, dirs) = (format!("{}\n", item.text), UserDirs::find());
             let work = async {
                 edited = editor::edited(&text, &outside, dirs.as_ref()).await;

@@ -185,18 +185,20 @@ impl SqliteStore {
         if words.is_empty() {
             return Ok(Vec::new());
         }
-        let query: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-        let query = query.join(" OR ");
-        let projects: Vec<&str> = scopes.iter().map(Scope::project).collect();
-        let projects = (!projects.is_empty()).then(|| serde_json::json!(projects).to_string());
+        let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        let mut query = format!("({})", quoted.join(" OR "));
+        if !scopes.is_empty() {
+            let scopes: Vec<String> = scopes.iter().map(scope_term).collect();
+            query.push_str(&format!(" AND ({})", scopes.join(" OR ")));
+        }
         let found = self.read(|db| {
             let mut select = db.prepare_cached(
-                "SELECT -bm25(terms), body FROM terms JOIN lessons ON n = terms.rowid
-                 WHERE terms MATCH ?1 AND is_in_use
-                   AND (?2 IS NULL OR scope IN (SELECT value FROM json_each(?2)))
-                 ORDER BY bm25(terms) LIMIT ?3",
+                "SELECT -score, body FROM
+                   (SELECT rowid AS id, rank AS score FROM terms WHERE terms MATCH ?1 ORDER BY rank LIMIT 2 * ?2)
+                 JOIN lessons ON n = id WHERE is_in_use ORDER BY score LIMIT ?2",
             )?;
-            let values = params![query, projects, integer(limit)];
+            // (Of those found first some may be retired.)
+            let values = params![query, integer(limit.min(10_000))];
             let rows = select.query_map(values, |row| Ok((row.get(0)?, lesson(row, 1)?)))?;
             rows.collect::<Result<Vec<_>, _>>()
         })?;
@@ -456,9 +458,15 @@ fn put(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
     ])?;
     let target = failure.map_or("", |failure| failure.target.as_str());
     let text = terms(&format!("{} {target} {}", lesson.text, lesson.context));
+    let text = format!("{} {text}", scope_term(&lesson.scope));
     db.prepare_cached("INSERT INTO terms (rowid, text) VALUES (?1, ?2)")?
         .execute(params![db.last_insert_rowid(), text])
         .map(drop)
+}
+
+/// The term under which the lessons of a scope are found; no text has it.
+fn scope_term(scope: &Scope) -> String {
+    format!("scope{}", &blake3::hash(scope.project().as_bytes()).to_hex()[..16])
 }
 
 fn erase(db: &Connection, id: &str) -> rusqlite::Result<bool> {

@@ -72,13 +72,13 @@ fn projects_around(folder: &Path) -> Vec<PathBuf> {
 
 /// Where such programs run, and with what.
 #[derive(Clone, Debug)]
-pub struct Outside {
+pub struct HostPrograms {
     /// What commands may write.
     places: Vec<PathBuf>,
 }
 
-impl Outside {
-    /// Outside of what commands may write. Outside of `/` there is nothing: it counts for none.
+impl HostPrograms {
+    /// HostPrograms of what commands may write. HostPrograms of `/` there is nothing: it counts for none.
     pub fn of(writable: &Writable) -> Self {
         let places = writable.places().iter().filter(|place| place.parent().is_some());
         Self { places: places.cloned().chain(other_projects()).collect() }

@@ -25,7 +25,7 @@ use crate::workspace::{Spill, Workspace};
 const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
 
 /// The tools behind their gate, and what they work with: all that `agent tool` needs.
-pub struct Gate {
+pub struct Toolbox {
     /// The gate.
     pub registry: Registry,
     /// Where facts go.
@@ -125,7 +125,7 @@ pub fn exec(config: &Config, writable: &Writable) -> Exec {
 }
 
 /// The tools behind their gate, as a session has them.
-pub fn open_gate(
+pub fn open_toolbox(
     exec: Exec,
     settings: Settings,
     sandbox: Option<Sandbox>,
@@ -133,7 +133,7 @@ pub fn open_gate(
     spill: Spill,
     events: Events,
     control: &Control,
-) -> Gate {
+) -> Toolbox {
     let exec = Arc::new(match sandbox {
         Some(sandbox) => exec.with_sandbox(sandbox.with_readable(spill.folder())),
         None => exec,
@@ -151,7 +151,7 @@ pub fn open_gate(
         seen: None,
     };
     let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);
-    Gate { registry, events, exec }
+    Toolbox { registry, events, exec }
 }
 
 /// Who takes a second look, with the tools that only look behind a gate of their own: what it reads is not read

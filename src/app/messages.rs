@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{OpenError, Options, Outside, Session, UndoOptions, Writable, models};
+use super::{HostPrograms, OpenError, Options, Session, UndoOptions, Writable, models};
 use crate::config::Config;
 use crate::exec::Exec;
 use crate::protocol::control::{Control, PermissionMode};
@@ -85,7 +85,7 @@ impl Session {
         model: &str,
     ) -> Result<String, OpenError> {
         let config = Config { model: model.to_owned(), ..options.config.config.clone() };
-        let outside = Outside::of(&self.writable);
+        let outside = HostPrograms::of(&self.writable);
         let (speaker, key) = models::open_model(&config, &outside, &self.control).await?;
         if let Some(key) = key
             && self.events.masker().mask(&key) == key
