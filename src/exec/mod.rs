@@ -245,7 +245,7 @@ impl Exec {
     /// there.
     #[must_use]
     pub fn clear_of(mut self, places: &[PathBuf]) -> Self {
-        // (HostPrograms of `/` there is nothing.)
+        // (Outside of `/` there is nothing.)
         let places: Vec<PathBuf> =
             places.iter().filter(|place| place.parent().is_some()).cloned().collect();
         self.bash = OnceLock::from(self.environment.find("bash", &places));

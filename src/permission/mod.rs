@@ -395,7 +395,7 @@ impl Policy {
             FindingClass::Asks(Some(Right::Network)) => {
                 ("network", format!("{program} needs the network: {why}"))
             }
-            FindingClass::Asks(Some(Right::HostPrograms)) => {
+            FindingClass::Asks(Some(Right::Outside)) => {
                 ("outside", format!("{program} runs outside the sandbox: {why}"))
             }
             FindingClass::Asks(Some(Right::GitConfig)) => {

@@ -50,7 +50,7 @@ impl Policy {
             git_config: !is_read_only_mode
                 && (grants(Right::GitConfig)
                     || is_at_root(effect) && line.only_runs_git(WRITE_CONFIGURATION)),
-            outside: !is_read_only_mode && grants(Right::HostPrograms),
+            outside: !is_read_only_mode && grants(Right::Outside),
         }
     }
 

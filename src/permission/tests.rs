@@ -53,7 +53,7 @@ impl PathFacts for Facts {
             "" => PathKind::Project,
             ".git" => PathKind::Git,
             "/" | "~" | "/home" | ".." => PathKind::HomeOrAbove,
-            _ if path.starts_with("/added") => PathKind::HostPrograms,
+            _ if path.starts_with("/added") => PathKind::Outside,
             _ if path.starts_with(['/', '~']) || path.starts_with("..") => PathKind::Elsewhere,
             _ if path.contains("new") || path == "origin" => PathKind::Missing,
             _ if path.contains("node_modules") => PathKind::Covered,

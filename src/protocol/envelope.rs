@@ -265,7 +265,7 @@ impl Failure {
 pub enum ErrorCode {
     /// No such file, folder or thing.
     NotFound,
-    /// HostPrograms the project, or in a place that is not the agent's to touch.
+    /// Outside the project, or in a place that is not the agent's to touch.
     AccessDenied,
     /// The operating system said no.
     PermissionDenied,

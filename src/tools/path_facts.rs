@@ -23,7 +23,7 @@ impl PathFacts for Workspace {
             };
         };
         let Ok(inside) = found.absolute().strip_prefix(self.root()) else {
-            return if self.exists(&found) { PathKind::HostPrograms } else { PathKind::Missing };
+            return if self.exists(&found) { PathKind::Outside } else { PathKind::Missing };
         };
         if inside.as_os_str().is_empty() {
             return PathKind::Project;

@@ -94,7 +94,7 @@ fn what_a_background_shell_leaves_is_told_and_can_be_ended() {
 #[test]
 fn background_commands_end_with_the_session_whatever_ends_it() {
     for is_killed in [false, true] {
-        // HostPrograms the sandbox: there a process has the number that it has here.
+        // Outside the sandbox: there a process has the number that it has here.
         let test = Test::new();
         let mut command =
             test.command(&["tool", "batch", "--yolo", "--set", "sandbox.enabled=false"]);

@@ -25,7 +25,7 @@ const RULES: [(&str, &str); 20] = [
     (DECISION, "Evidence before conclusion"),
     (DECISION, "come from results, not from memory"),
     (DECISION, "Choose the step whose result can be checked"),
-    (DECISION, "A call that depends on a result waits for it"),
+    (DECISION, "Calls in one answer run in order"),
     (
         DECISION,
         "(L1) outrank the project's rules and pins (L2); those outrank the conversation (L3)",

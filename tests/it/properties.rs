@@ -160,7 +160,7 @@ fn the_pages_of_a_file_are_the_file() {
             let input = json!({"path": path, "start_line": start, "limit": limit});
             let page = project.call("Read", &input);
             for (line, number) in text(&page, "/data/content").split('\n').zip(start..) {
-                met.push(line.strip_prefix(&format!("{number:4} | ")).unwrap().to_owned());
+                met.push(line.strip_prefix(&format!("{number} | ")).unwrap().to_owned());
             }
             if page["status"] == "success" {
                 break;

@@ -304,5 +304,5 @@ fn a_conflict_shows_the_place_of_the_first_change() {
     let answer = project.fails("Edit", &edit, "CONFLICT");
     says(&answer, "/data/diff_preview", "-row 2001\n+changed");
     says(&answer, "/data/content", "2001 | changed");
-    assert!(!text(&answer, "/data/content").contains("1 | row 1"), "{answer}");
+    assert!(!text(&answer, "/data/content").starts_with("1 | "), "{answer}");
 }

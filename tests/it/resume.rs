@@ -266,7 +266,7 @@ fn a_file_that_changed_meanwhile_is_told_and_read_again_before_an_edit() {
     let script = format!(
         "when: no longer as you saw them: a.txt, gone.txt \\(gone\\)\\.\n\
          call: Edit {edit}\n---\nexpect: NOT_READ\ncall: Read {{\"path\": \"a.txt\"}}\n---\n\
-         call: Edit {edit}\n---\nexpect: success\ntext: a.txt is done"
+         call: Edit {edit}\n---\nexpect: Edited\ntext: a.txt is done"
     );
     let test = test.script(&script);
     test.run(&["change it", "-c"]).expect_code(0).expect_stdout("a.txt is done\n");

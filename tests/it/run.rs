@@ -17,7 +17,7 @@ fn repair() -> Test {
 expect: echo 41
 call: Edit {"path": "answer.sh", "old_string": "echo 41", "new_string": "echo 42"}
 ---
-expect: success
+expect: Edited
 text: answer.sh now prints 42.
 "#,
     )
@@ -135,7 +135,7 @@ call: Read {"path": "a.txt"}
 expect: two
 call: Edit {"path": "a.txt", "old_string": "one", "new_string": "1"}
 ---
-expect: success
+expect: Edited
 text: done with a.txt
 "#,
     );

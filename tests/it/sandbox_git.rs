@@ -28,7 +28,7 @@ fn repository(root: &Path) {
     run(root, "chmod +x .git/hooks/pre-commit");
 }
 
-/// HostPrograms the sandbox.
+/// Outside the sandbox.
 fn run(directory: &Path, line: &str) {
     let mut command = Command::new("bash");
     command.args(["-c", line]).current_dir(directory).env("HOME", directory);

@@ -292,7 +292,7 @@ fn a_rule_about_a_path_holds_for_each_file_tool() {
 #[test]
 fn files_that_a_command_takes_away_come_back_with_the_undo() {
     let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt sub/c.txt && echo 2 > d.txt && true\"}\n---\n\
-        expect: success\ntext: ok";
+        expect: Exited 0\ntext: ok";
     let test = Test::new()
         .file("a.txt", "one\n")
         .file("b.txt", "two\n")
@@ -319,7 +319,8 @@ fn files_that_a_command_takes_away_come_back_with_the_undo() {
 #[test]
 fn what_is_moved_by_options_or_named_by_variables_comes_back_too() {
     let line = "mv -t sub b.txt && mv -b c.txt a.txt; x=d.txt; echo 2 > $x; rm -r *.md";
-    let script = format!("call: Bash {}\n---\nexpect: success\ntext: ok", json!({"command": line}));
+    let script =
+        format!("call: Bash {}\n---\nexpect: Exited 0\ntext: ok", json!({"command": line}));
     let files = ["a.txt", "b.txt", "c.txt", "d.txt", "e.md"];
     let test = Test::new().file("sub/x", "").script(&script);
     let test = files.iter().fold(test, |test, name| test.file(name, name));

@@ -310,7 +310,7 @@ fn an_answer_of_before_stays_where_no_session_begins() {
     assert_eq!(test.read("out.txt"), "ok");
 }
 
-/// HostPrograms of it there is no bash at all.
+/// Outside of it there is no bash at all.
 #[test]
 fn commands_run_where_the_project_is_everything() {
     let test = Test::new();

@@ -292,6 +292,6 @@ impl Context<'_> {
 
     /// The same, if it is not build output.
     pub(super) fn is_uncovered(&self, path: &str) -> bool {
-        matches!(self.kind(path), PathKind::Uncovered | PathKind::HostPrograms)
+        matches!(self.kind(path), PathKind::Uncovered | PathKind::Outside)
     }
 }

@@ -44,8 +44,8 @@ pub enum PathKind {
     Covered,
     /// It exists in the project, and something of it is neither covered by checkpoints nor build output.
     Uncovered,
-    /// HostPrograms the project and writable.
-    HostPrograms,
+    /// Outside the project and writable.
+    Outside,
     /// Anywhere else.
     Elsewhere,
     /// Nothing.
@@ -58,7 +58,7 @@ pub enum PathKind {
 pub(super) enum Right {
     Network,
     GitConfig,
-    HostPrograms,
+    Outside,
 }
 
 /// What the conditions of the table depend on besides the command.
@@ -191,7 +191,7 @@ pub fn documentation() -> String {
         }
     };
     section("Asks: network", &asks(Some(Right::Network)));
-    section("Asks: runs outside the sandbox", &asks(Some(Right::HostPrograms)));
+    section("Asks: runs outside the sandbox", &asks(Some(Right::Outside)));
     section("Asks: git configuration", &asks(Some(Right::GitConfig)));
     section("Asks: cannot be undone", &asks(None));
     section("Asks only where checkpoints are off", &|rule| rule.destructive);
