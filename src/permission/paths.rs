@@ -65,10 +65,14 @@ pub fn is_secret(path: &str) -> bool {
 }
 
 fn fits(path: &str, names: &[&str]) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    let name = path.rsplit('/').next().unwrap_or(path).as_bytes();
     names.iter().any(|pattern| match pattern.split_once('*') {
-        Some((begin, end)) => name.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end)),
-        None => name == *pattern,
+        Some((begin, end)) => {
+            name.len() >= pattern.len() - 1
+                && name[..begin.len()].eq_ignore_ascii_case(begin.as_bytes())
+                && name[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+        }
+        None => name.eq_ignore_ascii_case(pattern.as_bytes()),
     })
 }
 

@@ -43,7 +43,8 @@ pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};
 pub use sweep::Seen;
 pub use text::{LineEnding, Text, plain};
-pub use walk::{Entry, Kind, Rules, Skipped, Walk};
+pub(crate) use walk::Part;
+pub use walk::{Entry, Kind, Met, Rules, Skipped, Walk};
 
 use crate::protocol::envelope::{ErrorCode, Failure};
 use snapshot::Snapshots;

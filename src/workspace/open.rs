@@ -1,6 +1,7 @@
 //! Opening without surprises: no symlink on the way, nothing but regular files, no waiting.
 
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use rustix::fs::{CWD, OFlags};
 use rustix::io::Errno;
 
 use super::path::regular;
-use super::{ProjectPath, Workspace, io_failure};
+use super::{Met, ProjectPath, Workspace, io_failure};
 use crate::disk::without_links;
 use crate::protocol::envelope::Failure;
 
@@ -30,6 +31,22 @@ impl Workspace {
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
         regular(path, &data)?;
         Ok((file, data))
+    }
+}
+
+impl Met<'_> {
+    /// Opens a file that a walk has just met as a regular one. Should it be something else by now, it is not waited for;
+    /// whoever uses what is in it looks at what it is.
+    pub fn open(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        Ok(without_links::open(self.absolute(), flags)?.into())
+    }
+
+    /// When it was changed, seconds and their fractions; of a link when that was. What lies behind a link that was put on
+    /// the way to it meanwhile is not told apart: see [`Workspace::is_still_there`].
+    pub fn modified(&self) -> io::Result<(i64, i64)> {
+        let data = fs::symlink_metadata(self.absolute())?;
+        Ok((data.mtime(), data.mtime_nsec()))
     }
 }
 
