@@ -40,9 +40,9 @@ pub(super) fn place(at: &str) -> &str {
 /// How long a search that found nothing looks at what it had left out.
 pub(super) const HINT_TIME: Duration = Duration::from_millis(500);
 
-/// How much it looks at then: a tenth of what it looked at before, or all of it in a small project.
+/// How much it looks at then: a twentieth of what it looked at before, or all of it in a small project.
 pub(super) fn hint_entries(visited: u64) -> u64 {
-    (visited / 10).max(4000)
+    (visited / 20).max(4000)
 }
 
 /// What a search that found nothing says of what it had left out. `example` is seen from its base.

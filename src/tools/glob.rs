@@ -17,7 +17,7 @@ use super::files::{
 };
 use super::{Tool, ToolCx, pattern, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{Kind, Met, Part, ProjectPath, Rules, Walk, Workspace};
+use crate::workspace::{Base, Kind, Met, Part, ProjectPath, Rules, Walk, Workspace};
 
 /// How far one search goes.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
         stop,
         max_visited: limits.visited,
     };
-    let mut found = search.run(rules);
+    let mut found = search.run(rules)?;
     let matched = found.paths.len();
     let aborted = search.stop.reason();
     if aborted == Some(Aborted::Cancelled) {
@@ -227,7 +227,8 @@ impl Found<'_> {
 }
 
 impl Search<'_> {
-    fn run(&self, rules: Rules) -> Found<'_> {
+    fn run(&self, rules: Rules) -> Result<Found<'_>, Failure> {
+        let opened = Base::open(self.base)?;
         let parts = Mutex::default();
         let visited = AtomicU64::new(0);
         let walk = Walk { base: self.base.clone(), rules, depth: None };
@@ -235,7 +236,7 @@ impl Search<'_> {
             let mut part = Part::<Found<'_>>::of(&parts);
             // (One for each thread: what they need while they match is not waited for.)
             let (exact, near) = (self.exact.clone(), self.near.clone());
-            let visited = &visited;
+            let (visited, opened) = (&visited, &opened);
             Box::new(move |met| {
                 let n_visited = visited.fetch_add(1, Ordering::Relaxed);
                 if n_visited >= self.max_visited {
@@ -249,7 +250,7 @@ impl Search<'_> {
                 if exact.is_match(inside) {
                     if met.kind() == Kind::Directory {
                         keep(&mut found.folders, met.path());
-                    } else if let Some(time) = self.time_of(&met) {
+                    } else if let Some(time) = self.time_of(opened, &met) {
                         found.links += u64::from(met.kind() == Kind::Link);
                         found.paths.push((Reverse(time), met));
                     }
@@ -271,13 +272,13 @@ impl Search<'_> {
         }
         found.visited = visited.into_inner().min(self.max_visited);
         found.unreadable = skipped.unreadable as u64;
-        found
+        Ok(found)
     }
 
     /// When a file was changed; nothing for what is no file, or leads out of the project.
-    fn time_of(&self, met: &Met<'_>) -> Option<(i64, i64)> {
+    fn time_of(&self, opened: &Base<'_>, met: &Met<'_>) -> Option<(i64, i64)> {
         match met.kind() {
-            Kind::File => met.modified().ok(),
+            Kind::File => opened.modified(met).ok(),
             Kind::Link => {
                 let target = self.workspace.link_target(met.absolute())?;
                 let data = self.workspace.metadata(&target).ok()?;
@@ -334,7 +335,7 @@ impl Search<'_> {
             stop: Stop::after(HINT_TIME, cancel),
             max_visited: hint_entries(found.visited),
         };
-        let mut found = again.run(everything);
+        let mut found = again.run(everything).ok()?;
         let n_files = found.paths.len();
         let example = found.newest(n_files).find(|path| is_there(&path))?;
         let files = format!("{}{}", again.stop.at_least(), matching(n_files as u64));

@@ -115,9 +115,9 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
     let rules =
         Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
     let look = |search: &Search<'_>, rules: Rules| {
-        if one_file { search.file(path) } else { search.folder(path, rules) }
+        if one_file { Ok(search.file(path)) } else { search.folder(path, rules) }
     };
-    let found = look(&search, rules);
+    let found = look(&search, rules)?;
     let aborted = search.stop.reason();
     if aborted == Some(Aborted::Cancelled) {
         return Err(cancelled());
@@ -141,13 +141,13 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
         };
         if let (Some(matcher), 1..) = (caseless(args), found.searched) {
             let search = Search { matcher, output: Output::Matches, ..again() };
-            let found = look(&search, rules);
+            let found = look(&search, rules)?;
             report.text.push_str(&without_case(&found, &search.stop).unwrap_or_default());
         }
         let everything = Rules { include_hidden: true, include_ignored: true };
         if !one_file && rules != everything {
             let search = Search { output: Output::Files, ..again() };
-            let found = look(&search, everything);
+            let found = look(&search, everything)?;
             let hint = left_out(&found, &search.stop, rules);
             report.text.push_str(&hint.unwrap_or_default());
         }

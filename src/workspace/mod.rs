@@ -36,6 +36,7 @@ pub use checkpoint::{
 pub use content::Content;
 pub use diff::Diff;
 pub(crate) use failure::io_failure;
+pub use open::Base;
 pub use page::{Lines, Page};
 pub use path::{Guarded, Place, ProjectPath};
 pub use replace::Change;

@@ -16,8 +16,9 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use super::Output;
 use super::sink::{Collect, Hit};
 use crate::permission::{Why, Withheld, is_secret};
+use crate::protocol::envelope::Failure;
 use crate::tools::files::{Aborted, Stop};
-use crate::workspace::{Kind, Part, ProjectPath, Rules, Walk, Workspace};
+use crate::workspace::{Base, Kind, Part, ProjectPath, Rules, Walk, Workspace};
 
 /// A line (or, with multiline, a file) that is larger is not searched.
 const MAX_HEAP: usize = 64 * 1024 * 1024;
@@ -99,7 +100,8 @@ impl Search<'_> {
         gathered.found()
     }
 
-    pub(super) fn folder(&self, base: &ProjectPath, rules: Rules) -> Found {
+    pub(super) fn folder(&self, base: &ProjectPath, rules: Rules) -> Result<Found, Failure> {
+        let opened = Base::open(base)?;
         let parts = Mutex::default();
         let visited = AtomicU64::new(0);
         let has_rules = self.withheld.has_rules("Grep");
@@ -108,7 +110,7 @@ impl Search<'_> {
             let mut part = Part::<Gathered>::of(&parts);
             let mut tools = self.tools();
             let file_pattern = self.file_pattern.clone();
-            let visited = &visited;
+            let (visited, opened) = (&visited, &opened);
             Box::new(move |met| {
                 let n_visited = visited.fetch_add(1, Ordering::Relaxed);
                 if n_visited >= self.max_visited {
@@ -132,7 +134,7 @@ impl Search<'_> {
                 let is_wanted = file_pattern.as_ref().is_none_or(|glob| glob.is_match(inside));
                 match why {
                     _ if !is_wanted => {}
-                    None => match met.open() {
+                    None => match opened.file(&met) {
                         Ok(file) => self.search(&mut tools, file, &|| met.path(), gathered),
                         Err(_) => gathered.counts.unreadable += 1,
                     },
@@ -150,7 +152,7 @@ impl Search<'_> {
         found.visited = visited.into_inner();
         found.unreadable += skipped.unreadable as u64;
         found.git_skipped = skipped.git as u64;
-        found
+        Ok(found)
     }
 
     fn tools(&self) -> Tools {
