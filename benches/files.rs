@@ -112,10 +112,10 @@ fn searches(tree: &Path) {
         println!("fd is not installed: its column is empty");
     }
     for (name, pattern, peer) in [
-        ("Grep, literal", "needle_4711", "rg -n --sortr modified needle_4711"),
-        ("Grep, regex", r"fn \w+_77\(", r"rg -n --sortr modified 'fn \w+_77\('"),
-        ("Grep, no match", "zzz_not_there", "rg -n --sortr modified zzz_not_there"),
-        ("Grep, 10,000 matches", "ten_thousand", "rg -n --sortr modified ten_thousand"),
+        ("Grep, literal", "needle_4711", "rg -n needle_4711"),
+        ("Grep, regex", r"fn \w+_77\(", r"rg -n 'fn \w+_77\('"),
+        ("Grep, no match", "zzz_not_there", "rg -n zzz_not_there"),
+        ("Grep, 10,000 matches", "ten_thousand", "rg -n ten_thousand"),
     ] {
         let input = json!({"pattern": pattern, "limit": 1000});
         let mut ours = || whole(&mut tool(tree, "Grep", &input));
@@ -124,10 +124,16 @@ fn searches(tree: &Path) {
     }
     let input = json!({"pattern": "**/*.rs", "limit": 200});
     let mut ours = || whole(&mut tool(tree, "Glob", &input));
-    let line = format!("{} -e rs -t f -X ls -t > /dev/null", fd.unwrap_or("fd"));
+    let line = format!("{} -e rs -t f", fd.unwrap_or("fd"));
     let mut theirs = || whole(&mut shell(tree, &line));
     let theirs = fd.map(|_| &mut theirs as &mut dyn FnMut() -> Duration);
     against("Glob **/*.rs, newest first", &mut ours, theirs);
+    let input = json!({"pattern": "**/*.nothing"});
+    let mut ours = || whole(&mut tool(tree, "Glob", &input));
+    let line = format!("{} -e nothing -t f", fd.unwrap_or("fd"));
+    let mut theirs = || whole(&mut shell(tree, &line));
+    let theirs = fd.map(|_| &mut theirs as &mut dyn FnMut() -> Duration);
+    against("Glob, no match", &mut ours, theirs);
 }
 
 /// One `agent tool batch`, whose tools say themselves how long they took.

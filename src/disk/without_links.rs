@@ -17,6 +17,12 @@ pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     open_to_make(path, flags, Mode::empty())
 }
 
+/// The same below an open folder, if the system helps.
+pub(crate) fn open_below(folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
 /// The same with the permissions of a file that is made where the flags say so, which have to say `NOFOLLOW` then.
 pub(super) fn open_to_make(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;

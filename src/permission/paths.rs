@@ -65,10 +65,20 @@ pub fn is_secret(path: &str) -> bool {
 }
 
 fn fits(path: &str, names: &[&str]) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    names.iter().any(|pattern| match pattern.split_once('*') {
-        Some((begin, end)) => name.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end)),
-        None => name == *pattern,
+    let name = path.rsplit('/').next().unwrap_or(path).as_bytes();
+    // (Asked of every file of a search: most patterns are out at their first character.)
+    let begins = |pattern: &&&str| match (pattern.as_bytes().first(), name.first()) {
+        (Some(b'*'), _) => true,
+        (Some(wanted), Some(first)) => wanted.eq_ignore_ascii_case(first),
+        (Some(_) | None, _) => false,
+    };
+    names.iter().filter(begins).any(|pattern| match pattern.split_once('*') {
+        Some((begin, end)) => {
+            name.len() >= pattern.len() - 1
+                && name[..begin.len()].eq_ignore_ascii_case(begin.as_bytes())
+                && name[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+        }
+        None => name.eq_ignore_ascii_case(pattern.as_bytes()),
     })
 }
 

@@ -31,6 +31,12 @@ impl Withheld {
         self.is_secret(path).then_some(Why::Secret)
     }
 
+    /// A rule may keep this tool from showing some files. Otherwise their names alone decide ([`is_secret`]).
+    pub fn has_rules(&self, tool: &str) -> bool {
+        let is_about = |entry: &Entry| entry.rule.tool() == "Read" || entry.rule.tool() == tool;
+        self.entries.iter().any(|entry| entry.verb != Verb::Allow && is_about(entry))
+    }
+
     /// The rule that forbids this tool to show this file.
     pub(super) fn denies(&self, tool: &str, path: &str) -> Option<&Entry> {
         self.about(tool, Verb::Deny, path).next()

@@ -40,6 +40,11 @@ pub(super) fn place(at: &str) -> &str {
 /// How long a search that found nothing looks at what it had left out.
 pub(super) const HINT_TIME: Duration = Duration::from_millis(500);
 
+/// How much it looks at then: a twentieth of what it looked at before, or all of it in a small project.
+pub(super) fn hint_entries(visited: u64) -> u64 {
+    (visited / 20).max(4000)
+}
+
 /// What a search that found nothing says of what it had left out. `example` is seen from its base.
 pub(super) fn elsewhere(files: &str, example: &str, include_hidden: bool) -> String {
     let is_hidden = !include_hidden && example.split('/').any(|part| part.starts_with('.'));
@@ -81,6 +86,16 @@ impl Stop {
             self.set(Aborted::TimeLimit);
         }
         self.reason().is_some()
+    }
+
+    /// Looks at the token and the clock, but only every so many times: both cost more than to pass by a file.
+    pub(super) fn sometimes(&self, n: u64) -> bool {
+        if n.is_multiple_of(16) { self.now() } else { self.reason().is_some() }
+    }
+
+    /// What stands before a number that is no total, because the search was stopped.
+    pub(super) fn at_least(&self) -> &'static str {
+        if self.reason().is_some() { "at least " } else { "" }
     }
 
     pub(super) fn set(&self, reason: Aborted) {

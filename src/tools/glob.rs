@@ -1,9 +1,10 @@
 //! Glob: find files by name.
 
 use std::cmp::Reverse;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use globset::GlobMatcher;
 use serde::{Deserialize, Serialize};
@@ -12,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::file_tool::FileTool;
 use super::files::{
-    Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, matching, object, place,
+    Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, hint_entries, matching, object, place,
 };
 use super::{Tool, ToolCx, pattern, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
+use crate::workspace::{Base, Kind, Met, Part, ProjectPath, Rules, Walk, Workspace};
 
 /// How far one search goes.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ fn with_limits(time: Duration, visited: u64) -> impl Tool {
 fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<Report, Failure> {
     let workspace = &*cx.workspace;
     // Told from an empty one: it cannot be read.
-    workspace.entries(base)?;
+    workspace.entries_like(base, 1, &|_, _| false)?;
     // A pattern may be written as an absolute path.
     let prefix = format!("{}/", base.absolute().display());
     let glob = args.pattern.strip_prefix(&prefix).map_or_else(
@@ -87,7 +88,7 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
         stop,
         max_visited: limits.visited,
     };
-    let mut found = search.run(rules);
+    let mut found = search.run(rules)?;
     let matched = found.paths.len();
     let aborted = search.stop.reason();
     if aborted == Some(Aborted::Cancelled) {
@@ -105,11 +106,9 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
             .hint("name a smaller folder in `path`")
             .at(at));
     }
-    found.sort();
     let truncated = matched > args.limit;
-    let newest = found.paths.iter().map(|(_, path)| path).take(args.limit);
-    let paths: Vec<&str> =
-        newest.filter(|path| workspace.is_still_there(path)).map(ProjectPath::relative).collect();
+    let there = found.newest(args.limit).filter(|path| workspace.is_still_there(path));
+    let paths: Vec<String> = there.map(|path| path.relative().to_owned()).collect();
 
     let mut text = if matched == 0 {
         let mut text = format!("No files matching {:?} in {shown}.", args.pattern);
@@ -164,7 +163,7 @@ struct Search<'a> {
     workspace: &'a Workspace,
     base: &'a ProjectPath,
     exact: GlobMatcher,
-    /// Matches whatever `exact` does, and what was perhaps meant: in any case, below any folder.
+    /// Matches what was perhaps meant: in any case, below any folder.
     near: GlobMatcher,
     stop: Stop,
     max_visited: u64,
@@ -186,10 +185,10 @@ fn keep(some: &mut Vec<ProjectPath>, path: ProjectPath) {
 }
 
 #[derive(Default)]
-struct Found {
-    /// Sorted, the newest stand first.
-    paths: Vec<(Reverse<SystemTime>, ProjectPath)>,
-    /// Files that are only near.
+struct Found<'a> {
+    /// In no order.
+    paths: Vec<(Changed, Met<'a>)>,
+    /// Files that are only near. Looked for until something matches.
     near: Vec<ProjectPath>,
     /// Folders that match, which are no files.
     folders: Vec<ProjectPath>,
@@ -199,67 +198,94 @@ struct Found {
     unreadable: u64,
 }
 
-impl Found {
-    fn sort(&mut self) {
-        self.paths.sort_unstable_by(|(time, path), (other_time, other)| {
-            time.cmp(other_time).then_with(|| path.relative().cmp(other.relative()))
-        });
-        for paths in [&mut self.near, &mut self.folders] {
-            paths.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
+/// When a file was changed; the newest stand first.
+type Changed = Reverse<(i64, i64)>;
+
+impl Found<'_> {
+    fn add(&mut self, part: Self) {
+        self.paths.extend(part.paths);
+        self.near.extend(part.near);
+        self.folders.extend(part.folders);
+        self.links += part.links;
+    }
+
+    /// So many of the newest files, in order.
+    fn newest(&mut self, limit: usize) -> impl Iterator<Item = ProjectPath> {
+        let in_order = |(time, met): &(Changed, Met<'_>),
+                        (other_time, other): &(Changed, Met<'_>)| {
+            let by_name = || met.absolute().as_os_str().cmp(other.absolute().as_os_str());
+            time.cmp(other_time).then_with(by_name)
+        };
+        let limit = limit.min(self.paths.len());
+        if limit < self.paths.len() {
+            self.paths.select_nth_unstable_by(limit, in_order);
         }
+        let newest = &mut self.paths[..limit];
+        newest.sort_unstable_by(in_order);
+        newest.iter().map(|(_, met)| met.path())
     }
 }
 
 impl Search<'_> {
-    fn run(&self, rules: Rules) -> Found {
-        let found = Mutex::new(Found::default());
+    fn run(&self, rules: Rules) -> Result<Found<'_>, Failure> {
+        let opened = Base::open(self.base)?;
+        let parts = Mutex::default();
         let visited = AtomicU64::new(0);
         let walk = Walk { base: self.base.clone(), rules, depth: None };
         let skipped = self.workspace.walk(&walk, || {
-            Box::new(|entry: Entry| {
-                if visited.fetch_add(1, Ordering::Relaxed) >= self.max_visited {
+            let mut part = Part::<Found<'_>>::of(&parts);
+            // (One for each thread: what they need while they match is not waited for.)
+            let (exact, near) = (self.exact.clone(), self.near.clone());
+            let (visited, opened) = (&visited, &opened);
+            Box::new(move |met| {
+                let n_visited = visited.fetch_add(1, Ordering::Relaxed);
+                if n_visited >= self.max_visited {
                     self.stop.set(Aborted::CountLimit);
                 }
-                if self.stop.now() {
+                if self.stop.sometimes(n_visited) {
                     return false;
                 }
-                let path = entry.path.absolute();
-                let inside = path.strip_prefix(self.base.absolute()).unwrap_or(path);
-                if !self.near.is_match(inside) {
-                    return true;
-                }
-                let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
-                match (self.exact.is_match(inside), entry.kind) {
-                    (true, Kind::Directory) => keep(&mut lock().folders, entry.path),
-                    (true, Kind::File | Kind::Link | Kind::Other) => {
-                        if let Some(time) = self.time_of(&entry) {
-                            lock().links += u64::from(entry.kind == Kind::Link);
-                            lock().paths.push((Reverse(time), entry.path));
-                        }
+                let inside = met.below(self.base.absolute());
+                let found = &mut part.own;
+                if exact.is_match(inside) {
+                    if met.kind() == Kind::Directory {
+                        keep(&mut found.folders, met.path());
+                    } else if let Some(time) = self.time_of(opened, &met) {
+                        found.links += u64::from(met.kind() == Kind::Link);
+                        found.paths.push((Reverse(time), met));
                     }
-                    (false, Kind::File) => keep(&mut lock().near, entry.path),
-                    (false, Kind::Directory | Kind::Link | Kind::Other) => {}
+                } else if found.paths.is_empty()
+                    && met.kind() == Kind::File
+                    && near.is_match(inside)
+                {
+                    keep(&mut found.near, met.path());
                 }
                 true
             })
         });
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut found = Found::default();
+        for part in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            found.add(part);
+        }
+        for paths in [&mut found.near, &mut found.folders] {
+            paths.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
+        }
         found.visited = visited.into_inner().min(self.max_visited);
         found.unreadable = skipped.unreadable as u64;
-        found
+        Ok(found)
     }
 
     /// When a file was changed; nothing for what is no file, or leads out of the project.
-    fn time_of(&self, entry: &Entry) -> Option<SystemTime> {
-        let data = match entry.kind {
-            Kind::File => self.workspace.metadata(&entry.path).ok()?,
+    fn time_of(&self, opened: &Base<'_>, met: &Met<'_>) -> Option<(i64, i64)> {
+        match met.kind() {
+            Kind::File => opened.modified(met).ok(),
             Kind::Link => {
-                let target = self.workspace.link_target(entry.path.absolute())?;
-                self.workspace.metadata(&target).ok().filter(std::fs::Metadata::is_file)?
+                let target = self.workspace.link_target(met.absolute())?;
+                let data = self.workspace.metadata(&target).ok()?;
+                data.is_file().then(|| (data.mtime(), data.mtime_nsec()))
             }
-            Kind::Directory | Kind::Other => return None,
-        };
-        data.modified().ok()
+            Kind::Directory | Kind::Other => None,
+        }
     }
 
     /// Where the file probably is, when nothing was found.
@@ -267,7 +293,7 @@ impl Search<'_> {
         &self,
         glob: &str,
         rules: Rules,
-        found: &Found,
+        found: &Found<'_>,
         cancel: CancellationToken,
     ) -> Option<String> {
         let is_there = |path: &&ProjectPath| self.workspace.is_still_there(path);
@@ -307,12 +333,12 @@ impl Search<'_> {
             exact: self.exact.clone(),
             near: self.exact.clone(),
             stop: Stop::after(HINT_TIME, cancel),
-            max_visited: self.max_visited,
+            max_visited: hint_entries(found.visited),
         };
-        let mut found = again.run(everything);
-        found.sort();
-        let example = found.paths.iter().map(|(_, path)| path).find(is_there)?;
-        let files = matching(found.paths.len() as u64);
+        let mut found = again.run(everything).ok()?;
+        let n_files = found.paths.len();
+        let example = found.newest(n_files).find(|path| is_there(&path))?;
+        let files = format!("{}{}", again.stop.at_least(), matching(n_files as u64));
         Some(elsewhere(&files, example.relative(), rules.include_hidden))
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::file_tool::FileTool;
 use super::files::{
-    Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, matching, object, place,
+    Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, hint_entries, matching, object, place,
 };
 use super::{Tool, ToolCx, pattern, spec};
 use crate::protocol::Object;
@@ -95,7 +95,7 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
         workspace.open_file(path)?;
     } else {
         // Told from an empty one: it cannot be read.
-        workspace.entries(path)?;
+        workspace.entries_like(path, 1, &|_, _| false)?;
     }
     let search = Search {
         workspace,
@@ -109,14 +109,15 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
         output: args.output,
         limit: args.limit,
         withheld: &cx.withheld,
+        max_visited: u64::MAX,
         stop: Stop::after(time, cx.cancel.clone()),
     };
     let rules =
         Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
     let look = |search: &Search<'_>, rules: Rules| {
-        if one_file { search.file(path) } else { search.folder(path, rules) }
+        if one_file { Ok(search.file(path)) } else { search.folder(path, rules) }
     };
-    let found = look(&search, rules);
+    let found = look(&search, rules)?;
     let aborted = search.stop.reason();
     if aborted == Some(Aborted::Cancelled) {
         return Err(cancelled());
@@ -135,17 +136,18 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
     if found.matched_files == 0 && aborted.is_none() {
         let again = || {
             let stop = Stop::after(HINT_TIME / 2, cx.cancel.clone());
-            Search { limit: 1, context: 0, stop, ..search.clone() }
+            let max_visited = hint_entries(found.visited) / 2;
+            Search { limit: 1, context: 0, max_visited, stop, ..search.clone() }
         };
         if let (Some(matcher), 1..) = (caseless(args), found.searched) {
             let search = Search { matcher, output: Output::Matches, ..again() };
-            let found = look(&search, rules);
+            let found = look(&search, rules)?;
             report.text.push_str(&without_case(&found, &search.stop).unwrap_or_default());
         }
         let everything = Rules { include_hidden: true, include_ignored: true };
         if !one_file && rules != everything {
             let search = Search { output: Output::Files, ..again() };
-            let found = look(&search, everything);
+            let found = look(&search, everything)?;
             let hint = left_out(&found, &search.stop, rules);
             report.text.push_str(&hint.unwrap_or_default());
         }
@@ -163,7 +165,7 @@ fn without_case(found: &Found, stop: &Stop) -> Option<String> {
     };
     Some(format!(
         " Without regard to case {}{lines}, for instance {}:{line}: set case_sensitive to false.",
-        at_least(stop),
+        stop.at_least(),
         newest.path
     ))
 }
@@ -175,15 +177,10 @@ fn caseless(args: &Args) -> Option<RegexMatcher> {
     makes_a_difference.then(wanted).flatten()
 }
 
-/// What stands before a number that is no total, because the search was stopped.
-fn at_least(stop: &Stop) -> &'static str {
-    if stop.reason().is_some() { "at least " } else { "" }
-}
-
 /// Where it matches among what was left out, for a reader who found nothing.
 fn left_out(found: &Found, stop: &Stop, rules: Rules) -> Option<String> {
     let example = &found.files.first()?.path;
-    let files = format!("{}{}", at_least(stop), matching(found.matched_files));
+    let files = format!("{}{}", stop.at_least(), matching(found.matched_files));
     Some(format!(" {}", elsewhere(&files, example, rules.include_hidden)))
 }
 

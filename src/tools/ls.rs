@@ -155,8 +155,8 @@ fn visible(workspace: &Workspace, folder: &ProjectPath) -> Vec<Entry> {
     let visible = Mutex::new(Vec::new());
     let walk = Walk { base: folder.clone(), rules: Rules::default(), depth: Some(1) };
     workspace.walk(&walk, || {
-        Box::new(|entry| {
-            visible.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        Box::new(|met| {
+            visible.lock().unwrap_or_else(PoisonError::into_inner).push(met.entry());
             true
         })
     });

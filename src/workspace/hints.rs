@@ -35,10 +35,11 @@ impl Workspace {
         let look = |start: &Path, depth: Option<usize>| {
             let walk = Walk { base: self.inside(start), rules: Rules::default(), depth };
             self.walk(&walk, || {
-                Box::new(|entry| {
-                    let score = likeness(path.relative(), entry.path.relative());
+                Box::new(|met| {
+                    let existing = met.path();
+                    let score = likeness(path.relative(), existing.relative());
                     let mut best = best.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    best.push((Reverse(score), entry.path));
+                    best.push((Reverse(score), existing));
                     best.sort_by(|(score, path), (other_score, other)| {
                         let by_score = score.cmp(other_score);
                         by_score.then_with(|| path.relative().cmp(other.relative()))

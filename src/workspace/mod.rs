@@ -36,6 +36,7 @@ pub use checkpoint::{
 pub use content::Content;
 pub use diff::Diff;
 pub(crate) use failure::io_failure;
+pub use open::Base;
 pub use page::{Lines, Page};
 pub use path::{Guarded, Place, ProjectPath};
 pub use replace::Change;
@@ -43,7 +44,8 @@ pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};
 pub use sweep::Seen;
 pub use text::{LineEnding, Text, plain};
-pub use walk::{Entry, Kind, Rules, Skipped, Walk};
+pub(crate) use walk::Part;
+pub use walk::{Entry, Kind, Met, Rules, Skipped, Walk};
 
 use crate::protocol::envelope::{ErrorCode, Failure};
 use snapshot::Snapshots;

@@ -1,14 +1,16 @@
 //! Opening without surprises: no symlink on the way, nothing but regular files, no waiting.
 
 use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{CWD, OFlags};
+use rustix::fs::{AtFlags, CWD, OFlags};
 use rustix::io::Errno;
 
 use super::path::regular;
-use super::{ProjectPath, Workspace, io_failure};
+use super::{Met, ProjectPath, Workspace, io_failure};
 use crate::disk::without_links;
 use crate::protocol::envelope::Failure;
 
@@ -33,6 +35,43 @@ impl Workspace {
     }
 }
 
+/// The folder where a walk begins, held open: the way to it is gone once, not for each file below it.
+#[derive(Debug)]
+pub struct Base<'a> {
+    path: &'a Path,
+    folder: OwnedFd,
+}
+
+impl<'a> Base<'a> {
+    /// Opens it.
+    pub fn open(path: &'a ProjectPath) -> Result<Self, Failure> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let folder = without_links::open(path.absolute(), flags)
+            .map_err(|error| io_failure(&error.into(), "open", path.relative()))?;
+        Ok(Self { path: path.absolute(), folder })
+    }
+
+    /// Opens a file that a walk has just met as a regular one. Should it be something else by now, it is not waited for;
+    /// whoever uses what is in it looks at what it is.
+    pub fn file(&self, met: &Met<'_>) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let opened = match without_links::open_below(&self.folder, met.below(self.path), flags) {
+            // Old kernels and some containers do not have it.
+            Err(Errno::NOSYS | Errno::PERM) => without_links::open(met.absolute(), flags),
+            opened => opened,
+        };
+        Ok(opened?.into())
+    }
+
+    /// When something was changed, seconds and their fractions; of a link when that was. What lies behind a link that was
+    /// put on the way to it meanwhile is not told apart: see [`Workspace::is_still_there`].
+    pub fn modified(&self, met: &Met<'_>) -> io::Result<(i64, i64)> {
+        let inside = met.below(self.path);
+        let data = rustix::fs::statat(&self.folder, inside, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((data.st_mtime, data.st_mtime_nsec.try_into().unwrap_or(0)))
+    }
+}
+
 impl Workspace {
     /// What a walk met is there, with no link on the way to it. A walk goes by names: who puts a link in
     /// the place of a folder while it is walked is not to have what lies behind the link told.
@@ -49,11 +88,6 @@ impl Workspace {
 pub(super) fn is_read_only(path: &Path, data: &Metadata) -> bool {
     // The bits as well: to root nothing is denied, but the owner meant something by them.
     data.mode() & 0o222 == 0
-        || rustix::fs::accessat(
-            CWD,
-            path,
-            rustix::fs::Access::WRITE_OK,
-            rustix::fs::AtFlags::EACCESS,
-        )
-        .is_err_and(|error| error == Errno::ACCESS || error == Errno::ROFS)
+        || rustix::fs::accessat(CWD, path, rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
+            .is_err_and(|error| error == Errno::ACCESS || error == Errno::ROFS)
 }

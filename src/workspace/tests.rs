@@ -38,8 +38,8 @@ fn walked(workspace: &Workspace, base: &str, rules: Rules) -> Vec<String> {
     };
     workspace.walk(&walk, || {
         Box::new(|entry| {
-            if entry.kind == Kind::File {
-                met.lock().unwrap().push(entry.path.relative().to_owned());
+            if entry.kind() == Kind::File {
+                met.lock().unwrap().push(entry.path().relative().to_owned());
             }
             true
         })

@@ -4,10 +4,12 @@
 //! without git), folders that only tools write, and git's own folder.
 //! Symlinks are met, never followed.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -83,12 +85,82 @@ impl Kind {
     }
 }
 
+/// Something that a walk meets: only its name is known. Most of it is passed by, and no path is made of it.
+#[derive(Debug)]
+pub struct Met<'a> {
+    workspace: &'a Workspace,
+    absolute: PathBuf,
+    kind: Kind,
+}
+
+impl Met<'_> {
+    /// Where it is.
+    pub fn absolute(&self) -> &Path {
+        &self.absolute
+    }
+
+    /// What of its path lies below this folder, where the walk began.
+    pub fn below(&self, base: &Path) -> &Path {
+        // (Bytes: to take so many paths apart would take longer than to read their names.)
+        let bytes = self.absolute.as_os_str().as_bytes();
+        match bytes.strip_prefix(base.as_os_str().as_bytes()) {
+            Some(inside) => {
+                Path::new(OsStr::from_bytes(inside.strip_prefix(b"/").unwrap_or(inside)))
+            }
+            None => &self.absolute,
+        }
+    }
+
+    /// The last part of its path; `\u{FFFD}` stands for what is not valid UTF-8.
+    pub fn name(&self) -> Cow<'_, str> {
+        self.absolute.file_name().unwrap_or_default().to_string_lossy()
+    }
+
+    /// What it is, not followed.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Where it is, as a path of the project.
+    pub fn path(&self) -> ProjectPath {
+        self.workspace.inside(&self.absolute)
+    }
+
+    /// It, to be kept.
+    pub fn entry(&self) -> Entry {
+        Entry { path: self.path(), kind: self.kind }
+    }
+}
+
 /// One thread's part in a walk: takes what is met; false ends the whole walk.
-pub(crate) type Visitor<'a> = Box<dyn FnMut(Entry) -> bool + Send + 'a>;
+pub(crate) type Visitor<'v, 'w> = Box<dyn FnMut(Met<'w>) -> bool + Send + 'v>;
+
+/// What one thread gathers, by itself: when its part in the walk is over, it is laid with the others'.
+pub(crate) struct Part<'a, T: Default> {
+    pub(crate) own: T,
+    all: &'a Mutex<Vec<T>>,
+}
+
+impl<'a, T: Default> Part<'a, T> {
+    pub(crate) fn of(all: &'a Mutex<Vec<T>>) -> Self {
+        Self { own: T::default(), all }
+    }
+}
+
+impl<T: Default> Drop for Part<'_, T> {
+    fn drop(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(own);
+    }
+}
 
 impl Workspace {
     /// Walks on several threads; each gets a visitor of its own, and they meet entries in no order.
-    pub fn walk<'a>(&self, walk: &Walk, visitor: impl Fn() -> Visitor<'a> + Sync) -> Skipped {
+    pub fn walk<'v, 'w>(
+        &'w self,
+        walk: &Walk,
+        visitor: impl Fn() -> Visitor<'v, 'w> + Sync,
+    ) -> Skipped {
         let base = walk.base.absolute();
         let top = self.writable_root(base).unwrap_or(base);
         let rules = Self::rules_at(walk, top);
@@ -151,7 +223,7 @@ impl Workspace {
                     return WalkState::Continue;
                 }
                 let kind = Kind::of(entry.file_type());
-                let met = Entry { path: self.inside(entry.path()), kind };
+                let met = Met { workspace: self, absolute: entry.into_path(), kind };
                 if visit(met) { WalkState::Continue } else { WalkState::Quit }
             })
         });
@@ -245,8 +317,11 @@ fn git_of(folder: &Path) -> Result<PathBuf, bool> {
         Ok(text) => Ok(text.lines().next().unwrap_or_default().to_owned()),
         Err(error) => Err(error.kind() != io::ErrorKind::NotFound),
     };
-    if !fs::metadata(&git).is_ok_and(|data| data.is_file()) {
-        return Ok(git);
+    match fs::metadata(&git) {
+        Ok(data) if data.is_file() => {}
+        // (So it is in nearly every folder: nothing is looked for in it.)
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(false),
+        Ok(_) | Err(_) => return Ok(git),
     }
     let line = first_line(&git)?;
     let own = PathBuf::from(line.strip_prefix("gitdir: ").ok_or(false)?);

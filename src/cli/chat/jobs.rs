@@ -369,10 +369,10 @@ fn files(workspace: &Workspace) -> Arc<[String]> {
     let found = std::sync::Mutex::new(Vec::new());
     let walk = Walk { base, rules: Rules::default(), depth: None };
     workspace.walk(&walk, || {
-        Box::new(|entry| {
+        Box::new(|met| {
             let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if entry.kind == Kind::File {
-                found.push(entry.path.relative().to_owned());
+            if met.kind() == Kind::File {
+                found.push(met.path().relative().to_owned());
             }
             found.len() < MAX_FILES
         })

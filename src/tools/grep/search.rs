@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -14,14 +15,17 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
 use super::Output;
 use super::sink::{Collect, Hit};
-use crate::permission::{Why, Withheld};
-use crate::tools::files::Stop;
-use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
+use crate::permission::{Why, Withheld, is_secret};
+use crate::protocol::envelope::Failure;
+use crate::tools::files::{Aborted, Stop};
+use crate::workspace::{Base, Kind, Part, ProjectPath, Rules, Walk, Workspace};
 
 /// A line (or, with multiline, a file) that is larger is not searched.
 const MAX_HEAP: usize = 64 * 1024 * 1024;
 /// A NUL within this much of the beginning makes a file binary, as for Read.
-const BINARY_WITHIN: u64 = 8 * 1024;
+const BINARY_WITHIN: usize = 8 * 1024;
+/// A smaller file is read at once, and searched as it lies there.
+const SMALL: usize = 128 * 1024;
 
 #[derive(Clone)]
 pub(super) struct Search<'a> {
@@ -33,6 +37,8 @@ pub(super) struct Search<'a> {
     pub(super) output: Output,
     pub(super) limit: usize,
     pub(super) withheld: &'a Withheld,
+    /// How many entries of a folder are looked at.
+    pub(super) max_visited: u64,
     pub(super) stop: Stop,
 }
 
@@ -51,6 +57,8 @@ pub(super) struct Found {
     pub(super) matched_lines: u64,
     pub(super) matched_files: u64,
     pub(super) searched: u64,
+    /// All that was met, folders too.
+    pub(super) visited: u64,
     /// Files that were met, also those that `file_pattern` excluded.
     pub(super) met: u64,
     pub(super) binary_skipped: u64,
@@ -66,7 +74,7 @@ pub(super) struct Found {
     pub(super) git_skipped: u64,
 }
 
-/// What the threads add to. Of the files only the newest are kept, as many as can be shown.
+/// What a thread found. Of the files only the newest are kept, as many as can be shown.
 #[derive(Default)]
 struct Gathered {
     counts: Found,
@@ -74,53 +82,81 @@ struct Gathered {
     n_kept: usize,
 }
 
+/// What a thread works with.
+struct Tools {
+    /// (One for each thread: what it needs while it matches is not waited for.)
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+}
+
 impl Search<'_> {
     pub(super) fn file(&self, path: &ProjectPath) -> Found {
-        let gathered = Mutex::new(Gathered::default());
-        self.search(&mut self.searcher(), path, &gathered);
-        Self::finish(gathered)
+        let mut gathered = Gathered::default();
+        match self.workspace.open_file(path) {
+            Ok((file, _)) => self.search(&mut self.tools(), file, &|| path.clone(), &mut gathered),
+            Err(_) => gathered.counts.unreadable += 1,
+        }
+        gathered.found()
     }
 
-    pub(super) fn folder(&self, base: &ProjectPath, rules: Rules) -> Found {
-        let gathered = Mutex::new(Gathered::default());
+    pub(super) fn folder(&self, base: &ProjectPath, rules: Rules) -> Result<Found, Failure> {
+        let opened = Base::open(base)?;
+        let parts = Mutex::default();
+        let visited = AtomicU64::new(0);
+        let has_rules = self.withheld.has_rules("Grep");
         let walk = Walk { base: base.clone(), rules, depth: None };
         let skipped = self.workspace.walk(&walk, || {
-            let mut searcher = self.searcher();
-            let gathered = &gathered;
-            Box::new(move |entry: Entry| {
-                if self.stop.now() {
+            let mut part = Part::<Gathered>::of(&parts);
+            let mut tools = self.tools();
+            let file_pattern = self.file_pattern.clone();
+            let (visited, opened) = (&visited, &opened);
+            Box::new(move |met| {
+                let n_visited = visited.fetch_add(1, Ordering::Relaxed);
+                if n_visited >= self.max_visited {
+                    self.stop.set(Aborted::CountLimit);
+                }
+                if self.stop.sometimes(n_visited) {
                     return false;
                 }
-                if entry.kind != Kind::File {
+                if met.kind() != Kind::File {
                     return true;
                 }
                 // Named itself such a file is a question for the gate; met on the way it is passed by.
-                let why = self.withheld.why("Grep", entry.path.relative());
-                if why.is_none() {
-                    lock(gathered).counts.met += 1;
-                }
-                let path = entry.path.absolute();
-                let inside = path.strip_prefix(base.absolute()).unwrap_or(path);
-                if self.file_pattern.as_ref().is_some_and(|glob| !glob.is_match(inside)) {
-                    return self.stop.reason().is_none();
-                }
+                let why = if has_rules || is_secret(&met.name()) {
+                    self.withheld.why("Grep", met.path().relative())
+                } else {
+                    None
+                };
+                let gathered = &mut part.own;
+                gathered.counts.met += u64::from(why.is_none());
+                let inside = met.below(base.absolute());
+                let is_wanted = file_pattern.as_ref().is_none_or(|glob| glob.is_match(inside));
                 match why {
-                    None => self.search(&mut searcher, &entry.path, gathered),
-                    Some(Why::Secret) => lock(gathered).counts.secret_skipped += 1,
-                    Some(Why::Rule) => lock(gathered).counts.withheld += 1,
+                    _ if !is_wanted => {}
+                    None => match opened.file(&met) {
+                        Ok(file) => self.search(&mut tools, file, &|| met.path(), gathered),
+                        Err(_) => gathered.counts.unreadable += 1,
+                    },
+                    Some(Why::Secret) => gathered.counts.secret_skipped += 1,
+                    Some(Why::Rule) => gathered.counts.withheld += 1,
                 }
                 self.stop.reason().is_none()
             })
         });
-        let mut found = Self::finish(gathered);
+        let mut gathered = Gathered::default();
+        for part in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            gathered.add(part, self);
+        }
+        let mut found = gathered.found();
+        found.visited = visited.into_inner();
         found.unreadable += skipped.unreadable as u64;
         found.git_skipped = skipped.git as u64;
-        found
+        Ok(found)
     }
 
-    fn finish(gathered: Mutex<Gathered>) -> Found {
-        let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Found { files: gathered.newest.into_values().collect(), ..gathered.counts }
+    fn tools(&self) -> Tools {
+        Tools { matcher: self.matcher.clone(), searcher: self.searcher(), buffer: vec![0; SMALL] }
     }
 
     fn searcher(&self) -> Searcher {
@@ -132,30 +168,27 @@ impl Search<'_> {
             .before_context(self.context)
             .after_context(self.context)
             .heap_limit(Some(MAX_HEAP))
-            .binary_detection(BinaryDetection::quit(0))
+            .binary_detection(BinaryDetection::none())
             .build()
     }
 
-    fn search(&self, searcher: &mut Searcher, path: &ProjectPath, gathered: &Mutex<Gathered>) {
-        let Ok((mut file, data)) = self.workspace.open_file(path) else {
-            lock(gathered).counts.unreadable += 1;
-            return;
-        };
+    fn search(
+        &self,
+        tools: &mut Tools,
+        file: File,
+        path: &dyn Fn() -> ProjectPath,
+        gathered: &mut Gathered,
+    ) {
         let mut collect = self.collect();
-        let mut result = searcher.search_reader(&self.matcher, self.watched(&file), &mut collect);
-        if collect.binary_at.is_some_and(|at| at >= BINARY_WITHIN) && file.rewind().is_ok() {
-            // Text that holds a NUL somewhere: searched on.
-            collect = self.collect();
-            searcher.set_binary_detection(BinaryDetection::none());
-            result = searcher.search_reader(&self.matcher, self.watched(&file), &mut collect);
-            searcher.set_binary_detection(BinaryDetection::quit(0));
-        }
-        let mut gathered = lock(gathered);
+        let result = self.look(tools, &file, &mut collect);
         let counts = &mut gathered.counts;
         if collect.binary_at.is_some() {
             counts.binary_skipped += 1;
             return;
         }
+        let has_match = collect.matched_lines > 0;
+        // What it is was seen when it was met; of what is shown it is made sure.
+        let data = has_match.then(|| file.metadata().ok().filter(Metadata::is_file)).flatten();
         counts.searched += 1;
         match result {
             Ok(()) => {}
@@ -163,15 +196,13 @@ impl Search<'_> {
             Err(error) if error.to_string().contains("allocation limit") => counts.too_long += 1,
             Err(_) => counts.unreadable += 1,
         }
-        if collect.matched_lines == 0 {
-            return;
-        }
+        let Some(data) = data else { return };
         counts.matched_files += 1;
         counts.matched_lines += collect.matched_lines;
         counts.n_hits += collect.n_hits;
         counts.lines_cut += collect.lines_cut;
         let time = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        let path = path.relative().to_owned();
+        let path = path().relative().to_owned();
         let hits = FileHits {
             path: path.clone(),
             hits: collect.hits,
@@ -180,17 +211,88 @@ impl Search<'_> {
         gathered.keep((Reverse(time), path), hits, self);
     }
 
+    /// Looks for the pattern in the whole file, if that is text.
+    fn look<'a>(
+        &'a self,
+        tools: &mut Tools,
+        file: &'a File,
+        collect: &mut Collect<'a>,
+    ) -> io::Result<()> {
+        let Tools { matcher, searcher, buffer } = tools;
+        let mut watched = Watched { file, stop: &self.stop };
+        let mut length = 0;
+        let mut is_whole = false;
+        while length < buffer.len() && !is_whole {
+            match watched.file.read(&mut buffer[length..]) {
+                Ok(n) => {
+                    length += n;
+                    is_whole = n == 0;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let begin = &buffer[..length];
+        let is_marked = [&b"\xef\xbb\xbf"[..], b"\xff\xfe", b"\xfe\xff"]
+            .iter()
+            .any(|mark| begin.starts_with(mark));
+        if is_whole && !is_marked {
+            collect.binary_at =
+                memchr::memchr(0, &begin[..length.min(BINARY_WITHIN)]).map(|at| at as u64);
+            if collect.binary_at.is_some() {
+                return Ok(());
+            }
+            return searcher.search_slice(&*matcher, begin, collect);
+        }
+        // Not in memory as a whole, or in another encoding.
+        searcher.set_binary_detection(BinaryDetection::quit(0));
+        let mut result =
+            searcher.search_reader(&*matcher, begin.chain(&mut watched), &mut *collect);
+        searcher.set_binary_detection(BinaryDetection::none());
+        if collect.binary_at.is_some_and(|at| at >= BINARY_WITHIN as u64)
+            && watched.file.rewind().is_ok()
+        {
+            // Text that holds a NUL somewhere: searched on.
+            *collect = self.collect();
+            result = searcher.search_reader(&*matcher, watched, collect);
+        }
+        result
+    }
+
     fn collect(&self) -> Collect<'_> {
         let limit = if self.output == Output::Matches { self.limit } else { 0 };
         Collect::new(&self.matcher, limit, self.output == Output::Files)
     }
-
-    fn watched<'a>(&'a self, file: &'a File) -> Watched<'a> {
-        Watched { file, stop: &self.stop }
-    }
 }
 
 impl Gathered {
+    fn found(self) -> Found {
+        Found { files: self.newest.into_values().collect(), ..self.counts }
+    }
+
+    /// Adds what another thread found.
+    fn add(&mut self, part: Self, search: &Search<'_>) {
+        let (sum, other) = (&mut self.counts, &part.counts);
+        for (sum, n) in [
+            (&mut sum.n_hits, other.n_hits),
+            (&mut sum.matched_lines, other.matched_lines),
+            (&mut sum.matched_files, other.matched_files),
+            (&mut sum.searched, other.searched),
+            (&mut sum.met, other.met),
+            (&mut sum.binary_skipped, other.binary_skipped),
+            (&mut sum.secret_skipped, other.secret_skipped),
+            (&mut sum.withheld, other.withheld),
+            (&mut sum.unreadable, other.unreadable),
+            (&mut sum.too_long, other.too_long),
+            (&mut sum.lines_cut, other.lines_cut),
+        ] {
+            *sum += n;
+        }
+        for (key, hits) in part.newest {
+            self.keep(key, hits, search);
+        }
+    }
+
     fn keep(&mut self, key: (Reverse<SystemTime>, String), hits: FileHits, search: &Search<'_>) {
         let weight = |hits: &FileHits| match search.output {
             Output::Matches => hits.hits.len(),
@@ -221,8 +323,4 @@ impl Read for Watched<'_> {
         }
         self.file.read(buffer)
     }
-}
-
-fn lock(gathered: &Mutex<Gathered>) -> std::sync::MutexGuard<'_, Gathered> {
-    gathered.lock().unwrap_or_else(PoisonError::into_inner)
 }
