@@ -201,7 +201,7 @@ fn sentence(random: &mut Random) -> String {
 fn lesson(n: u64, random: &mut Random) -> Lesson {
     let (program, said) = (random.of(COMMANDS).to_owned(), random.of(ERRORS).to_owned());
     let input = Object::from_iter([("command".to_owned(), program.as_str().into())]);
-    let failure = (n % 3 > 0).then(|| FailurePattern {
+    let failure = (!n.is_multiple_of(3)).then(|| FailurePattern {
         skill: "Bash".to_owned(),
         condition: said.clone(),
         error_type: "environment_error".to_owned(),
@@ -346,7 +346,7 @@ fn main() {
     });
 
     let look = |n: usize| match n % 3 {
-        0 => json!(["Read", {"path": "a.txt"}]),
+        0 => json!(["Read", {"path": "a.txt", "offset": n + 1}]),
         1 => json!(["Grep", {"pattern": format!("line {n}")}]),
         _ => json!(["Bash", {"command": format!("echo {n}")}]),
     };

@@ -198,7 +198,6 @@ fn started(project: &Path) -> Body {
         sandbox: Sandbox::none(),
         program: "0".to_owned(),
         place: String::new(),
-        learns: true,
     })
 }
 

@@ -131,8 +131,8 @@ fn what_is_said_during_a_call_of_the_kernels_is_heard_after_it() {
         (&json!("Bash"), &json!("success"))
     );
     // (The turn is distilled afterwards.)
-    let requests = server.finish().into_iter().map(|request| request.json());
-    let last = requests.filter(|request| !request["tools"].is_null()).last().unwrap();
+    let mut requests = server.finish().into_iter().map(|request| request.json());
+    let last = requests.rfind(|request| !request["tools"].is_null()).unwrap();
     let said: Vec<&Value> = last["messages"].as_array().unwrap().iter().rev().take(2).collect();
     assert!(said[1]["content"].as_str().unwrap().contains("found"), "{last}");
     assert_eq!(said[0]["content"], "no, leave it");
