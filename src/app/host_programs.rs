@@ -78,7 +78,7 @@ pub struct HostPrograms {
 }
 
 impl HostPrograms {
-    /// HostPrograms of what commands may write. HostPrograms of `/` there is nothing: it counts for none.
+    /// Outside of what commands may write. Outside of `/` there is nothing: it counts for none.
     pub fn of(writable: &Writable) -> Self {
         let places = writable.places().iter().filter(|place| place.parent().is_some());
         Self { places: places.cloned().chain(other_projects()).collect() }

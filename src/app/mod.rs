@@ -290,8 +290,7 @@ impl Session {
             spend_limit: SpendLimit::default(),
         };
         if let Some(learning) = &learning {
-            let light = parts.light.clone();
-            let limit = parts.spend_limit.clone();
+            let (light, limit) = (parts.light.clone(), parts.spend_limit.clone());
             let request = BackgroundRequest::new(light, events.clone(), control.clone(), limit);
             learning.session(&events, log_path.is_some().then_some(request), &prompts);
         }

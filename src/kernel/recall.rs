@@ -102,7 +102,7 @@ impl Kernel {
     }
 
     /// The lessons for the evidence of a reflection, one a line.
-    pub(super) fn lessons_for_reflection(&self, turn: &Turn) -> String {
+    pub(super) fn lessons_for_reflection(turn: &Turn) -> String {
         let lessons = turn.memory.similar.iter().map(|item| format!("\n- {}", item.text));
         let lessons: String = lessons.collect();
         if lessons.is_empty() { "none".to_owned() } else { lessons }
@@ -112,7 +112,7 @@ impl Kernel {
     pub(super) fn note_lessons_for_reflection(&self, turn: &Turn) {
         let items = turn.memory.similar.clone();
         if !items.is_empty() {
-            let text = self.lessons_for_reflection(turn);
+            let text = Self::lessons_for_reflection(turn);
             let (moment, call, applied, in_rules) = (Moment::Reflection, None, false, false);
             let recalled = MemoryRecalled { moment, items, call, applied, text, in_rules };
             self.parts.events.emit(Body::MemoryRecalled(recalled));

@@ -381,7 +381,7 @@ impl Kernel {
             ("evidence", evidence),
             ("attempts", &attempts.join("\n")),
             ("tools", &tools.join(", ")),
-            ("lessons", &self.lessons_for_reflection(turn)),
+            ("lessons", &Self::lessons_for_reflection(turn)),
         ];
         fill(self.parts.prompts.text(EVIDENCE), &values)
     }

@@ -94,7 +94,7 @@ fn follows(made: &Made, failure: &FailurePattern) -> bool {
     let has = |word: &String| match made.command() {
         Some(command) => command.split_whitespace().any(|own| own == word),
         None => word.split_once('=').is_some_and(|(name, value)| {
-            made.input.get(name).is_some_and(|own| own.to_string() == value)
+            made.input.get(name).map(ToString::to_string).as_deref() == Some(value)
         }),
     };
     failure.new_words.iter().any(has) || failure.fix.as_ref().is_some_and(|fix| *fix == made.input)

@@ -122,10 +122,10 @@ impl Fold {
                 return left;
             }
             Body::TurnSteered { input, .. } => self.hint(seq, input),
-            Body::PermissionDecided { ruling, reason, .. } if ruling == "reject" => {
-                if reason != "no" {
-                    self.hint(seq, reason);
-                }
+            Body::PermissionDecided { ruling, reason, .. }
+                if ruling == "reject" && reason != "no" =>
+            {
+                self.hint(seq, reason);
             }
             Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 let calls = answer.calls.iter();

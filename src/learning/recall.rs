@@ -38,10 +38,10 @@ pub fn for_task(
         for (rank, lesson) in (0_u32..).zip(list) {
             let is_users_here = lesson.origin == Origin::User && lesson.scope != Scope::User;
             let first = if is_users_here { 1.0 } else { 0.0 };
-            let score = first + lesson.confidence() / f64::from(RANK_OFFSET + rank);
+            let points = first + lesson.confidence() / f64::from(RANK_OFFSET + rank);
             match ranked.iter_mut().find(|(_, known)| known.id == lesson.id) {
-                Some((sum, _)) => *sum += score,
-                None => ranked.push((score, lesson)),
+                Some((sum, _)) => *sum += points,
+                None => ranked.push((points, lesson)),
             }
         }
     }

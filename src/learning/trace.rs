@@ -121,26 +121,26 @@ pub fn artifacts_of(made: &Made) -> Vec<String> {
     }
 }
 
-/// The attempt that a call was; `mode`, `cwd`: of the session.
-pub fn attempt(made: &Made, index: u32, mode: &str, cwd: &str) -> Attempt {
-    let failed = made.failed.as_ref();
+/// The attempt that a call was; `mode`, `directory`: of the session.
+pub fn attempt(call: &Made, index: u32, mode: &str, directory: &str) -> Attempt {
+    let failed = call.failed.as_ref();
     let mut context = Object::from_iter([
-        ("tool".to_owned(), made.tool.as_str().into()),
-        ("input".to_owned(), Value::Object(made.input.clone())),
-        ("call".to_owned(), made.id.as_str().into()),
+        ("tool".to_owned(), call.tool.as_str().into()),
+        ("input".to_owned(), Value::Object(call.input.clone())),
+        ("call".to_owned(), call.id.as_str().into()),
         ("mode".to_owned(), mode.into()),
         ("platform".to_owned(), std::env::consts::OS.into()),
-        ("cwd".to_owned(), cwd.into()),
+        ("cwd".to_owned(), directory.into()),
     ]);
     context.extend(
         failed.and_then(|it| it.exit_code).map(|code| ("exit_code".to_owned(), json!(code))),
     );
     Attempt {
         index,
-        timestamp_ms: made.time_ms.0,
+        timestamp_ms: call.time_ms.0,
         context,
-        activated_artifacts: artifacts_of(made),
-        result: made.result.clone(),
+        activated_artifacts: artifacts_of(call),
+        result: call.result.clone(),
         success: failed.is_none(),
         error: failed.map(|failed| failed.telling.clone()),
         code: failed.map(|failed| failed.code),

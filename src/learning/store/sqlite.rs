@@ -63,6 +63,7 @@ impl SqliteStore {
     }
 
     /// It waits at most so long for another process.
+    #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }

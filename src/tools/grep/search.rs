@@ -94,7 +94,7 @@ impl Search<'_> {
     pub(super) fn file(&self, path: &ProjectPath) -> Found {
         let mut gathered = Gathered::default();
         match self.workspace.open_file(path) {
-            Ok((file, _)) => self.search(&mut self.tools(), file, &|| path.clone(), &mut gathered),
+            Ok((file, _)) => self.search(&mut self.tools(), &file, &|| path.clone(), &mut gathered),
             Err(_) => gathered.counts.unreadable += 1,
         }
         gathered.found()
@@ -135,7 +135,7 @@ impl Search<'_> {
                 match why {
                     _ if !is_wanted => {}
                     None => match opened.file(&met) {
-                        Ok(file) => self.search(&mut tools, file, &|| met.path(), gathered),
+                        Ok(file) => self.search(&mut tools, &file, &|| met.path(), gathered),
                         Err(_) => gathered.counts.unreadable += 1,
                     },
                     Some(Why::Secret) => gathered.counts.secret_skipped += 1,
@@ -175,12 +175,12 @@ impl Search<'_> {
     fn search(
         &self,
         tools: &mut Tools,
-        file: File,
+        file: &File,
         path: &dyn Fn() -> ProjectPath,
         gathered: &mut Gathered,
     ) {
         let mut collect = self.collect();
-        let result = self.look(tools, &file, &mut collect);
+        let result = self.look(tools, file, &mut collect);
         let counts = &mut gathered.counts;
         if collect.binary_at.is_some() {
             counts.binary_skipped += 1;
