@@ -195,8 +195,8 @@ impl SqliteStore {
         let found = self.read(|db| {
             let mut select = db.prepare_cached(
                 "SELECT -score, body FROM
-                   (SELECT rowid AS id, rank AS score FROM terms WHERE terms MATCH ?1 ORDER BY rank LIMIT 2 * ?2)
-                 JOIN lessons ON n = id WHERE is_in_use ORDER BY score LIMIT ?2",
+                   (SELECT rowid AS found, rank AS score FROM terms WHERE terms MATCH ?1 ORDER BY rank LIMIT 2 * ?2)
+                 JOIN lessons ON n = found WHERE is_in_use ORDER BY score LIMIT ?2",
             )?;
             // (Of those found first some may be retired.)
             let values = params![query, integer(limit.min(10_000))];
