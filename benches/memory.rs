@@ -221,20 +221,11 @@ fn lesson(n: u64, random: &mut Random) -> Lesson {
     let age = i64::try_from(random.below(700)).unwrap() * DAY;
     Lesson {
         id: format!("{n:010x}"),
-        scope,
-        kind: LessonKind::FailurePattern,
-        text: sentence(random),
         context: sentence(random),
         failure,
-        quote: None,
-        origin: Origin::Pair,
-        sources: Vec::new(),
-        frequency: 1,
-        recalled: 0,
         helped: u32::try_from(random.below(5)).unwrap(),
         hurt: u32::try_from(random.below(3)).unwrap(),
-        created_at_ms: NOW - age,
-        last_occurred_ms: NOW - age,
+        ..Lesson::new(scope, LessonKind::FailurePattern, sentence(random), Origin::Pair, NOW - age)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::config::{Config, Loaded, SandboxNetwork, UserDirs};
 use crate::disk::{self, canonical_prefix};
 use crate::exec::sandbox::{self, Facts, GitPaths, Network};
 use crate::permission::Rule;
+use crate::protocol::tool::CHANGE_TOOLS;
 use crate::workspace::{Guarded, Workspace};
 
 /// How many submodules and worktrees are looked for, and how deep a submodule's name may be.
@@ -153,7 +154,7 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
         secrets: secrets.map(|path| resolver.resolve(&path)).collect(),
         own: own.folders().map(|path| canonical_prefix(path)).collect(),
         denied_reads: denied(loaded, root, &["Read"]),
-        denied_writes: denied(loaded, root, &["Edit", "Write", "MultiEdit"]),
+        denied_writes: denied(loaded, root, CHANGE_TOOLS),
         network: match config.sandbox.network {
             SandboxNetwork::Off => Network::Off,
             SandboxNetwork::Loopback => Network::Loopback,

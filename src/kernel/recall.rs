@@ -1,7 +1,7 @@
 //! Lessons of earlier sessions: at the start of a task, after a failed call, and in the evidence of a reflection.
 //!
 //! Without lessons not a token and not an event is added. A fix that worked before is applied by the kernel only as far as
-//! `reflect` decides it and the registry permits it; otherwise the model is told.
+//! `reflect` decides it and the registry permits it; otherwise the model sees the lesson.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,11 +7,10 @@ use std::ops::Range;
 
 use super::call::{CHECK, Made};
 use crate::protocol::envelope::ErrorCode;
+use crate::protocol::tool::CHANGE_TOOLS;
 
 /// A call that is not about the same target resolves a failure only within so many calls.
 const WINDOW: usize = 8;
-/// Tools that change a file.
-const CHANGES: [&str; 3] = ["Edit", "MultiEdit", "Write"];
 
 /// A failure with its further attempts, as places in the turn's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +136,7 @@ fn is_akin(failed: &Made, made: &Made) -> bool {
 }
 
 fn is_same_tool(failed: &Made, made: &Made) -> bool {
-    let both_change = || [failed, made].iter().all(|it| CHANGES.contains(&it.tool.as_str()));
+    let both_change = || [failed, made].iter().all(|it| CHANGE_TOOLS.contains(&it.tool.as_str()));
     failed.tool == made.tool || both_change()
 }
 
@@ -159,7 +158,7 @@ fn names_target(failed: &Made, made: &Made) -> bool {
 fn is_same_search(failed: &Made, made: &Made) -> bool {
     failed.tool == made.tool
         && failed.command().is_none()
-        && !CHANGES.contains(&failed.tool.as_str())
+        && !CHANGE_TOOLS.contains(&failed.tool.as_str())
 }
 
 #[cfg(test)]

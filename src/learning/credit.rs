@@ -163,22 +163,12 @@ mod tests {
             new_words: new.map(str::to_owned).collect(),
             fix: worked.map(input),
         };
+        let kind = LessonKind::FailurePattern;
         Lesson {
             id: "a".to_owned(),
-            scope: Scope::User,
-            kind: LessonKind::FailurePattern,
-            text: "x".to_owned(),
-            context: String::new(),
             failure: Some(pattern),
-            quote: None,
-            origin: Origin::Pair,
-            sources: Vec::new(),
-            frequency: 1,
-            recalled: 0,
             helped: 1,
-            hurt: 0,
-            created_at_ms: 0,
-            last_occurred_ms: 0,
+            ..Lesson::new(Scope::User, kind, "x".to_owned(), Origin::Pair, 0)
         }
     }
 

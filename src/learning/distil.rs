@@ -55,21 +55,10 @@ impl Turn {
 
     fn lesson(&self, scope: Scope, kind: LessonKind, text: String, origin: Origin) -> Lesson {
         Lesson {
-            id: Lesson::id_of(&scope, kind, &[&text]),
-            scope,
-            kind,
-            text,
             context: self.task.clone(),
-            failure: None,
-            quote: None,
-            origin,
             sources: vec![self.source.clone()],
-            frequency: 1,
-            recalled: 0,
             helped: 1,
-            hurt: 0,
-            created_at_ms: self.at_ms,
-            last_occurred_ms: self.at_ms,
+            ..Lesson::new(scope, kind, text, origin, self.at_ms)
         }
     }
 }

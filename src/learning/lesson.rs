@@ -56,6 +56,27 @@ pub struct Lesson {
 }
 
 impl Lesson {
+    /// A lesson that was just learnt from nothing but its text. `at_ms`: in milliseconds since 1970.
+    pub fn new(scope: Scope, kind: LessonKind, text: String, origin: Origin, at_ms: i64) -> Self {
+        Self {
+            id: Self::id_of(&scope, kind, &[&text]),
+            scope,
+            kind,
+            text,
+            context: String::new(),
+            failure: None,
+            quote: None,
+            origin,
+            sources: Vec::new(),
+            frequency: 1,
+            recalled: 0,
+            helped: 0,
+            hurt: 0,
+            created_at_ms: at_ms,
+            last_occurred_ms: at_ms,
+        }
+    }
+
     /// The id of the lesson with this content; `key`: what makes two lessons equal.
     pub fn id_of(scope: &Scope, kind: LessonKind, key: &[&str]) -> String {
         let words = serde_json::to_string(&(scope, kind, key)).unwrap_or_default();

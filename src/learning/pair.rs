@@ -78,20 +78,11 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     key.extend(new_words.iter().chain(&done).map(String::as_str));
     let lesson = Lesson {
         id: Lesson::id_of(&scope, LessonKind::FailurePattern, &key),
-        scope,
-        kind: LessonKind::FailurePattern,
-        text,
         context: shorten(&harvest.task, CONTEXT_BYTES),
-        quote: None,
-        origin: Origin::Pair,
         sources: vec![Source { session: harvest.session.clone(), events: (made.seq, success.seq) }],
-        frequency: 1,
-        recalled: 0,
         helped: 1,
-        hurt: 0,
-        created_at_ms: success.time_ms.1,
-        last_occurred_ms: success.time_ms.1,
         failure: Some(pattern),
+        ..Lesson::new(scope, LessonKind::FailurePattern, text, Origin::Pair, success.time_ms.1)
     };
     (!refuse::holds_secret(&serde_json::to_string(&lesson).unwrap_or_default())).then_some(lesson)
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::protocol::control::{PermissionMode, Reason, Ruling};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::SessionRule;
-use crate::protocol::tool::Effect;
+use crate::protocol::tool::{CHANGE_TOOLS, Effect};
 
 use judge::{Context, Finding, FindingClass, Right};
 use paths::Guarded;
@@ -61,9 +61,6 @@ struct Entry {
     origin: Origin,
     rule: Rule,
 }
-
-/// The tools that change files.
-const CHANGES: &[&str] = &["Write", "Edit", "MultiEdit"];
 
 const ANOTHER_WAY: &str = "find another way, or say what you would need it for";
 
@@ -181,7 +178,7 @@ impl Policy {
             }
             paths
         };
-        (paths(|tool| matches!(tool, "Read" | "Grep")), paths(|tool| CHANGES.contains(&tool)))
+        (paths(|tool| matches!(tool, "Read" | "Grep")), paths(|tool| CHANGE_TOOLS.contains(&tool)))
     }
 
     /// May this tool do this?
@@ -496,8 +493,8 @@ impl Policy {
             own == tool
                 || entry.verb != Verb::Allow
                     && !entry.rule.is_bare()
-                    && CHANGES.contains(&own)
-                    && CHANGES.contains(&tool)
+                    && CHANGE_TOOLS.contains(&own)
+                    && CHANGE_TOOLS.contains(&tool)
         };
         self.entries.iter().find(|entry| is_about(entry) && is_so(entry))
     }

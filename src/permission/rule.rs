@@ -5,8 +5,9 @@ use std::ffi::OsString;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use super::PathFacts;
 use super::judge::Command;
-use super::{CHANGES, PathFacts};
+use crate::protocol::tool::CHANGE_TOOLS;
 use crate::protocol::{nests_too_deep, unescape};
 
 /// What a rule decides about the calls that it matches.
@@ -132,7 +133,7 @@ impl Rule {
         if !is_name {
             return Err(wrong("it does not begin with a tool's name"));
         }
-        let is_about_files = tool == "Read" || CHANGES.contains(&tool);
+        let is_about_files = tool == "Read" || CHANGE_TOOLS.contains(&tool);
         let pattern = match pattern {
             Some("") => return Err(wrong("the pattern is empty")),
             None => Pattern::Any,

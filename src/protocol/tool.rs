@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A tool as the model is told of it. The list of all of them never changes during a session.
+/// The tools that change files.
+pub const CHANGE_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit"];
+
+/// A tool as it is described to the model. The list of all tools never changes during a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
     /// The name the model calls.
@@ -14,7 +17,7 @@ pub struct ToolSpec {
     /// What it does, from `prompts/tools/<name>.md`.
     pub description: Cow<'static, str>,
     /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
-    /// additional properties. A property with `"x-unlisted": true` is accepted, but the model is not told about it.
+    /// additional properties. A property with `"x-unlisted": true` is accepted, but not listed to the model.
     pub schema: Value,
 }
 

@@ -83,7 +83,7 @@ pub(super) fn apply(
     (outcome, fields)
 }
 
-/// What the reader is told of the cut, and the fields that were cut; `None` if there are none.
+/// The note about the cut, and the fields that were cut; `None` if there are none.
 fn cut(
     data: &mut Object,
     tool: &str,

@@ -1,7 +1,7 @@
 //! What the file tools share: when a search has to end, and the pieces of a report.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -62,6 +62,8 @@ pub(super) fn matching(n: u64) -> String {
 pub(super) struct Stop {
     cancel: CancellationToken,
     until: Instant,
+    max_entries: u64,
+    n_entries: Arc<AtomicU64>,
     reason: Arc<AtomicU8>,
 }
 
@@ -75,7 +77,33 @@ pub(super) enum Aborted {
 
 impl Stop {
     pub(super) fn after(limit: Duration, cancel: CancellationToken) -> Self {
-        Self { cancel, until: Instant::now() + limit, reason: Arc::default() }
+        Self {
+            cancel,
+            until: Instant::now() + limit,
+            max_entries: u64::MAX,
+            n_entries: Arc::default(),
+            reason: Arc::default(),
+        }
+    }
+
+    /// It also ends after so many entries.
+    pub(super) fn with_max_entries(self, max_entries: u64) -> Self {
+        Self { max_entries, ..self }
+    }
+
+    /// Counts an entry that the walk met; true if the search has to end. It looks at the token and the clock only every
+    /// so many times: both cost more than an entry.
+    pub(super) fn visit(&self) -> bool {
+        let n = self.n_entries.fetch_add(1, Ordering::Relaxed);
+        if n >= self.max_entries {
+            self.set(Aborted::CountLimit);
+        }
+        if n.is_multiple_of(16) { self.now() } else { self.reason().is_some() }
+    }
+
+    /// The entries that were looked at.
+    pub(super) fn visited(&self) -> u64 {
+        self.n_entries.load(Ordering::Relaxed).min(self.max_entries)
     }
 
     /// Looks at the token and the clock.
@@ -88,17 +116,12 @@ impl Stop {
         self.reason().is_some()
     }
 
-    /// Looks at the token and the clock, but only every so many times: both cost more than to pass by a file.
-    pub(super) fn sometimes(&self, n: u64) -> bool {
-        if n.is_multiple_of(16) { self.now() } else { self.reason().is_some() }
-    }
-
     /// What stands before a number that is no total, because the search was stopped.
     pub(super) fn at_least(&self) -> &'static str {
         if self.reason().is_some() { "at least " } else { "" }
     }
 
-    pub(super) fn set(&self, reason: Aborted) {
+    fn set(&self, reason: Aborted) {
         // The first reason is the true one.
         let _ = self.reason.compare_exchange(0, reason as u8, Ordering::Relaxed, Ordering::Relaxed);
     }

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -79,14 +78,13 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
     );
     let rules =
         Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
-    let stop = Stop::after(limits.time, cx.cancel.clone());
+    let stop = Stop::after(limits.time, cx.cancel.clone()).with_max_entries(limits.visited);
     let search = Search {
         workspace,
         base,
         exact: pattern::compile(&glob, true)?,
         near: pattern::compile(&anywhere(&glob), false)?,
         stop,
-        max_visited: limits.visited,
     };
     let mut found = search.run(rules)?;
     let matched = found.paths.len();
@@ -99,7 +97,7 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
         let message = format!(
             "no file matching {:?} was found among the first {} entries in {shown}, then the {} was reached",
             args.pattern,
-            found.visited,
+            search.stop.visited(),
             limit_word(aborted)
         );
         return Err(Failure::new(ErrorCode::Timeout, message)
@@ -137,7 +135,7 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
     if truncated || aborted.is_some() {
         data.insert("truncated".to_owned(), true.into());
     }
-    let mut stats = object(json!({ "matched": matched, "visited": found.visited }));
+    let mut stats = object(json!({ "matched": matched, "visited": search.stop.visited() }));
     for (name, n) in [("links", found.links), ("unreadable", found.unreadable)] {
         if n > 0 {
             stats.insert(name.to_owned(), n.into());
@@ -166,7 +164,6 @@ struct Search<'a> {
     /// Matches what was perhaps meant: in any case, below any folder.
     near: GlobMatcher,
     stop: Stop,
-    max_visited: u64,
 }
 
 /// The same pattern below any folder.
@@ -192,7 +189,6 @@ struct Found<'a> {
     near: Vec<ProjectPath>,
     /// Folders that match, which are no files.
     folders: Vec<ProjectPath>,
-    visited: u64,
     /// Symlinks among `paths`.
     links: u64,
     unreadable: u64,
@@ -230,19 +226,14 @@ impl Search<'_> {
     fn run(&self, rules: Rules) -> Result<Found<'_>, Failure> {
         let opened = Base::open(self.base)?;
         let parts = Mutex::default();
-        let visited = AtomicU64::new(0);
         let walk = Walk { base: self.base.clone(), rules, depth: None };
         let skipped = self.workspace.walk(&walk, || {
             let mut part = Part::<Found<'_>>::of(&parts);
             // (One for each thread: what they need while they match is not waited for.)
             let (exact, near) = (self.exact.clone(), self.near.clone());
-            let (visited, opened) = (&visited, &opened);
+            let opened = &opened;
             Box::new(move |met| {
-                let n_visited = visited.fetch_add(1, Ordering::Relaxed);
-                if n_visited >= self.max_visited {
-                    self.stop.set(Aborted::CountLimit);
-                }
-                if self.stop.sometimes(n_visited) {
+                if self.stop.visit() {
                     return false;
                 }
                 let inside = met.below(self.base.absolute());
@@ -270,7 +261,6 @@ impl Search<'_> {
         for paths in [&mut found.near, &mut found.folders] {
             paths.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
         }
-        found.visited = visited.into_inner().min(self.max_visited);
         found.unreadable = skipped.unreadable as u64;
         Ok(found)
     }
@@ -332,8 +322,8 @@ impl Search<'_> {
             base: self.base,
             exact: self.exact.clone(),
             near: self.exact.clone(),
-            stop: Stop::after(HINT_TIME, cancel),
-            max_visited: hint_entries(found.visited),
+            stop: Stop::after(HINT_TIME, cancel)
+                .with_max_entries(hint_entries(self.stop.visited())),
         };
         let mut found = again.run(everything).ok()?;
         let n_files = found.paths.len();

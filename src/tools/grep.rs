@@ -109,7 +109,6 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
         output: args.output,
         limit: args.limit,
         withheld: &cx.withheld,
-        max_visited: u64::MAX,
         stop: Stop::after(time, cx.cancel.clone()),
     };
     let rules =
@@ -135,9 +134,9 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
     let mut report = report(args, path, &found, aborted);
     if found.matched_files == 0 && aborted.is_none() {
         let again = || {
-            let stop = Stop::after(HINT_TIME / 2, cx.cancel.clone());
-            let max_visited = hint_entries(found.visited) / 2;
-            Search { limit: 1, context: 0, max_visited, stop, ..search.clone() }
+            let stop = Stop::after(HINT_TIME / 2, cx.cancel.clone())
+                .with_max_entries(hint_entries(search.stop.visited()) / 2);
+            Search { limit: 1, context: 0, stop, ..search.clone() }
         };
         if let (Some(matcher), 1..) = (caseless(args), found.searched) {
             let search = Search { matcher, output: Output::Matches, ..again() };

@@ -77,7 +77,7 @@ fn a_failure_of_two_rounds_is_distilled_after_the_answer() {
     {
         assert!(show.contains(part), "{part}\n{show}");
     }
-    // The next session is told.
+    // The next session sees the lesson.
     let test = test.script("when: Give `./run.sh` the zone `eu`\ntext: told");
     test.run(&["run it again"]).expect_code(0).expect_stdout("told\n");
 }

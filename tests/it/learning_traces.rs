@@ -216,7 +216,7 @@ fn calls_of_file_tools_are_learnt_like_commands() {
 fn what_was_the_state_of_this_session_teaches_nothing() {
     let case = Case::new().file("a.txt", "one\n");
     let edit = ("Edit", json!({"path": "a.txt", "old_string": "one", "new_string": "two"}));
-    // Not read before, changed by somebody else since.
+    // The file was not read before; then another program changed it.
     let calls = [
         edit.clone(),
         ("Read", json!({"path": "a.txt"})),

@@ -26,21 +26,9 @@ fn project(name: &str) -> Scope {
 
 pub(crate) fn lesson(scope: Scope, kind: LessonKind, text: &str) -> Lesson {
     Lesson {
-        id: Lesson::id_of(&scope, kind, &[text]),
-        scope,
-        kind,
-        text: text.to_owned(),
-        context: String::new(),
-        failure: None,
-        quote: None,
-        origin: Origin::Pair,
         sources: vec![Source { session: "session-1".to_owned(), events: (3, 9) }],
-        frequency: 1,
-        recalled: 0,
         helped: 1,
-        hurt: 0,
-        created_at_ms: NOW,
-        last_occurred_ms: NOW,
+        ..Lesson::new(scope, kind, text.to_owned(), Origin::Pair, NOW)
     }
 }
 
@@ -322,7 +310,7 @@ fn whatever_is_searched_for_is_text() {
     assert_eq!(found(&store, "如何修改配置"), ["先复现问题，再修改代码"]);
 }
 
-/// What a task in the project `p` is told.
+/// The lessons for a task in the project `p`.
 fn told(store: &SqliteStore, task: &str, max_tokens: u64) -> Vec<String> {
     let told = recall::for_task(store, "p", task, max_tokens).unwrap();
     told.into_iter().map(|it| it.text).collect()

@@ -430,7 +430,7 @@ fn without_memory_nothing_is_learnt_and_nothing_is_told() {
     }
 }
 
-/// What the user is told about the memory.
+/// What the user sees of the memory.
 fn notices(test: &Test) -> Vec<String> {
     let errors = test.events_of("error").into_iter().filter(|event| event["source"] == "memory");
     errors.map(|event| event["message"].as_str().unwrap().to_owned()).collect()
@@ -607,7 +607,7 @@ fn a_file_in_another_encoding_is_read_right_at_once_in_the_second_session() {
     let test = Test::new().file("data.csv", [0xce, 0xc2, 0xb6, 0xc8, b'\n']);
     let lesson = learnt(&test, &format!("{wrong}{right}"));
     assert!(lesson.text.contains("UnicodeDecodeError"), "{}", lesson.text);
-    // The second session follows what it is told, and otherwise makes the mistake again.
+    // The second session follows the lesson if there is one, and otherwise makes the mistake again.
     let test = test.script(&format!(
         "when: encoding='gb18030'.* worked\n{right}when: 温度\ntext: read\n---\n{wrong}"
     ));

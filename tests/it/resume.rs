@@ -315,7 +315,7 @@ fn a_session_goes_on_in_its_mode_unless_it_is_told_another() {
     goes_on_in(&["--trust"], "ask");
 }
 
-/// Each change of the branch is told once, compared with what the model was told last.
+/// Each change of the branch is reported once, compared with the last message about it.
 #[test]
 fn a_branch_that_is_switched_and_switched_back_is_told_twice() {
     let test = Test::new()

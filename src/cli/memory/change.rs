@@ -79,24 +79,7 @@ pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
     };
     let text = memory.text(&args.text.join(" "))?;
     let scope = if args.user { Scope::User } else { memory.scope() };
-    let now = now_ms();
-    let lesson = Lesson {
-        id: Lesson::id_of(&scope, kind, &[&text]),
-        scope,
-        kind,
-        text,
-        context: String::new(),
-        failure: None,
-        quote: None,
-        origin: Origin::User,
-        sources: Vec::new(),
-        frequency: 1,
-        recalled: 0,
-        helped: 0,
-        hurt: 0,
-        created_at_ms: now,
-        last_occurred_ms: now,
-    };
+    let lesson = Lesson::new(scope, kind, text, Origin::User, now_ms());
     let batch = Batch { lessons: vec![lesson.clone()], ..Batch::default() };
     Ok(match memory.store.commit(&batch)?.pop() {
         Some(Learned::Known) => format!("{}  was known already\n", lesson.id),

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -17,7 +16,7 @@ use super::Output;
 use super::sink::{Collect, Hit};
 use crate::permission::{Why, Withheld, is_secret};
 use crate::protocol::envelope::Failure;
-use crate::tools::files::{Aborted, Stop};
+use crate::tools::files::Stop;
 use crate::workspace::{Base, Kind, Part, ProjectPath, Rules, Walk, Workspace};
 
 /// A line (or, with multiline, a file) that is larger is not searched.
@@ -37,8 +36,6 @@ pub(super) struct Search<'a> {
     pub(super) output: Output,
     pub(super) limit: usize,
     pub(super) withheld: &'a Withheld,
-    /// How many entries of a folder are looked at.
-    pub(super) max_visited: u64,
     pub(super) stop: Stop,
 }
 
@@ -57,8 +54,6 @@ pub(super) struct Found {
     pub(super) matched_lines: u64,
     pub(super) matched_files: u64,
     pub(super) searched: u64,
-    /// All that was met, folders too.
-    pub(super) visited: u64,
     /// Files that were met, also those that `file_pattern` excluded.
     pub(super) met: u64,
     pub(super) binary_skipped: u64,
@@ -103,20 +98,15 @@ impl Search<'_> {
     pub(super) fn folder(&self, base: &ProjectPath, rules: Rules) -> Result<Found, Failure> {
         let opened = Base::open(base)?;
         let parts = Mutex::default();
-        let visited = AtomicU64::new(0);
         let has_rules = self.withheld.has_rules("Grep");
         let walk = Walk { base: base.clone(), rules, depth: None };
         let skipped = self.workspace.walk(&walk, || {
             let mut part = Part::<Gathered>::of(&parts);
             let mut tools = self.tools();
             let file_pattern = self.file_pattern.clone();
-            let (visited, opened) = (&visited, &opened);
+            let opened = &opened;
             Box::new(move |met| {
-                let n_visited = visited.fetch_add(1, Ordering::Relaxed);
-                if n_visited >= self.max_visited {
-                    self.stop.set(Aborted::CountLimit);
-                }
-                if self.stop.sometimes(n_visited) {
+                if self.stop.visit() {
                     return false;
                 }
                 if met.kind() != Kind::File {
@@ -149,7 +139,6 @@ impl Search<'_> {
             gathered.add(part, self);
         }
         let mut found = gathered.found();
-        found.visited = visited.into_inner();
         found.unreadable += skipped.unreadable as u64;
         found.git_skipped = skipped.git as u64;
         Ok(found)

@@ -80,21 +80,8 @@ fn others(test: &Test) -> Vec<Lesson> {
         let text = text(&line["text"]).to_owned();
         let at_ms = now_ms - i64::try_from(300 - n).unwrap() * 17_280_000;
         Lesson {
-            id: Lesson::id_of(&scope, LessonKind::FailurePattern, &[&text]),
-            scope: scope.clone(),
-            kind: LessonKind::FailurePattern,
-            text,
-            context: String::new(),
-            failure: None,
-            quote: None,
-            origin: Origin::Pair,
-            sources: Vec::new(),
-            frequency: 1,
-            recalled: 0,
             helped: 1,
-            hurt: 0,
-            created_at_ms: at_ms,
-            last_occurred_ms: at_ms,
+            ..Lesson::new(scope.clone(), LessonKind::FailurePattern, text, Origin::Pair, at_ms)
         }
     };
     lines.map(lesson).collect()
