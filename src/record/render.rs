@@ -227,7 +227,8 @@ fn summary_line(summary: &Summary) -> String {
     };
     let (turns, calls) = (summary.turns, list(&summary.calls));
     let cost = cost_line(summary.usage, summary.cost_usd);
-    format!("session: {turns} turns, calls: {calls}{failures}; {cost}")
+    let s = if turns == 1 { "" } else { "s" };
+    format!("session: {turns} turn{s}, calls: {calls}{failures}; {cost}")
 }
 
 fn compacted_line(compacted: &Compacted) -> String {

@@ -320,6 +320,17 @@ fn of_the_user() -> String {
     format!("when: The user said: {CORRECTED}\n{}", teaches(&json!([lesson])))
 }
 
+/// A chat whose model runs this command, which creates the file `started`.
+fn chat_while(command: &str) -> (Test, Pty) {
+    let test =
+        Test::new().script(&format!("{}text: finished\n---\n{}", bash(command), of_the_user()));
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("script");
+    pty.say("indent it");
+    crate::run::wait_for(|| test.root().join("started").exists());
+    (test, pty)
+}
+
 /// Waits for a distilled lesson, and ends the chat.
 fn learns_of_the_user(test: &Test, mut pty: Pty) {
     pty.wait("the lesson", |_| !lessons(test).is_empty());
@@ -332,12 +343,7 @@ fn learns_of_the_user(test: &Test, mut pty: Pty) {
 #[test]
 fn a_message_during_the_work_is_distilled() {
     let command = "touch started; until [ -e go ]; do sleep 0.02; done";
-    let test =
-        Test::new().script(&format!("{}text: finished\n---\n{}", bash(command), of_the_user()));
-    let mut pty = Pty::chat(&test, &["--yolo"]);
-    pty.wait_for("script");
-    pty.say("indent it");
-    crate::run::wait_for(|| test.root().join("started").exists());
+    let (test, mut pty) = chat_while(command);
     pty.say(CORRECTED);
     pty.wait_for("queued: ");
     test.write("go", "");
@@ -378,12 +384,7 @@ fn a_denial_with_words_is_distilled_and_a_plain_one_is_not() {
 #[test]
 fn a_message_after_an_interrupt_is_distilled_and_the_interrupted_turn_is_not() {
     let command = "touch started; sleep 60";
-    let test =
-        Test::new().script(&format!("{}text: finished\n---\n{}", bash(command), of_the_user()));
-    let mut pty = Pty::chat(&test, &["--yolo"]);
-    pty.wait_for("script");
-    pty.say("indent it");
-    crate::run::wait_for(|| test.root().join("started").exists());
+    let (test, mut pty) = chat_while(command);
     pty.send("\x1b");
     pty.wait("the end of the turn", |_| test.has_event("turn.finished"));
     assert_eq!(n_asked(&test), 0);
