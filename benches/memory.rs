@@ -212,6 +212,7 @@ fn lesson(n: u64, random: &mut Random) -> Lesson {
         fix: Some(input.clone()),
         input,
         is_same_call: false,
+        is_prepared: false,
         new_words: vec!["--fast".to_owned()],
     });
     let scope = match random.below(8) {

@@ -250,9 +250,8 @@ impl Session {
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
         let exec = exec(config, &writable);
-        let gate =
+        let Toolbox { mut registry, events, exec } =
             open_toolbox(exec, settings, sandbox, workspace.clone(), spill, events, &control);
-        let Toolbox { mut registry, events, exec } = gate;
         registry.describe(&prompts);
         let verifier =
             verifier_of(verifier, (&options, &writable, &own), &registry, &events, &prompts)?;

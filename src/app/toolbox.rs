@@ -154,8 +154,8 @@ pub fn open_toolbox(
     Toolbox { registry, events, exec }
 }
 
-/// Who takes a second look, with the tools that only look behind a gate of their own: what it reads is not read
-/// by the model, its calls repeat none of the model's, nobody is asked for it, and its facts are told by the kernel.
+/// The verifier, with its own registry of the tools that only read: what it reads does not count as read by the model, its
+/// calls repeat none of the model's, nobody is asked for it, and the kernel emits its events.
 pub(super) fn verifier_of(
     speaker: Option<Speaker>,
     (options, writable, own): (&Options, &Writable, &StateDirs),

@@ -15,10 +15,9 @@ use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::ui::{self, Verbosity};
 
-/// How long a silent pipe beside a task is waited for before that is said, and then until it is an
-/// error.
 /// The end of the program waits at most so long for lessons to be distilled.
 const DISTILLATION: Duration = Duration::from_secs(10);
+/// How long a silent pipe beside a task is waited for before that is said, and then until it is an error.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(59);
 

@@ -52,6 +52,8 @@ pub(super) enum CheckFailure {
     TimedOut,
     /// It could not run: that is for the user to fix, not for the model.
     CouldNotRun(String),
+    /// An interrupt ended it, which says nothing of the work.
+    Interrupted,
     /// It failed in read-only mode, where it may not write and the model can fix nothing.
     ReadOnly,
 }
@@ -95,8 +97,8 @@ impl Checks {
                         Some(program) => {
                             CheckFailure::CouldNotRun(format!("{program} was not found in PATH"))
                         }
-                        // What an interrupt ended is no evidence.
-                        None if read_only && !cancel.is_cancelled() => CheckFailure::ReadOnly,
+                        None if cancel.is_cancelled() => CheckFailure::Interrupted,
+                        None if read_only => CheckFailure::ReadOnly,
                         None if outcome.ended == Ended::TimedOut => CheckFailure::TimedOut,
                         None => CheckFailure::Failed,
                     };

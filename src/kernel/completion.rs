@@ -63,6 +63,8 @@ pub(super) enum Gate {
     },
     /// A check could not run, whatever the model does: why.
     Unverifiable(String),
+    /// An interrupt ended a check.
+    Interrupted,
 }
 
 impl Completion {
@@ -129,10 +131,13 @@ impl Completion {
             self.denied &= read_only || !passed;
             return Gate::Accepted(Ending::Completed);
         };
-        self.checks = Some(match why {
-            CheckFailure::Failed | CheckFailure::TimedOut => CheckOutcome::Failed,
-            CheckFailure::CouldNotRun(_) | CheckFailure::ReadOnly => CheckOutcome::CouldNotRun,
-        });
+        self.checks = match why {
+            CheckFailure::Failed | CheckFailure::TimedOut => Some(CheckOutcome::Failed),
+            CheckFailure::CouldNotRun(_) | CheckFailure::ReadOnly => {
+                Some(CheckOutcome::CouldNotRun)
+            }
+            CheckFailure::Interrupted => None,
+        };
         match why {
             CheckFailure::CouldNotRun(why) => {
                 let why = format!(
@@ -152,6 +157,7 @@ impl Completion {
                 let before = timed_out_before.filter(|(before, _)| *before == command);
                 self.timed_out = Some((command.clone(), before.map_or(1, |(_, n)| n + 1)));
             }
+            CheckFailure::Interrupted => return Gate::Interrupted,
             CheckFailure::Failed => {}
         }
         let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];

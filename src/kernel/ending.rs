@@ -65,12 +65,7 @@ impl Kernel {
                 }
                 Err(ending) => Some(ending),
             },
-            // What an interrupt ended is no evidence.
-            Gate::SentBack { .. } | Gate::Unverifiable(_)
-                if self.parts.control.interrupted().is_some() =>
-            {
-                None
-            }
+            Gate::Interrupted => None,
             Gate::Unverifiable(why) => {
                 turn.errors.push(why);
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);

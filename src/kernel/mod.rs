@@ -54,7 +54,6 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::Prompts;
-use crate::protocol::recall::STEERED;
 use crate::protocol::tool::Effect;
 use crate::protocol::view::{call_line, view};
 use crate::protocol::{both_ends, shorten};
@@ -330,7 +329,7 @@ impl Kernel {
             self.parts.events.emit(Body::TurnSteered { input: input.to_owned(), shown });
             self.apply_directives(&message);
             turn.pending.mentions.add(&message, |path| self.parts.project.find(path));
-            turn.case.goal.push_str(&format!("{STEERED}{input}"));
+            turn.case.goal.push_str(&format!("\nThen the user said: {input}"));
         }
     }
 

@@ -13,7 +13,7 @@ use super::evaluate::{Round, attach};
 use super::turn::Turn;
 use crate::context::memory_reminder;
 use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorClass, ErrorCode};
+use crate::protocol::envelope::{ErrorClass, ErrorCode, Sealed};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
 use crate::protocol::prompt::{Prompt, prompt};
@@ -38,8 +38,15 @@ pub(super) struct Used {
     failed: BTreeSet<String>,
     /// Texts of lessons that the model saw after a failure: each once in a turn.
     shown: BTreeSet<String>,
-    /// Lessons that are similar to the last failure.
-    similar: Vec<Recalled>,
+    /// The call that failed in the last round, if one did.
+    last_failed: Option<LastFailed>,
+}
+
+#[derive(Debug)]
+struct LastFailed {
+    call: ToolCall,
+    effect: Option<Effect>,
+    envelope: Sealed,
 }
 
 /// A lesson about the failure of a call.
@@ -70,9 +77,17 @@ impl Kernel {
     /// The lessons about the failures of this round. One that the kernel may apply becomes part of the evidence; the others
     /// are returned.
     pub(super) fn known_after(&self, turn: &mut Turn, round: &Round<'_>) -> Vec<Known> {
-        let (Some(memory), Round::Calls { calls, answers }) = (&self.parts.memory, round) else {
-            return Vec::new();
+        let Some(memory) = &self.parts.memory else { return Vec::new() };
+        let (calls, answers) = match round {
+            Round::Calls { calls, answers } => (calls, answers),
+            Round::Answer { .. } => {
+                turn.memory.last_failed = None;
+                return Vec::new();
+            }
+            // It was made on behalf of the call that failed.
+            Round::Kernel { .. } => return Vec::new(),
         };
+        turn.memory.last_failed = None;
         let mut known = Vec::new();
         for (call, answer) in calls.iter().zip(*answers) {
             let Some(error) = answer.envelope.error() else { continue };
@@ -81,7 +96,11 @@ impl Kernel {
             }
             let (effect, envelope) = (answer.effect.as_ref(), &*answer.envelope);
             let failed = FailedCall { call, effect, envelope };
-            turn.memory.similar = memory.recall.similar(&failed);
+            turn.memory.last_failed = Some(LastFailed {
+                call: call.clone(),
+                effect: answer.effect.clone(),
+                envelope: answer.envelope.clone(),
+            });
             let Some(remedy) = memory.recall.after(&failed) else { continue };
             let may_apply = self.may_apply(turn, call, answer, &remedy);
             if !(may_apply && attach(&mut turn.state, call, answer, &remedy)) {
@@ -101,18 +120,25 @@ impl Kernel {
         }
     }
 
-    /// The lessons for the evidence of a reflection, one a line.
-    pub(super) fn lessons_for_reflection(turn: &Turn) -> String {
-        let lessons = turn.memory.similar.iter().map(|item| format!("\n- {}", item.text));
-        let lessons: String = lessons.collect();
-        if lessons.is_empty() { "none".to_owned() } else { lessons }
+    /// The lessons for the evidence of a reflection or a planner, one a line.
+    pub(super) fn lessons_for_evidence(&self, turn: &Turn) -> String {
+        in_lines(&self.similar_lessons(turn))
+    }
+
+    /// The lessons that are similar to the failure of the last round.
+    fn similar_lessons(&self, turn: &Turn) -> Vec<Recalled> {
+        let (Some(memory), Some(failed)) = (&self.parts.memory, &turn.memory.last_failed) else {
+            return Vec::new();
+        };
+        let LastFailed { call, effect, envelope } = failed;
+        memory.recall.similar(&FailedCall { call, effect: effect.as_ref(), envelope })
     }
 
     /// Records that a reflection is given these lessons.
     pub(super) fn note_lessons_for_reflection(&self, turn: &Turn) {
-        let items = turn.memory.similar.clone();
+        let items = self.similar_lessons(turn);
         if !items.is_empty() {
-            let text = Self::lessons_for_reflection(turn);
+            let text = in_lines(&items);
             let (moment, call, applied, in_rules) = (Moment::Reflection, None, false, false);
             let recalled = MemoryRecalled { moment, items, call, applied, text, in_rules };
             self.parts.events.emit(Body::MemoryRecalled(recalled));
@@ -194,6 +220,11 @@ impl Kernel {
         self.history.apply(&event);
         self.note(&event);
     }
+}
+
+fn in_lines(lessons: &[Recalled]) -> String {
+    let lines: String = lessons.iter().map(|item| format!("\n- {}", item.text)).collect();
+    if lines.is_empty() { "none".to_owned() } else { lines }
 }
 
 fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {

@@ -381,7 +381,7 @@ impl Kernel {
             ("evidence", evidence),
             ("attempts", &attempts.join("\n")),
             ("tools", &tools.join(", ")),
-            ("lessons", &Self::lessons_for_reflection(turn)),
+            ("lessons", &self.lessons_for_evidence(turn)),
         ];
         fill(self.parts.prompts.text(EVIDENCE), &values)
     }

@@ -53,14 +53,18 @@ pub fn chains(calls: &[Made]) -> (Vec<Chain>, Vec<usize>) {
 /// The call that resolved the failure at this place, and whether it is the same call again.
 fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
     let failed = &calls[at];
-    let later = at + 1..calls.len();
-    let near = at + 1..calls.len().min(at + 1 + WINDOW);
+    let of_kernel =
+        (at + 1..calls.len()).find(|at| calls[*at].failed.is_none() && is_for(failed, &calls[*at]));
+    if let Some(at) = of_kernel {
+        return Some((at, false));
+    }
+    // The calls of one answer were made before the model knew of the failure.
+    let next = (at + 1..calls.len()).find(|at| calls[*at].round > failed.round)?;
+    let later = next..calls.len();
+    let near = next..calls.len().min(next + WINDOW);
     let find = |range: Range<usize>, fits: &dyn Fn(&Made) -> bool| {
         range.into_iter().find(|at| calls[*at].failed.is_none() && fits(&calls[*at]))
     };
-    if let Some(at) = find(later.clone(), &|made| is_for(failed, made)) {
-        return Some((at, false));
-    }
     let is_same = |made: &Made| made.tool == failed.tool && made.input == failed.input;
     if let Some(at) = find(later.clone(), &is_same) {
         return Some((at, true));
@@ -180,6 +184,7 @@ mod tests {
             let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
             Made {
                 seq: n as u64,
+                round: u32::try_from(n).unwrap_or_default(),
                 id: n.to_string(),
                 tool: if is_tool { first } else { "Bash" }.to_owned(),
                 failed: has_failed
@@ -211,6 +216,13 @@ mod tests {
         check(&["!Read x", "Glob .", "Read y"], Some(2));
         check(&["!make", "Edit a"], None);
         check(&["!make", "!make -j1"], None);
+    }
+
+    #[test]
+    fn a_call_of_the_same_answer_resolves_nothing() {
+        let mut calls = calls(&["!Read x", "Read y", "Read z"]);
+        calls[1].round = calls[0].round;
+        assert_eq!(chains(&calls).0[0].success, Some(2));
     }
 
     #[test]

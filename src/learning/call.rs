@@ -33,8 +33,10 @@ pub struct Made {
     pub time_ms: (i64, i64),
     /// The tool, or [`CHECK`].
     pub tool: String,
-    /// Its arguments; long ones are cut.
+    /// Its arguments; long ones are cut, and end in a hash of what was cut off.
     pub input: Object,
+    /// Arguments were cut: the call cannot be made again from them.
+    pub is_cut: bool,
     /// What a command runs: see [`Effect::Command`].
     pub programs: Vec<String>,
     /// Who made it.
@@ -199,19 +201,24 @@ fn masked(telling: &str, input: &Object) -> String {
     signature::signature(&line)
 }
 
-/// The arguments without what the registry added, and with long texts cut.
-pub fn kept(input: &Object) -> Object {
+/// The arguments without what the registry added, and with long values cut; whether any was cut.
+pub fn kept(input: &Object) -> (Object, bool) {
     let is_ours = |name: &str| matches!(name, "file_mtime_ms" | "file_size_bytes");
+    let mut is_cut = false;
     let kept = input.iter().filter(|(name, _)| !is_ours(name)).map(|(name, value)| {
-        let value = match value {
-            Value::String(text) => shorten(text, VALUE_BYTES).into(),
-            other if other.to_string().len() <= VALUE_BYTES => other.clone(),
-            Value::Array(items) => Value::Array(items.iter().take(3).cloned().collect()),
-            other => shorten(&other.to_string(), VALUE_BYTES).into(),
+        let text = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let value = if text.len() <= VALUE_BYTES {
+            value.clone()
+        } else {
+            is_cut = true;
+            signature::brief(&text, VALUE_BYTES).into()
         };
         (name.clone(), value)
     });
-    kept.collect()
+    (kept.collect(), is_cut)
 }
 
 /// The end of a text, from the beginning of a line.

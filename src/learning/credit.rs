@@ -63,9 +63,10 @@ fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
         made.tool == failure.tool && (made.target() == failure.target || follows(made, failure))
     };
     let is_failed_call = |made: &&Made| made.tool == failure.tool && made.input == failure.input;
-    // The same call may have been prepared for: only a lesson that names another call is contradicted by it.
     let is_other_way = !failure.is_same_call;
-    if is_other_way && later.iter().any(|made| is_failed_call(made) && made.failed.is_none()) {
+    // Where something prepared the success, it may have prepared this one too.
+    let may_contradict = !failure.is_prepared;
+    if may_contradict && later.iter().any(|made| is_failed_call(made) && made.failed.is_none()) {
         return (0, CONTRADICTED);
     }
     let is_followed = |made: &&Made| is_other_way && is_target(made) && follows(made, failure);
@@ -89,7 +90,8 @@ fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
     (u32::from(!is_other_way && was_used && !came), 0)
 }
 
-/// The call has words of the one that worked; where that one only has fewer words, it is that one.
+/// The call has words of the one that worked: one of them is enough in a call about the same target, otherwise all are
+/// needed. Where the one that worked only has fewer words, it is that one.
 fn follows(made: &Made, failure: &FailurePattern) -> bool {
     let has = |word: &String| match made.command() {
         Some(command) => command.split_whitespace().any(|own| own == word),
@@ -97,7 +99,13 @@ fn follows(made: &Made, failure: &FailurePattern) -> bool {
             made.input.get(name).map(ToString::to_string).as_deref() == Some(value)
         }),
     };
-    failure.new_words.iter().any(has) || failure.fix.as_ref().is_some_and(|fix| *fix == made.input)
+    let words = &failure.new_words;
+    let has_words = if made.target() == failure.target {
+        words.iter().any(has)
+    } else {
+        !words.is_empty() && words.iter().all(has)
+    };
+    has_words || failure.fix.as_ref().is_some_and(|fix| *fix == made.input)
 }
 
 #[cfg(test)]
@@ -160,6 +168,7 @@ mod tests {
             signature: failed_as.signature,
             input: made.input.clone(),
             is_same_call: worked.is_none(),
+            is_prepared: worked.is_none(),
             new_words: new.map(str::to_owned).collect(),
             fix: worked.map(input),
         };
@@ -202,6 +211,20 @@ mod tests {
             check(&lesson, &[&format!("?{worked}"), "old b"], (0, CONTRADICTED));
             check(&lesson, &["old a"], (0, CONTRADICTED));
         }
+    }
+
+    #[test]
+    fn a_call_of_another_program_needs_all_words() {
+        let lesson = lesson("pytest", Some("cd api && python3 -m pytest"));
+        check(&lesson, &["git add . && git commit -m x"], (0, 0));
+        check(&lesson, &["cd api && python3 -m pytest -q"], (1, 0));
+    }
+
+    #[test]
+    fn what_was_prepared_is_not_contradicted() {
+        let mut lesson = lesson("old a", Some("old b"));
+        lesson.failure.as_mut().unwrap().is_prepared = true;
+        check(&lesson, &["gen", "old a"], (0, 0));
     }
 
     #[test]

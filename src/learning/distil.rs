@@ -13,7 +13,7 @@ use crate::protocol::reflection::{MemoryKind, Reflection};
 use crate::protocol::shorten;
 
 /// At most so many lessons of one answer are kept.
-const MAX_LESSONS: usize = 5;
+const MAX_LESSONS: usize = 3;
 /// At most so many bytes of evidence are sent.
 const MAX_EVIDENCE: usize = 12_000;
 /// A quote has at least so many bytes.
@@ -163,30 +163,19 @@ impl Request {
         let answer: Answer = serde_json::from_str(object).map_err(|error| error.to_string())?;
         let (mut lessons, mut refused) = (Vec::new(), Vec::new());
         for distilled in answer.lessons.into_iter().take(MAX_LESSONS) {
-            let text = in_words(&distilled);
-            match self.why_not(&distilled, &text) {
-                Some(why) => refused.push((text, why)),
-                None => lessons.push(self.lesson(text, &distilled)),
+            let lesson = self.lesson(in_words(&distilled), &distilled);
+            let quote = distilled.quote.trim();
+            let why = if quote.len() < MIN_QUOTE || !self.evidence.contains(quote) {
+                Some("its quote is not in the evidence".to_owned())
+            } else {
+                why_not(&lesson, &distilled.action, &self.known, &self.printed)
+            };
+            match why {
+                Some(why) => refused.push((lesson.text, why)),
+                None => lessons.push(lesson),
             }
         }
         Ok((lessons, refused))
-    }
-
-    fn why_not(&self, distilled: &Distilled, text: &str) -> Option<String> {
-        let quote = distilled.quote.trim();
-        if quote.len() < MIN_QUOTE || !self.evidence.contains(quote) {
-            return Some("its quote is not in the evidence".to_owned());
-        }
-        let action = distilled.action.trim().trim_end_matches('.');
-        let words =
-            |text: &str| text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
-        if words(&self.printed).contains(&words(action)) {
-            return Some("it repeats what a program printed".to_owned());
-        }
-        if let Some(code) = refuse::code_in(&distilled.action).find(|it| !self.known.contains(it)) {
-            return Some(format!("`{code}` was not used in this turn"));
-        }
-        refuse::why(text)
     }
 
     fn lesson(&self, text: String, distilled: &Distilled) -> Lesson {
@@ -197,6 +186,22 @@ impl Request {
         let quote = Some(shorten(distilled.quote.trim(), 300));
         Lesson { quote, ..self.turn.lesson(scope, LessonKind::Rule, text, Origin::Distilled) }
     }
+}
+
+/// Why a lesson of a model is not kept. `action`: what it says is to be done; `known`: the calls of the turn and what the
+/// user said; `printed`: what programs printed.
+fn why_not(lesson: &Lesson, action: &str, known: &str, printed: &str) -> Option<String> {
+    let words = |text: &str| text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+    if words(printed).contains(&words(action.trim().trim_end_matches('.'))) {
+        return Some("it repeats what a program printed".to_owned());
+    }
+    if let Some(code) = refuse::code_in(action).find(|code| !known.contains(code)) {
+        return Some(format!("`{code}` was not used in this turn"));
+    }
+    refuse::why(&lesson.text).or_else(|| {
+        let is_secret = refuse::holds_secret(&serde_json::to_string(lesson).unwrap_or_default());
+        is_secret.then(|| "its task or its quote holds a secret".to_owned())
+    })
 }
 
 fn in_words(distilled: &Distilled) -> String {
@@ -214,31 +219,30 @@ fn in_words(distilled: &Distilled) -> String {
 pub fn of_reflections(harvest: &Harvest) -> Sifted {
     let (mut lessons, mut refused) = (Vec::new(), Vec::new());
     let (known, turn) = (calls_in_words(&harvest.calls), Turn::of(harvest));
+    let failures = harvest.calls.iter().filter_map(|made| made.failed.as_ref());
+    let printed: Vec<&str> = failures.map(|failed| failed.evidence.as_str()).collect();
+    let printed = printed.join("\n");
     for (about, Reflection { memory_to_write, .. }) in &harvest.reflections {
         let is_resolved = harvest.chains.iter().any(|chain| {
             let is_about = |at: &usize| about.as_ref() == Some(&harvest.calls[*at].id);
             chain.success.is_some() && chain.failures.iter().any(is_about)
         });
-        for memory in memory_to_write.iter().take(MAX_LESSONS) {
+        for memory in memory_to_write {
             let text = memory.text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let unknown = refuse::code_in(&text).find(|code| !known.contains(code));
-            let why = if !is_resolved {
-                Some("the failure was not resolved".to_owned())
-            } else if let Some(code) = unknown {
-                Some(format!("`{code}` was not used in this turn"))
-            } else {
-                refuse::why(&text)
-            };
             let kind = match memory.kind {
                 MemoryKind::Rule => LessonKind::Rule,
                 MemoryKind::Pattern => LessonKind::Pattern,
             };
+            let scope = Scope::Project(harvest.project.clone());
+            let lesson = turn.lesson(scope, kind, text, Origin::Reflection);
+            let why = if is_resolved {
+                why_not(&lesson, &lesson.text, &known, &printed)
+            } else {
+                Some("the failure was not resolved".to_owned())
+            };
             match why {
-                Some(why) => refused.push((text, why)),
-                None => {
-                    let scope = Scope::Project(harvest.project.clone());
-                    lessons.push(turn.lesson(scope, kind, text, Origin::Reflection));
-                }
+                Some(why) => refused.push((lesson.text, why)),
+                None => lessons.push(lesson),
             }
         }
     }

@@ -195,6 +195,7 @@ impl Fold {
             input = asked.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
         }
         let failed = call::failed(&input, envelope);
+        let (input, is_cut) = call::kept(&input);
         self.made(Made {
             seq: event.header.seq,
             id: call.clone(),
@@ -202,7 +203,8 @@ impl Fold {
             step: event.header.place.step,
             time_ms: (began_ms, at_ms),
             tool: tool.clone(),
-            input: call::kept(&input),
+            input,
+            is_cut,
             programs: call::programs(effect.as_ref()),
             by: *by,
             parent: parent_call.clone(),

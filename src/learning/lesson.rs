@@ -83,6 +83,12 @@ impl Lesson {
         blake3::hash(words.as_bytes()).to_hex()[..10].to_owned()
     }
 
+    /// The same lesson of another scope.
+    #[must_use]
+    pub fn with_scope(self, scope: Scope) -> Self {
+        Self { id: Self::id_of(&scope, self.kind, &[&self.text]), scope, ..self }
+    }
+
     /// `(helped + 1) / (helped + hurt + 2)`: Laplace's rule of succession.
     pub fn confidence(&self) -> f64 {
         (f64::from(self.helped) + 1.0) / (f64::from(self.helped) + f64::from(self.hurt) + 2.0)
@@ -192,6 +198,9 @@ pub struct FailurePattern {
     /// What worked was the same call, after something else was done.
     #[serde(default)]
     pub is_same_call: bool,
+    /// Something was done between the failure and the success.
+    #[serde(default)]
+    pub is_prepared: bool,
     /// Words that the successful call has and the failed one has not.
     pub new_words: Vec<String>,
     /// The arguments of the successful call, if it was a single call of the same tool.

@@ -69,7 +69,8 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
         input: made.input.clone(),
         is_same_call: chain.is_same_call,
         new_words: new_words.clone(),
-        fix: is_single.then(|| success.input.clone()),
+        fix: (is_single && !success.is_cut).then(|| success.input.clone()),
+        is_prepared: !between.is_empty(),
     };
     let done: Vec<String> = between.iter().map(|call| call.target()).collect();
     let scope = Scope::Project(harvest.project.clone());
@@ -230,13 +231,16 @@ mod tests {
             let Value::Object(input) = input else { unreachable!() };
             let line = text_of(input, "command").unwrap_or_default();
             let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+            let (input, is_cut) = kept(input);
             Made {
                 seq: 10 + n as u64,
+                round: u32::try_from(n).unwrap(),
                 id: n.to_string(),
                 tool: (*tool).to_owned(),
                 programs: if line.is_empty() { Vec::new() } else { vec![program] },
-                failed: failed.map(|(code, said)| failure(code, input, said, said, Some(1))),
-                input: kept(input),
+                failed: failed.map(|(code, said)| failure(code, &input, said, said, Some(1))),
+                input,
+                is_cut,
                 acts: !matches!(*tool, "Read" | "Grep" | "Glob"),
                 ..Made::default()
             }
@@ -337,6 +341,8 @@ mod tests {
         assert_eq!(fix(&[failed.clone(), worked.clone()]), Some(json!({"command": "make b"})));
         assert_eq!(fix(&[failed.clone(), failed.clone(), worked.clone()]), None);
         assert_eq!(fix(&[failed.clone(), bash("ls", None), worked]), None);
+        let long = format!("make {}", "x".repeat(600));
+        assert_eq!(fix(&[bash("make a", Some("no")), bash(&long, None)]), None, "it was cut");
         let unknown = Some((ErrorCode::UnknownTool, "no tool"));
         let input = json!({"pattern": "x"});
         assert_eq!(fix(&[("Find", input.clone(), unknown), ("Grep", input, None)]), None);

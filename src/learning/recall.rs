@@ -71,11 +71,10 @@ pub fn after(
             .then(one.last_occurred_ms.cmp(&other.last_occurred_ms))
     });
     Ok(surest.map(|lesson| {
-        let failure = lesson.failure.as_ref().filter(|failure| failure.input == made.input);
+        let failure = lesson.failure.as_ref().filter(|it| !made.is_cut && it.input == made.input);
         let fix = failure.filter(|_| lesson.confidence() >= APPLY_AT).and_then(|it| it.fix.clone());
         Remedy {
             item: lesson.recalled(),
-            confidence: lesson.confidence(),
             action: fix
                 .map(|input| SuggestedAction::Alternative { tool: made.tool.clone(), input }),
         }
@@ -111,10 +110,12 @@ fn made(failed: &FailedCall<'_>) -> Option<(Made, String)> {
         input = serde_json::from_str(arguments).unwrap_or_default();
     }
     let failure = call::failed(&input, envelope)?;
+    let (input, is_cut) = call::kept(&input);
     let made = Made {
         id: id.clone(),
         tool: name.clone(),
-        input: call::kept(&input),
+        input,
+        is_cut,
         programs: call::programs(*effect),
         ..Made::default()
     };

@@ -74,6 +74,16 @@ impl UserInput {
         joined
     }
 
+    /// Removes white space at the end.
+    pub fn trim_end(&mut self) {
+        let end = self.text.trim_end().len();
+        self.text.truncate(end);
+        self.pasted.retain_mut(|range| {
+            range.end = range.end.min(end);
+            range.start < range.end
+        });
+    }
+
     /// Adds text that was pasted.
     pub fn push_pasted(&mut self, text: &str) {
         let start = self.text.len();
@@ -85,9 +95,7 @@ impl UserInput {
     pub fn typed(&self) -> String {
         let mut typed = self.text.clone();
         for range in self.pasted.iter().rev() {
-            // (The end of the text may have been trimmed.)
-            let end = range.end.min(typed.len());
-            typed.replace_range(range.start.min(end)..end, "\n");
+            typed.replace_range(range.clone(), "\n");
         }
         typed
     }
@@ -394,6 +402,21 @@ mod tests {
         check("别动 src/core", "src/core");
         check("Don't delete tests, please", "tests");
         assert_eq!(effects("Don't touch \"a\" or \"b\""), []);
+    }
+
+    #[test]
+    fn what_is_trimmed_was_not_pasted_into_the_next_message() {
+        let mut first = UserInput::from("look: ");
+        first.push_pasted("a\n\n\n");
+        first.trim_end();
+        let joined = UserInput::joined(vec![first, "先看。 Don't touch src.".into()], "\n");
+        assert_eq!(joined.text, "look: a\n先看。 Don't touch src.");
+        assert_eq!(joined.typed(), "look: \n\n先看。 Don't touch src.");
+        assert_eq!(joined.directives().len(), 1);
+        let mut blank = UserInput::default();
+        blank.push_pasted("\n\n");
+        blank.trim_end();
+        assert_eq!(blank, UserInput::default());
     }
 
     #[test]

@@ -422,7 +422,7 @@ impl Body {
     }
 }
 
-/// What a second look came to.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// Who looked, `provider/model`.

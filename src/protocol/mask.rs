@@ -10,8 +10,9 @@ use std::sync::LazyLock;
 use aho_corasick::packed;
 use regex::Regex;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use super::envelope::{Envelope, Verdict};
 
 /// Kind and shape of well-known secrets. The shape's first group, where it has one, is the secret;
 /// else the whole match is. Shapes hold for JSON text too: they contain nothing that JSON escapes,
@@ -157,25 +158,27 @@ impl Masker {
         value.to_string()
     }
 
-    /// The value without the secrets in its texts; unchanged if an expression hides words of its format.
-    pub fn masked<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
-        let line = serde_json::to_string(&value).unwrap_or_default();
-        if !self.may_find(&line) {
-            return value;
+    /// Takes the secrets out of the texts of a result. Its status and its error code stay, whatever an expression finds.
+    pub fn mask_envelope(&self, envelope: &mut Envelope) {
+        let objects = [&mut envelope.data, &mut envelope.context.params_input];
+        objects.into_iter().flat_map(|it| it.values_mut()).for_each(|it| self.mask_value(it));
+        self.mask_text(&mut envelope.text);
+        if let Verdict::Error { error } = &mut envelope.verdict {
+            self.mask_text(&mut error.message);
+            error.hint.as_mut().into_iter().for_each(|hint| self.mask_text(hint));
         }
-        let mut json = serde_json::to_value(&value).unwrap_or_default();
-        self.mask_value(&mut json);
-        serde_json::from_value(json).unwrap_or(value)
+    }
+
+    fn mask_text(&self, text: &mut String) {
+        if let Cow::Owned(masked) = self.mask(text) {
+            *text = masked;
+        }
     }
 
     /// Takes the secrets out of every text in a JSON value, so that it stays JSON.
     pub fn mask_value(&self, value: &mut Value) {
         match value {
-            Value::String(text) => {
-                if let Cow::Owned(masked) = self.mask(text) {
-                    *text = masked;
-                }
-            }
+            Value::String(text) => self.mask_text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.mask_value(item)),
             Value::Object(fields) => fields.values_mut().for_each(|field| self.mask_value(field)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}

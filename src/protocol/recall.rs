@@ -11,9 +11,6 @@ use super::message::ToolCall;
 use super::reflection::SuggestedAction;
 use super::tool::Effect;
 
-/// Separates the user's later messages from the task in [`crate::kernel`]'s goal.
-pub const STEERED: &str = "\nThen the user said: ";
-
 /// A lesson as a model sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recalled {
@@ -91,7 +88,7 @@ pub struct MemoryWritten {
     /// Known lessons that were learnt again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confirmed: Vec<Recalled>,
-    /// `seq` of the last event that they rest on.
+    /// `seq` of the last event that they rest on; 0 for distilled lessons.
     pub up_to: u64,
 }
 
@@ -100,8 +97,6 @@ pub struct MemoryWritten {
 pub struct Remedy {
     /// The lesson.
     pub item: Recalled,
-    /// Its confidence, from 0 to 1.
-    pub confidence: f64,
     /// What the kernel may try itself: only if the failed call is the one that the lesson was learnt from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<SuggestedAction>,

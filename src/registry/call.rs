@@ -338,12 +338,14 @@ impl Registry {
 
     /// The lines of the file that this result contains were not shown completely.
     fn set_not_shown(&self, outcome: &Result<Report, Failure>) {
-        let path = match outcome {
-            Ok(report) => &report.path,
-            Err(failure) => &failure.path,
+        let (path, data) = match outcome {
+            Ok(report) => (&report.path, &report.data),
+            Err(failure) => (&failure.path, &failure.data),
         };
+        let number = |name: &str| data.get(name).and_then(serde_json::Value::as_u64);
+        let lines = number("start_line").zip(number("end_line")).map(|(a, b)| a..b + 1);
         if let Some(path) = path.as_ref().and_then(|path| self.cx.workspace.resolve(path).ok()) {
-            self.cx.workspace.set_not_shown(&path);
+            self.cx.workspace.set_not_shown(&path, lines);
         }
     }
 
@@ -356,8 +358,11 @@ impl Registry {
         input: Object,
         time_ms: u64,
     ) -> Sealed {
-        let envelope = envelope(outcome, input, time_ms);
-        if tool.starts_with("Bash") { self.events.masker().masked(envelope) } else { envelope }
+        let mut envelope = envelope(outcome, input, time_ms);
+        if tool.starts_with("Bash") {
+            self.events.masker().mask_envelope(&mut envelope);
+        }
+        envelope.into()
     }
 
     /// The tool, the arguments under its own names, and the names of those that are ignored.
@@ -527,7 +532,7 @@ fn panicked(tool: &str, panic: &(dyn std::any::Any + Send)) -> Failure {
         .hint("the call is not at fault; try another tool or another way")
 }
 
-fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64) -> Sealed {
+fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64) -> Envelope {
     let (verdict, data, text, mut stats, path_resolved) = match outcome {
         Ok(Report { partial, data, text, stats, path }) => {
             let verdict = if partial { Verdict::Partial } else { Verdict::Success };
@@ -541,5 +546,5 @@ fn envelope(outcome: Result<Report, Failure>, params_input: Object, time_ms: u64
     };
     stats.insert("time_ms".to_owned(), time_ms.into());
     let context = Context { cwd: ".".to_owned(), params_input, path_resolved };
-    Envelope { verdict, data, text, stats, context }.into()
+    Envelope { verdict, data, text, stats, context }
 }

@@ -260,7 +260,7 @@ impl Registry {
         }
     }
 
-    /// Undoes what this turn changed: each path, and what became of it.
+    /// Undoes what this turn changed: each path with what became of it, and whether all of it was undone.
     pub fn undo(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
         match self.cx.workspace.undo(Undo::Turn(turn), UndoOptions::default()) {
             Ok(report) => {

@@ -334,7 +334,7 @@ pub(super) fn with_current_text(
         && page.more
         && let Some((from, limit)) = around(cx, path, passages, &failure)
     {
-        cx.workspace.set_not_shown(path);
+        cx.workspace.set_not_shown(path, None);
         match cx.workspace.page(place, from, limit, &stop) {
             Ok(around) => page = around,
             Err(_) => return failure,

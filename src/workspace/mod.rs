@@ -25,6 +25,7 @@ mod walk;
 use std::collections::HashSet;
 use std::fs;
 use std::io::Read as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -153,9 +154,13 @@ impl Workspace {
         self.snapshots.first_missing(path.absolute())
     }
 
-    /// What was read of the file was not shown: it still counts as read, but none of its lines as shown.
-    pub fn set_not_shown(&self, path: &ProjectPath) {
-        self.snapshots.set_shown(path.absolute(), false);
+    /// What was read of the file was not shown: it still counts as read, but these lines, or all without any, do not count
+    /// as shown. Earlier readings of the same lines stay.
+    pub fn set_not_shown(&self, path: &ProjectPath, lines: Option<Range<u64>>) {
+        match lines {
+            Some(lines) => self.snapshots.hide(path.absolute(), &lines),
+            None => self.snapshots.set_shown(path.absolute(), false),
+        }
     }
 
     /// Takes over a snapshot of an earlier part of this session, on resume.

@@ -158,15 +158,29 @@ struct Entry {
 /// Which lines of a file were shown since its bytes changed last.
 #[derive(Clone, Debug, Default)]
 struct Shown {
-    is_whole: bool,
+    /// The model knows all of it without reading: it wrote it.
+    is_known: bool,
+    /// Each reading by itself, by its first line.
     lines: Vec<Range<u64>>,
+    total: Option<u64>,
 }
 
 impl Shown {
     fn add(&mut self, lines: Range<u64>, total: Option<u64>) {
         self.lines.push(lines);
         self.lines.sort_by_key(|lines| lines.start);
-        self.is_whole |= total.is_some_and(|total| self.first_missing() > total);
+        self.total = total.or(self.total);
+    }
+
+    /// One reading of these lines was not shown after all.
+    fn remove(&mut self, lines: &Range<u64>) {
+        if let Some(at) = self.lines.iter().position(|shown| shown == lines) {
+            self.lines.remove(at);
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_known || self.total.is_some_and(|total| self.first_missing() > total)
     }
 
     fn first_missing(&self) -> u64 {
@@ -237,16 +251,23 @@ impl Snapshots {
         }
     }
 
+    /// These lines were read, but not shown.
+    pub(super) fn hide(&self, path: &Path, lines: &Range<u64>) {
+        if let Some(entry) = self.lock().entries.get_mut(path) {
+            entry.shown.remove(lines);
+        }
+    }
+
     /// Sets whether all lines of the file were shown; if not, none count as shown.
     pub(super) fn set_shown(&self, path: &Path, is_whole: bool) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
-            entry.shown = Shown { is_whole, lines: Vec::new() };
+            entry.shown = Shown { is_known: is_whole, ..Shown::default() };
         }
     }
 
     /// Whether all lines of the file were shown; `None` if it was not read.
     pub(super) fn is_shown(&self, path: &Path) -> Option<bool> {
-        Some(self.lock().entries.get(path)?.shown.is_whole)
+        Some(self.lock().entries.get(path)?.shown.is_whole())
     }
 
     /// The first line of the file that was not shown.

@@ -258,7 +258,7 @@ fn of_fifty_lessons_a_few_are_kept_and_words_around_them_do_no_harm() {
         trouble()
     );
     let (_, lessons) = distilled(&project().script(&script), &[]);
-    assert_eq!(lessons.len(), 5);
+    assert_eq!(lessons.len(), 3);
 }
 
 #[test]

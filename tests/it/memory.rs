@@ -57,6 +57,7 @@ fn missing_pytest(scope: Scope, to: &str) -> Lesson {
         signature: MISSING.to_owned(),
         input: object(json!({"command": "pytest"})),
         is_same_call: false,
+        is_prepared: false,
         new_words: to.split(' ').map(str::to_owned).collect(),
         fix: Some(object(json!({"command": to}))),
     });

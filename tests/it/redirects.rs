@@ -306,3 +306,20 @@ fn a_conflict_shows_the_place_of_the_first_change() {
     says(&answer, "/data/content", "2001 | changed");
     assert!(!text(&answer, "/data/content").starts_with("1 | "), "{answer}");
 }
+
+#[test]
+fn lines_that_were_shown_before_still_count_when_the_same_lines_are_cut_later() {
+    let text = "a line of about sixty characters, so that there is much of it\n".repeat(100);
+    let config = "[context]\ntool_output_max_bytes = 4096\n";
+    let read = |from: u32, limit: u32| {
+        let input = json!({"path": "a.txt", "start_line": from, "limit": limit});
+        format!("call: Read {input}\n---\n")
+    };
+    let write = "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\ntext: done";
+    let script = read(1, 50) + &read(51, 50) + &read(1, 100) + write;
+    let test = Test::new().user_config(config).file("a.txt", &text).script(&script);
+    test.run(&["task"]).expect_code(0);
+    let finished = test.events_of("tool.finished");
+    assert_eq!(finished[2]["envelope"]["status"], "partial", "the third reading was cut");
+    assert_eq!(test.read("a.txt"), "x");
+}

@@ -326,6 +326,19 @@ fn an_expression_of_the_users_own_hides_what_it_names_and_nothing_else() {
 }
 
 #[test]
+fn an_expression_that_hides_a_word_of_the_format_leaves_no_secret_in_a_result() {
+    let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY1";
+    let test = Test::new()
+        .env("AWS_SECRET_ACCESS_KEY", secret)
+        .user_config("[record]\nredact_extra = [\"success\"]\n")
+        .file("a.txt", secret)
+        .script("call: Bash {\"command\": \"cat a.txt a.txt; true\"}\n---\nexpect: redacted:AWS\ntext: ok");
+    test.run(&["task", "--yolo"]).expect_code(0);
+    let log = std::fs::read_to_string(test.log()).unwrap();
+    assert!(!log.contains(secret));
+}
+
+#[test]
 fn an_untrusted_project_can_not_bring_its_own_script() {
     let test = Test::new()
         .script("text: evil")

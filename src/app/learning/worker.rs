@@ -106,7 +106,8 @@ impl Worker {
             // A folder that the user does not trust teaches nothing about other projects.
             if !self.settings.is_trusted {
                 for lesson in &mut lessons {
-                    lesson.scope = Scope::Project(self.settings.project.clone());
+                    *lesson =
+                        lesson.clone().with_scope(Scope::Project(self.settings.project.clone()));
                 }
             }
             self.store(&Batch { lessons, ..Batch::default() }, 0);

@@ -258,9 +258,11 @@ fn how_it_is_used(item: &Lesson) -> &'static str {
         (false, _) => "not any more: it did not help often enough",
         (true, false) => "shown at the start of a task that it fits",
         (true, true) if is_applied(item) => {
-            "the fix is made by the program, as a retry, when a call fails like this"
+            "the program makes the fix itself, as a retry, when exactly this call fails like this"
         }
-        (true, true) => "told to the model when a call fails like this, or is about to",
+        (true, true) => {
+            "shown at the start of a task that it fits, and after a call that failed like this"
+        }
     }
 }
 

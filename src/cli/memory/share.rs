@@ -74,8 +74,7 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
             item.id = Lesson::id_of(&item.scope, item.kind, &[&item.text]);
         }
         if args.here && item.scope != Scope::User {
-            item.scope = memory.scope();
-            item.id = Lesson::id_of(&item.scope, item.kind, &[&item.text]);
+            item = item.with_scope(memory.scope());
         }
         items.push(item);
     }

@@ -163,10 +163,8 @@ fn suggestions(review: &Review) -> Vec<Block> {
                     None => sources.push((because, vec![format!("`{item}`")])),
                 }
             }
-            Suggestion::Mend { project, text, because } => {
-                let place = project.as_deref().filter(|_| is_of_all);
-                let place = place.map_or_else(String::new, |it| format!("In {}: ", short(it)));
-                mends.push(format!("{place}{text} {}.", sentence(because)));
+            Suggestion::Mend { text, because } => {
+                mends.push(format!("{text} {}.", sentence(because)));
             }
             Suggestion::Teach { text, because } => {
                 teaches.push(format!("{}: {because}.", code(text)));

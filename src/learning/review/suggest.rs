@@ -37,8 +37,6 @@ pub enum Suggestion {
     },
     /// Something on the machine or in the project that could be mended, so that the lesson is not needed.
     Mend {
-        /// Where; `None`: on this machine, or in more than one project.
-        project: Option<String>,
         /// What to do.
         text: String,
         /// Why, in words.
@@ -121,7 +119,6 @@ fn mends(review: &Review) -> Vec<Suggestion> {
     let broken = review.failures.iter().filter(|failure| is_machines(failure) && failure.n > 1);
     let mut mends: Vec<Suggestion> = broken
         .map(|failure| Suggestion::Mend {
-            project: None,
             text: format!(
                 "Look at the machine (`agent doctor` may know): {}.",
                 quoted(&failure.says)
@@ -131,7 +128,6 @@ fn mends(review: &Review) -> Vec<Suggestion> {
         .collect();
     let contexts = review.always.iter().filter(|always| always.elsewhere_well > 0);
     mends.extend(contexts.take(MAX / 4).map(|always| Suggestion::Mend {
-        project: None,
         text: format!(
             "Find out why {} never works with {}.",
             quoted(&always.subject),

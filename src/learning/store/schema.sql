@@ -14,10 +14,11 @@ CREATE TABLE lessons (
     scope            TEXT NOT NULL,
     failure          TEXT,
     is_in_use        INTEGER NOT NULL,
+    is_users         INTEGER NOT NULL,
     last_occurred_ms INTEGER NOT NULL,
     body             TEXT NOT NULL
 );
-CREATE INDEX lessons_by_scope ON lessons (scope, is_in_use, last_occurred_ms);
+CREATE INDEX lessons_by_scope ON lessons (scope, is_in_use, is_users, last_occurred_ms);
 CREATE INDEX lessons_by_failure ON lessons (failure) WHERE failure IS NOT NULL;
 
 -- The terms of each lesson; the program splits texts into terms, spaces separate them. The scope is a term too.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavio
 use super::file::{self, Identity, OpenFailure};
 use super::terms::terms;
 use super::{Batch, Learned, StoreError};
-use crate::learning::lesson::{Lesson, Scope};
+use crate::learning::lesson::{Lesson, Origin, Scope};
 use crate::learning::trace::ExecutionTrace;
 
 /// The weight of a skill or methodology about which nothing is known.
@@ -144,10 +144,10 @@ impl SqliteStore {
         Ok(found.filter(|(scope, _)| is_wanted(scope)).map(|(_, lesson)| lesson).collect())
     }
 
-    /// The latest lessons of a scope that are in use.
+    /// The lessons of a scope that are in use: those that the user wrote first, then the latest.
     pub fn latest(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
         self.select(
-            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use ORDER BY last_occurred_ms DESC LIMIT ?2",
+            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
             params![scope.project(), integer(limit)],
         )
     }
@@ -314,7 +314,7 @@ impl SqliteStore {
             if n_over > 0 {
                 // What the user wrote stays.
                 let mut select = db.prepare(
-                    "SELECT id FROM lessons WHERE body ->> 'origin' <> 'user'
+                    "SELECT id FROM lessons WHERE NOT is_users
                      ORDER BY is_in_use, (body ->> 'helped') + (body ->> 'frequency'), last_occurred_ms
                      LIMIT ?1",
                 )?;
@@ -446,14 +446,15 @@ fn put(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
     erase(db, &lesson.id)?;
     let failure = lesson.failure.as_ref();
     db.prepare_cached(
-        "INSERT INTO lessons (id, scope, failure, is_in_use, last_occurred_ms, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO lessons (id, scope, failure, is_in_use, is_users, last_occurred_ms, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         lesson.id,
         lesson.scope.project(),
         failure.map(crate::learning::lesson::FailurePattern::key),
         lesson.is_in_use(),
+        lesson.origin == Origin::User,
         lesson.last_occurred_ms,
         to_json(lesson)?,
     ])?;

@@ -15,14 +15,13 @@ pub fn terms(text: &str) -> String {
             if n >= MAX_TERMS {
                 return terms;
             }
-            n += 1;
-            let chars: Vec<char> = word.chars().collect();
-            if !is_dense(chars[0]) {
+            let chars: Vec<char> = word.chars().take(MAX_TERMS - n + 1).collect();
+            if chars.len() == 1 || !is_dense(chars[0]) {
                 _ = write!(terms, "{} ", word.to_lowercase());
-            } else if chars.len() == 1 {
-                _ = write!(terms, "{word} ");
+                n += 1;
             } else {
                 chars.windows(2).for_each(|pair| _ = write!(terms, "{}{} ", pair[0], pair[1]));
+                n += chars.len() - 1;
             }
         }
     }
@@ -56,5 +55,8 @@ mod tests {
         assert_eq!(terms("读取文件data.csv"), "读取 取文 文件 data csv ");
         assert_eq!(terms("改 a"), "改 a ");
         assert_eq!(terms(" \n"), "");
+        for long in ["改".repeat(2000), "改 ".repeat(2000), "改a".repeat(2000)] {
+            assert_eq!(terms(&long).split_whitespace().count(), MAX_TERMS);
+        }
     }
 }

@@ -386,7 +386,7 @@ impl State {
             return Vec::new();
         }
         let mut input = self.composer.unfolded();
-        input.text.truncate(input.text.trim_end().len());
+        input.trim_end();
         let message = input.text.clone();
         self.composer.take();
         self.toast = None;
