@@ -18,9 +18,11 @@ use code_agent::learning::pair::pairs;
 use code_agent::learning::recall;
 use code_agent::learning::store::{Batch, SqliteStore};
 use code_agent::protocol::Object;
-use code_agent::protocol::envelope::ErrorCode;
-use code_agent::protocol::event::Event;
-use code_agent::protocol::recall::LessonKind;
+use code_agent::protocol::envelope::{ErrorCode, Sealed};
+use code_agent::protocol::event::{Body, Event};
+use code_agent::protocol::message::ToolCall;
+use code_agent::protocol::recall::{FailedCall, LessonKind};
+use code_agent::protocol::tool::Effect;
 use serde_json::json;
 
 const NOW: i64 = 1_795_000_000_000;
@@ -299,6 +301,31 @@ fn session(dir: &Path, calls: &[serde_json::Value]) -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// A failed call, what it would touch, and its result.
+type Failure = (ToolCall, Effect, Sealed);
+
+/// Makes this command fail: in a folder that has nothing for it.
+fn fail(dir: &Path, command: &str) -> Failure {
+    let command = format!("{command} --no-such-option");
+    let events = session(dir, &[json!(["Bash", {"command": command}])]);
+    let mut made = None;
+    for event in events {
+        match event.body {
+            Body::ToolStarted { call, tool, input, effect, .. } => {
+                let arguments = serde_json::to_string(&input).unwrap();
+                made = Some((ToolCall { id: call, name: tool, arguments }, effect));
+            }
+            Body::ToolFinished { envelope, .. } => {
+                let (call, effect) = made.unwrap();
+                assert!(envelope.error().is_some(), "{command} did not fail");
+                return (call, effect, envelope);
+            }
+            _ => {}
+        }
+    }
+    panic!("{command} was not called");
+}
+
 /// What a turn teaches.
 fn batch(harvest: &Harvest) -> Batch {
     std::hint::black_box(distil::request(harvest));
@@ -331,10 +358,16 @@ fn main() {
     measure("recall for a task", 400, "   (goal 5)", |n| {
         std::hint::black_box(recall::for_task(&store, HERE, &tasks[n], 400).unwrap());
     });
-    let key = |n: usize| lessons[n].failure.as_ref().map(FailurePattern::key).unwrap_or_default();
-    let here = Scope::Project(HERE.to_owned());
+    let failures: Vec<Failure> = COMMANDS.iter().map(|command| fail(dir.path(), command)).collect();
+    let failed = |n: usize| {
+        let (call, effect, envelope) = &failures[n % failures.len()];
+        FailedCall { call, effect: Some(effect), envelope }
+    };
     measure("recall after a failure", 400, "   (goal 5)", |n| {
-        std::hint::black_box(store.about(&here, &key(n)).unwrap());
+        std::hint::black_box(recall::after(&store, HERE, &failed(n)).unwrap());
+    });
+    measure("recall for a reflection", 400, "", |n| {
+        std::hint::black_box(recall::similar(&store, HERE, &failed(n)).unwrap());
     });
 
     let look = |n: usize| match n % 3 {

@@ -51,7 +51,7 @@ pub struct Lesson {
     pub hurt: u32,
     /// Creation time, in milliseconds since 1970.
     pub created_at_ms: i64,
-    /// When it was last learnt or used, in milliseconds since 1970.
+    /// When it was last learnt, in milliseconds since 1970.
     pub last_occurred_ms: i64,
 }
 

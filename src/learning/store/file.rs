@@ -18,7 +18,7 @@ const APPLICATION_ID: i32 = 0x6167_6D79;
 pub const FILE_NAME: &str = "memory.db";
 
 /// The version of the schema, SQLite's `user_version`.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Why a file could not be opened.

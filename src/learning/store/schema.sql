@@ -24,6 +24,9 @@ CREATE INDEX lessons_by_failure ON lessons (failure) WHERE failure IS NOT NULL;
 -- The terms of each lesson; the program splits texts into terms, spaces separate them. The scope is a term too.
 CREATE VIRTUAL TABLE terms USING fts5 (text, tokenize = "unicode61 remove_diacritics 2");
 
+-- In how many lessons each term stands.
+CREATE VIRTUAL TABLE term_counts USING fts5vocab (terms, row);
+
 -- Weights of skills and methodologies.
 CREATE TABLE weights (
     subject TEXT PRIMARY KEY,

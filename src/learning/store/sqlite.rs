@@ -17,6 +17,8 @@ use crate::learning::trace::ExecutionTrace;
 const NO_WEIGHT: f64 = 0.5;
 /// A file that is replaced while it is used is opened again so often.
 const MAX_TRIES: usize = 3;
+/// The words of a query stand in at most so many lessons, each counted once per word.
+const MAX_OCCURRENCES: i64 = 3000;
 
 /// The memory of a user in one file.
 ///
@@ -147,7 +149,7 @@ impl SqliteStore {
     /// The lessons of a scope that are in use: those that the user wrote first, then the latest.
     pub fn latest(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
         self.select(
-            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
+            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use = 1 ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
             params![scope.project(), integer(limit)],
         )
     }
@@ -186,13 +188,13 @@ impl SqliteStore {
         if words.is_empty() {
             return Ok(Vec::new());
         }
-        let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-        let mut query = format!("({})", quoted.join(" OR "));
-        if !scopes.is_empty() {
-            let scopes: Vec<String> = scopes.iter().map(scope_term).collect();
-            query.push_str(&format!(" AND ({})", scopes.join(" OR ")));
-        }
         let found = self.read(|db| {
+            let quoted = rarest(db, &words)?.into_iter().map(|word| format!("\"{word}\""));
+            let mut query = format!("({})", quoted.collect::<Vec<_>>().join(" OR "));
+            if !scopes.is_empty() {
+                let scopes: Vec<String> = scopes.iter().map(scope_term).collect();
+                query.push_str(&format!(" AND ({})", scopes.join(" OR ")));
+            }
             let mut select = db.prepare_cached(
                 "SELECT -score, body FROM
                    (SELECT rowid AS found, rank AS score FROM terms WHERE terms MATCH ?1 ORDER BY rank LIMIT 2 * ?2)
@@ -429,6 +431,25 @@ impl SqliteStore {
 
 fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// The words that stand in the fewest lessons, as many as [`MAX_OCCURRENCES`] allows: BM25 weights a word by its rarity, and
+/// the cost of a query is the number of lessons that its words stand in.
+fn rarest<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a str>> {
+    let mut count = db.prepare_cached("SELECT doc FROM term_counts WHERE term = ?1")?;
+    let mut counted = Vec::with_capacity(words.len());
+    for word in words {
+        let n: Option<i64> = count.query_row([word], |row| row.get(0)).optional()?;
+        counted.push((n.unwrap_or(0), *word));
+    }
+    counted.sort_unstable();
+    let mut n_before = 0;
+    let within = counted.into_iter().take_while(|(n, _)| {
+        let is_within = n_before == 0 || n_before + n <= MAX_OCCURRENCES;
+        n_before += n;
+        is_within
+    });
+    Ok(within.map(|(_, word)| word).collect())
 }
 
 /// Stores a lesson; an equal one is counted once more.
