@@ -2,31 +2,28 @@
 
 use serde_json::Value;
 
+use crate::protocol::schema::Schema;
 use crate::protocol::shorten;
 
 /// A JSON Schema for final answers.
-pub struct AnswerSchema(jsonschema::Validator);
+pub struct AnswerSchema(Schema);
 
 impl AnswerSchema {
     /// Compiles a schema; the error says what is wrong with it.
     pub fn new(schema: &Value) -> Result<Self, String> {
-        jsonschema::validator_for(schema).map(Self).map_err(|error| error.to_string())
+        Schema::new(schema).map(Self)
     }
 
     /// The value that an answer holds; the error says why it does not fit.
     pub(super) fn read(&self, answer: &str) -> Result<Value, String> {
         let value: Value = serde_json::from_str(unfenced(answer))
             .map_err(|error| format!("It is no JSON: {error}."))?;
-        let problems: Vec<String> = self
-            .0
-            .iter_errors(&value)
-            .take(5)
-            .map(|error| {
-                let place = error.instance_path().to_string();
-                let place = if place.is_empty() { "at the top".to_owned() } else { place };
-                format!("{place}: {}", shorten(&error.to_string(), 200))
-            })
-            .collect();
+        let problems = self.0.mismatches(&value, |mismatch| {
+            let place = Some(mismatch.pointer.as_str()).filter(|it| !it.is_empty());
+            let place = place.unwrap_or("at the top");
+            format!("{place}: {}", shorten(&mismatch.kind.to_string(), 200))
+        });
+        let problems = &problems[..problems.len().min(5)];
         if problems.is_empty() { Ok(value) } else { Err(format!("{}.", problems.join("; "))) }
     }
 }

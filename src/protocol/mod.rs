@@ -18,6 +18,7 @@ pub mod plan;
 pub mod prompt;
 pub mod recall;
 pub mod reflection;
+pub mod schema;
 pub mod secrets;
 pub mod signature;
 pub mod tool;

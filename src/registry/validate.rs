@@ -2,11 +2,12 @@
 
 use std::sync::OnceLock;
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
+use boon::ErrorKind;
 use serde_json::Value;
 
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::schema::{Mismatch, Schema};
 use crate::protocol::{nearest, shorten};
 
 /// How much of a value an error message shows, in bytes.
@@ -14,17 +15,16 @@ const SHOWN: usize = 60;
 
 /// A schema, compiled when it is first needed.
 #[derive(Default)]
-pub(super) struct Validator(OnceLock<Option<jsonschema::Validator>>);
+pub(super) struct Validator(OnceLock<Option<Schema>>);
 
 impl Validator {
     pub(super) fn check(&self, schema: &Value, input: &Object) -> Result<(), Failure> {
-        let compiled = self.0.get_or_init(|| jsonschema::validator_for(schema).ok());
+        let compiled = self.0.get_or_init(|| Schema::new(schema).ok());
         let Some(validator) = compiled else {
             return Err(Failure::new(ErrorCode::InternalError, "the tool's schema is no schema"));
         };
         let input = Value::Object(input.clone());
-        let problems: Vec<String> =
-            validator.iter_errors(&input).map(|error| problem(&error, schema)).collect();
+        let problems = validator.mismatches(&input, |mismatch| problem(mismatch, schema, &input));
         if problems.is_empty() {
             return Ok(());
         }
@@ -66,42 +66,44 @@ pub(super) fn arguments(text: &str) -> Result<Object, Failure> {
     }
 }
 
-fn problem(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
-    let place = error.instance_path().to_string();
-    let place = place.trim_start_matches('/').replace('/', ".");
+fn problem(mismatch: &Mismatch<'_>, schema: &Value, input: &Value) -> String {
+    let place = mismatch.pointer.trim_start_matches('/').replace('/', ".");
     let field = if place.is_empty() { "the input".to_owned() } else { format!("`{place}`") };
-    match error.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
+    let value = || {
+        let value = input.pointer(&mismatch.pointer).map(Value::to_string);
+        shorten(&value.unwrap_or_default(), SHOWN)
+    };
+    match mismatch.kind {
+        ErrorKind::AdditionalProperties { got } => {
             let known: Vec<&str> = properties(at(schema, &place)).collect();
-            let each = unexpected.iter().map(|name| match nearest(name, known.iter().copied()) {
+            let each = got.iter().map(|name| match nearest(name, known.iter().copied()) {
                 Some(to) => format!("unknown parameter `{name}`: did you mean `{to}`?"),
                 None => format!("unknown parameter `{name}`"),
             });
             each.collect::<Vec<_>>().join("; ")
         }
-        ValidationErrorKind::Required { property } => {
-            let name = property.as_str().unwrap_or_default();
-            if place.is_empty() {
-                format!("`{name}` is missing")
-            } else {
-                format!("`{name}` is missing in {field}")
-            }
+        ErrorKind::Required { want } if place.is_empty() => match &want[..] {
+            [name] => format!("`{name}` is missing"),
+            names => format!("{} are missing", list(names)),
+        },
+        ErrorKind::Required { want } => match &want[..] {
+            [name] => format!("`{name}` is missing in {field}"),
+            names => format!("{} are missing in {field}", list(names)),
+        },
+        ErrorKind::Type { want, .. } => {
+            let types: Vec<String> = want.iter().map(|it| it.to_string()).collect();
+            format!("{field} must be of type {}, not {}", types.join(" or "), value())
         }
-        ValidationErrorKind::Type { kind: TypeKind::Single(kind) } => format!(
-            "{field} must be of type {kind}, not {}",
-            shorten(&error.instance().to_string(), SHOWN)
-        ),
-        ValidationErrorKind::Enum { options } => format!(
-            "{field} must be one of {options}, not {}",
-            shorten(&error.instance().to_string(), SHOWN)
-        ),
-        ValidationErrorKind::Minimum { limit } => {
-            format!("{field} must be at least {limit}, not {}", error.instance())
+        ErrorKind::Enum { want } => {
+            format!("{field} must be one of {}, not {}", Value::from((*want).clone()), value())
         }
-        ValidationErrorKind::Maximum { limit } => {
-            format!("{field} must be at most {limit}, not {}", error.instance())
+        ErrorKind::Minimum { got, want } => {
+            format!("{field} must be at least {want}, not {got}")
         }
-        _ => format!("{field}: {}", shorten(&error.to_string(), 200)),
+        ErrorKind::Maximum { got, want } => {
+            format!("{field} must be at most {want}, not {got}")
+        }
+        other => format!("{field}: {}", shorten(&other.to_string(), 200)),
     }
 }
 
@@ -171,7 +173,7 @@ mod tests {
         );
         check(
             r#"{"path":"a","edits":[{"old_str":"x"}]}"#,
-            "unknown parameter `old_str`: did you mean `old_string`?; `old_string` is missing in `edits.0`",
+            "`old_string` is missing in `edits.0`; unknown parameter `old_str`: did you mean `old_string`?",
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::RegexMatcherBuilder;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -15,9 +15,11 @@ use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Place, ProjectPath, Rules};
 
+mod matcher;
 mod search;
 mod sink;
 
+use matcher::LineMatcher;
 use search::{Found, Search};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -170,7 +172,7 @@ fn without_case(found: &Found, stop: &Stop) -> Option<String> {
 }
 
 /// The same search without regard to case, where that makes a difference.
-fn caseless(args: &Args) -> Option<RegexMatcher> {
+fn caseless(args: &Args) -> Option<LineMatcher> {
     let makes_a_difference = args.case_sensitive && args.pattern.contains(char::is_alphabetic);
     let wanted = || matcher(&Args { case_sensitive: false, ..args.clone() }).ok();
     makes_a_difference.then(wanted).flatten()
@@ -183,7 +185,7 @@ fn left_out(found: &Found, stop: &Stop, rules: Rules) -> Option<String> {
     Some(format!(" {}", elsewhere(&files, example, rules.include_hidden)))
 }
 
-fn matcher(args: &Args) -> Result<RegexMatcher, Failure> {
+fn matcher(args: &Args) -> Result<LineMatcher, Failure> {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .case_insensitive(!args.case_sensitive)
@@ -201,7 +203,14 @@ fn matcher(args: &Args) -> Result<RegexMatcher, Failure> {
         }
         other => other,
     };
-    matcher.map_err(|error| {
+    let of_lines = |regex| {
+        if args.multiline || args.fixed_string {
+            LineMatcher::of_text(regex)
+        } else {
+            LineMatcher::of_lines(regex, &args.pattern, args.case_sensitive)
+        }
+    };
+    matcher.map(of_lines).map_err(|error| {
         // Of the pattern as it was given: what is searched for has more around it.
         let message = match regex::Regex::new(&args.pattern) {
             Err(error) if !args.fixed_string => error.to_string(),

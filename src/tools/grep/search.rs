@@ -9,10 +9,10 @@ use std::time::SystemTime;
 
 use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
-use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
 use super::Output;
+use super::matcher::LineMatcher;
 use super::sink::{Collect, Hit};
 use crate::permission::{Why, Withheld, is_secret};
 use crate::protocol::envelope::Failure;
@@ -29,7 +29,7 @@ const SMALL: usize = 128 * 1024;
 #[derive(Clone)]
 pub(super) struct Search<'a> {
     pub(super) workspace: &'a Workspace,
-    pub(super) matcher: RegexMatcher,
+    pub(super) matcher: LineMatcher,
     pub(super) file_pattern: Option<GlobMatcher>,
     pub(super) multiline: bool,
     pub(super) context: usize,
@@ -80,7 +80,7 @@ struct Gathered {
 /// What a thread works with.
 struct Tools {
     /// (One for each thread: what it needs while it matches is not waited for.)
-    matcher: RegexMatcher,
+    matcher: LineMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
 }

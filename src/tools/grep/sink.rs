@@ -4,9 +4,10 @@ use std::io;
 use std::ops::Range;
 
 use grep_matcher::Matcher;
-use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 use serde_json::{Value, json};
+
+use super::matcher::LineMatcher;
 
 /// A longer line is cut around its match.
 const MAX_CHARACTERS: usize = 500;
@@ -37,7 +38,7 @@ impl Hit {
 
 /// Takes what the searcher finds in one file.
 pub(super) struct Collect<'a> {
-    matcher: &'a RegexMatcher,
+    matcher: &'a LineMatcher,
     limit: usize,
     first_only: bool,
     pub(super) hits: Vec<Hit>,
@@ -53,7 +54,7 @@ pub(super) struct Collect<'a> {
 }
 
 impl<'a> Collect<'a> {
-    pub(super) fn new(matcher: &'a RegexMatcher, limit: usize, first_only: bool) -> Self {
+    pub(super) fn new(matcher: &'a LineMatcher, limit: usize, first_only: bool) -> Self {
         Self {
             matcher,
             limit,
