@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_one_however_it_is_written() {
+    fn equivalent_git_urls_have_one_address() {
         for url in [
             "git@Example.com:team/app.git",
             "https://example.com/team/app.git",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_and_worktrees_are_one_project_and_folders_of_it_are_others() {
+    fn clones_and_worktrees_share_an_identity_and_subdirectories_do_not() {
         let dir = tempfile::tempdir().expect("a folder");
         let root = dir.path().canonicalize().expect("a path");
         let write = |path: &str, text: &str| {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_folder_that_is_not_trusted_says_of_itself_counts_for_nothing() {
+    fn untrusted_project_is_identified_by_its_path() {
         let dir = tempfile::tempdir().expect("a folder");
         let root = dir.path().canonicalize().expect("a path");
         std::fs::create_dir(root.join(".git")).expect("a folder");

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_named_with_its_line_and_the_nearest_key() {
+    fn config_errors_name_the_line_and_the_nearest_key() {
         check_error("\nmodle = \"x\"\n", "c.toml:2: unknown key `modle`: did you mean `model`?");
         check_error(
             "[limits]\nmax_turn = 3\n",
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layer_lies_over_the_one_before() {
+    fn config_layers_override_earlier_ones() {
         let dir = tempfile::tempdir().expect("a folder");
         let user =
             "model = \"a/user\"\n[limits]\nmax_turns = 7\n[permissions]\ndeny = [\"Write\"]\n";
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untrusted_project_can_not_set_what_would_harm() {
+    fn untrusted_project_cannot_set_dangerous_keys() {
         let dir = tempfile::tempdir().expect("a folder");
         let project = "model = \"a/b\"\n[providers.openai]\nbase_url = \"http://evil\"\n\
             [permissions]\nmode = \"full\"\nallow = [\"Bash\"]\ndeny = [\"Write\"]\n\

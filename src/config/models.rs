@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_key_that_fits_counts() {
+    fn longest_matching_model_key_wins() {
         check("openai/gpt-5.6", Some(272_000), Some((2.0, 10.0)));
         check("openai/gpt-5.6-sol", Some(272_000), Some((2.0, 10.0)));
         check("openai/gpt-5.6-luna-2026-07-09", Some(272_000), Some((1.0, 6.0)));
@@ -59,14 +59,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_not_guessed() {
+    fn unknown_models_have_no_facts() {
         for id in ["openai/gpt-5.5-instant", "openai/m", "own/gpt-5.5", "script:x", "openai"] {
             check(id, None, None);
         }
     }
 
     #[test]
-    fn what_the_user_says_outranks_field_by_field() {
+    fn user_model_settings_override_field_by_field() {
         let mut config = Config::default();
         let said = ModelTable { price_in: Some(7.0), ..ModelTable::default() };
         config.models.insert("openai/gpt-5.5".into(), said);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_whole() {
+    fn model_table_is_consistent() {
         let table: Known = toml::from_str(TEXT).expect("it parses");
         for (provider, models) in &table {
             assert!(presets().iter().any(|preset| preset.name == provider), "{provider}");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_models_that_auto_takes_are_known() {
+    fn default_models_have_known_facts() {
         for preset in presets() {
             let Some(model) = preset.default_model else { continue };
             let known = known(&Config::default(), &format!("{}/{model}", preset.name));

@@ -170,18 +170,18 @@ mod tests {
     }
 
     #[test]
-    fn trust_is_given_to_settings_as_they_are() {
+    fn trust_covers_exactly_the_trusted_settings() {
         let sandbox = "[sandbox]\nenabled = true\nnetwork = \"on\"\n";
         check("", "", "", Ok(()));
         check(sandbox, sandbox, "", Ok(()));
-        // Order, comments, another way to write it, and what needs no trust.
+        // Order, comments, syntax, and settings that need no trust make no difference.
         let same = "model = \"a/b\" # mine\nsandbox = { network = 'on', enabled = true }\n\
             permissions.deny = [\"Write\"]\ncontext.keep_rounds = 3\nlearning.enabled = false\n";
         check(sandbox, same, "", Ok(()));
         check("", sandbox, "", Err("sandbox (new)"));
         let off = "sandbox.enabled = false\nverify.model = \"a/b\"\n";
         check(sandbox, off, "", Err("sandbox (changed), verify (new)"));
-        // What one of them was trusted with counts for the other one only beside it.
+        // Settings that were trusted together are trusted only together.
         let full = "permissions.mode = \"full\"\n";
         check(&format!("{full}{sandbox}"), full, "", Err("sandbox (gone)"));
         check(&format!("{full}{sandbox}"), "", "", Ok(()));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_users_own_configuration_leaves_open_needs_no_trust() {
+    fn settings_within_the_users_configuration_need_no_trust() {
         let limits = |turns: u32| format!("limits.max_turns = {turns}\nsandbox.enabled = false\n");
         check(&limits(1), &limits(2), "", Ok(()));
         let set = "limits.max_turns = 3";

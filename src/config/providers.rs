@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_found_or_the_reason_says_what_to_do() {
+    fn model_resolution_succeeds_or_explains_what_to_do() {
         let key = [("OPENAI_API_KEY", "k")];
         check("auto", &key, "openai/gpt-5.5 at https://api.openai.com/v1");
         check("auto", &[("OPENAI_API_KEY", " ")], "look for a local server");

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_provider_counted_is_kept_and_the_rest_estimated() {
+    fn provider_token_counts_calibrate_the_estimate() {
         let mut budget = Budget::new("m", 10_000, 0.8);
         assert_eq!((budget.window(), budget.threshold()), (10_000, 8000));
         assert_eq!(budget.request_tokens(3600), 1000);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_is_not_believed() {
+    fn implausible_token_counts_are_ignored() {
         let mut budget = Budget::new("m", 10_000, 0.8);
         budget.counted(4000, 1);
         budget.counted(4000, 400_000);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_teaches_the_window() {
+    fn overflow_adjusts_the_window() {
         let mut budget = Budget::new("m", 128_000, 0.8);
         budget.overflowed(20_000, Some(16_384));
         assert_eq!(budget.window(), 16_384);

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_the_running_turn_are_cut_too_and_the_newest_stays() {
+    fn messages_of_the_current_turn_are_truncated_except_the_newest() {
         let budget = Budget::new("m", 32_768, 0.8);
         let mut history = History::default();
         history.at(Place { turn: 1, round: 0, step: 0 });

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_stand_before_patterns_and_the_latest_stay_within_the_bound() {
+    fn recalled_rules_precede_patterns_and_the_latest_fit_the_limit() {
         let prompts = Prompts::default();
         assert_eq!(Memories::default().layer(&prompts), "");
         let items = [item(1, LessonKind::FailurePattern), item(2, LessonKind::Rule)];

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_mentioned() {
+    fn existing_paths_are_recognised_as_mentions() {
         check(
             "look at @a.rs and @src/a.rs:10-20, then @src/",
             &["@a.rs", "@src/a.rs:10-20", "@src/"],
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_or_is_no_mention_is_left_alone() {
+    fn missing_paths_and_other_at_signs_are_not_mentions() {
         check("mail me@a.rs, or x.y@src/a.rs", &[]);
         check("use @property and @scope/package, @nobody, @ a.rs, @@a.rs", &[]);
         check("```\n@a.rs\n```", &[]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn five_are_named_and_the_others_counted_once() {
+    fn at_most_five_mentions_are_listed() {
         let found =
             |path: &str| Some(Found { path: path.to_owned(), is_folder: path.ends_with('/') });
         let mut mentions = Mentions::default();

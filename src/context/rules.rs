@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folders_of_a_path_are_looked_into_once() {
+    fn directories_of_a_path_are_visited_once() {
         let mut met = RulesMet::default();
         assert_eq!(met.folders("a/b/c.rs", false), ["a", "a/b"]);
         assert_eq!(met.folders("a/b/d.rs", false), [""; 0]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn in_l2_the_newest_are_whole_and_the_others_named_within_one_bound() {
+    fn newest_rules_are_in_full_and_others_listed_within_the_limit() {
         let mut met = RulesMet::default();
         for n in 0..200 {
             let (path, text) =
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_says_that_there_is_more() {
+    fn truncated_rules_file_says_that_there_is_more() {
         let text = "ä".repeat(MAX_RULES_BYTES);
         let shown = Rules { path: "a/AGENTS.md".into(), text }.shown(MAX_RULES_BYTES);
         assert!(

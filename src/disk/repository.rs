@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_of_gits_files() {
+    fn git_file_names_are_recognised() {
         for name in ["HEAD", "head.lock", "FETCH_HEAD", "BISECT_LOG", "sharedindex.a", "Index"] {
             assert!(is_file(name), "{name}");
         }

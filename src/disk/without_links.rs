@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_not_followed_with_or_without_the_systems_help() {
+    fn symlinks_are_not_followed_with_or_without_openat2() {
         let dir = tempfile::tempdir().expect("a folder");
         let root = dir.path().canonicalize().expect("a path");
         fs::create_dir_all(root.join("a/b")).expect("made");
@@ -94,7 +94,7 @@ mod tests {
             ("a/b/file/x", itself, Err(Errno::NOTDIR)),
             ("a/c", folder, Err(Errno::NOENT)),
             ("a/c/d", itself, Err(Errno::NOENT)),
-            // At the end …
+            // As the last component …
             ("a/b/link", OFlags::RDONLY, Err(Errno::LOOP)),
             ("a/b/link", OFlags::PATH, Err(Errno::LOOP)),
             ("a/link", folder, Err(Errno::LOOP)),
@@ -103,7 +103,7 @@ mod tests {
             ("nowhere", OFlags::RDONLY, Err(Errno::LOOP)),
             ("a/link", itself, Ok(FileType::Symlink)),
             ("nowhere", itself, Ok(FileType::Symlink)),
-            // … and on the way.
+            // … and as an inner one.
             ("link/b", folder, Err(Errno::LOOP)),
             ("link/b/file", OFlags::RDONLY, Err(Errno::LOOP)),
             ("a/link/file", itself, Err(Errno::LOOP)),

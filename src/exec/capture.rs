@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn short_output_is_kept_as_it_is() {
+    fn short_output_is_unchanged() {
         let short = captured(&[b"a\nb", "ä\n".as_bytes()]);
         assert_eq!(short, Captured { text: "a\nbä\n".into(), total_bytes: 6, truncated: false });
         let exact = captured(&[&vec![b'x'; KEPT], &vec![b'y'; KEPT]]);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn long_output_keeps_whole_lines_of_its_beginning_and_end() {
+    fn long_output_keeps_whole_lines_of_head_and_tail() {
         let line = b"0123456789\n".repeat(100_000);
         let long = captured(&line.chunks(1000).collect::<Vec<_>>());
         assert!(long.truncated);
@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_between_characters() {
+    fn long_line_is_truncated_at_a_character_boundary() {
         let long = captured(&["€".repeat(100_000).as_bytes()]);
         assert!(long.truncated);
         assert!(!long.text.contains('\u{fffd}'));
     }
 
     #[test]
-    fn output_without_end_fills_no_disk() {
+    fn endless_output_does_not_fill_the_disk() {
         #[derive(Clone, Default)]
         struct Disk(std::sync::Arc<std::sync::atomic::AtomicU64>);
         impl Write for Disk {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf8_shows_as_a_replacement() {
+    fn invalid_utf8_becomes_replacement_characters() {
         assert_eq!(captured(&[b"a\xff\xfeb"]).text, "a\u{fffd}\u{fffd}b");
     }
 }

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_left_out_by_their_names_and_by_their_shapes() {
+    fn secrets_are_removed_from_the_environment_by_name_and_by_shape() {
         let given = [
             ("EDITOR", "vim"),
             ("SESSION", "plasma"),

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_told() {
+    fn live_output_shows_the_last_lines() {
         assert_eq!(last_lines(b"a\nb\n"), "a\nb");
         let many: String = (1..=30).map(|n| format!("{n}\n")).collect();
         assert_eq!(last_lines(many.as_bytes()).lines().next(), Some("21"));

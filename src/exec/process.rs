@@ -324,8 +324,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_is_somebody_elses_now_is_left_alone() {
-        // What descends from it: a shell, and what that started.
+    fn reused_pid_is_not_killed() {
+        // A process with descendants: a shell and its child.
         let mut other = Command::new("bash")
             .args(["-c", "bash -c 'sleep 600 & echo $!; wait'; :"])
             .stdout(Stdio::piped())
@@ -344,7 +344,7 @@ mod tests {
         let seen: Vec<i32> = watcher.watched().iter().map(|left| left.pid).collect();
         assert_eq!(seen, [grandchild]);
 
-        // The same number, of one that has ended.
+        // The PID of a process that has ended, reused by another one.
         let mut ended = Command::new("true").spawn().unwrap();
         let handle = Watcher::new(i32::try_from(ended.id()).unwrap()).unwrap().handle;
         ended.wait().unwrap();

@@ -1,4 +1,4 @@
-//! What real commands in a real bash do.
+//! Behaviour of real commands in a real bash.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -21,12 +21,12 @@ async fn run(line: &str) -> Outcome {
     Exec::new(&[]).run(command(line, dir.path()), &CancellationToken::new()).await.unwrap()
 }
 
-/// How the stages of the last pipeline ended, where it had several.
+/// Exit codes of the last pipeline's stages, if it has several.
 fn stages(outcome: &Outcome) -> &[i32] {
     outcome.statuses.last().filter(|codes| codes.len() > 1).map_or(&[], Vec::as_slice)
 }
 
-/// What a line does, compared with what bash alone makes of it.
+/// Asserts the result of a line, and that it is equal to that of plain bash.
 async fn check(line: &str, exit_code: i32, stdout: &str, expected: &[i32]) {
     let outcome = run(line).await;
     assert_eq!(outcome.ended, Ended::Exited, "{line}");
@@ -42,7 +42,7 @@ async fn check(line: &str, exit_code: i32, stdout: &str, expected: &[i32]) {
         .unwrap();
     assert_eq!(plain.status.code(), Some(exit_code), "{line} in plain bash");
     assert_eq!(String::from_utf8_lossy(&plain.stdout), stdout, "{line} in plain bash");
-    // But for the shell's name, which is its path here.
+    // Except for the shell's name, which is its path here.
     let complaints = outcome.stderr.text.lines().map(|line| line.rsplit("bash:").next());
     let plain = String::from_utf8_lossy(&plain.stderr).into_owned();
     assert!(
@@ -56,7 +56,7 @@ fn lives(pid: i32) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
 }
 
-/// Whether it comes to be so: on a busy machine that takes its time.
+/// Waits for a condition; a busy machine may take a while.
 async fn comes(is_so: impl Fn() -> bool) -> bool {
     for _ in 0..30_000 {
         if is_so() {
@@ -77,7 +77,7 @@ fn pids(file: &Path) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn the_stages_of_a_pipeline_at_the_end_are_told() {
+async fn exit_codes_of_the_last_pipeline_are_reported() {
     check("false | true", 0, "", &[1, 0]).await;
     check("true | false", 1, "", &[0, 1]).await;
     check("cd / && (exit 3) | cat", 0, "", &[3, 0]).await;
@@ -89,13 +89,13 @@ async fn the_stages_of_a_pipeline_at_the_end_are_told() {
 }
 
 #[tokio::test]
-async fn a_stage_whose_reader_had_enough_has_not_failed() {
+async fn sigpipe_in_a_stage_has_status_141() {
     let outcome = run("yes | head -1").await;
     assert_eq!(stages(&outcome), [141, 0]);
 }
 
 #[tokio::test]
-async fn what_a_command_means_is_left_to_bash() {
+async fn bash_semantics_are_unchanged() {
     check("exit 3", 3, "", &[]).await;
     check("-x 2>/dev/null", 127, "", &[]).await;
     check("set -e; false; echo no", 1, "", &[]).await;
@@ -114,14 +114,14 @@ async fn what_a_command_means_is_left_to_bash() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_exits_127() {
+async fn missing_program_exits_with_127() {
     let outcome = run("nosuch-program").await;
     assert_eq!(outcome.exit_code, Some(127));
     assert!(outcome.stderr.text.ends_with("nosuch-program: command not found\n"));
 }
 
 #[tokio::test]
-async fn a_signal_has_its_name() {
+async fn signals_are_reported_by_name() {
     assert_eq!(run("bash -c 'kill -SEGV $$'").await.signal.as_deref(), Some("SIGSEGV"));
     let shell = run("kill -KILL $$").await;
     assert_eq!((shell.exit_code, shell.signal.as_deref()), (None, Some("SIGKILL")));
@@ -131,7 +131,7 @@ async fn a_signal_has_its_name() {
 }
 
 #[tokio::test]
-async fn it_runs_in_its_directory_without_input_terminal_or_pager() {
+async fn command_runs_in_its_directory_without_stdin_tty_or_pager() {
     let dir = TempDir::new().unwrap();
     let line = "pwd -P; cat; read x || echo none; [ -t 0 ] || echo no; : </dev/tty || echo tty; \
                 echo $NO_COLOR $GIT_TERMINAL_PROMPT $PAGER $AGENT $CI $GREETING ${BASH_ENV-unset}";
@@ -165,7 +165,7 @@ async fn secrets_are_not_in_the_environment() {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_the_whole_tree() {
+async fn timeout_kills_the_whole_process_tree() {
     let dir = TempDir::new().unwrap();
     let line = "
         trap '' TERM HUP INT
@@ -186,9 +186,10 @@ async fn a_timeout_ends_the_whole_tree() {
     assert!(gone(&pids).await);
 }
 
-/// 200 processes: of each four one ignores signals, one left the session, one has lost its parent.
+/// 200 processes: of each four, one ignores signals, one has left the session, and one has lost its
+/// parent.
 #[tokio::test]
-async fn a_tree_of_200_processes_ends_however_the_command_ends() {
+async fn tree_of_200_processes_is_killed_in_every_ending() {
     let line = "ulimit -u 4000 2>/dev/null; for n in $(seq 50); do
         setsid bash -c 'trap \"\" TERM HUP; echo $$ >> pids
             nohup sleep 1000 >/dev/null 2>&1 & echo $! >> pids
@@ -238,7 +239,7 @@ async fn a_tree_of_200_processes_ends_however_the_command_ends() {
 }
 
 #[tokio::test]
-async fn a_cancellation_ends_it_at_once() {
+async fn cancellation_kills_the_process_tree() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("pids");
     let cancel = CancellationToken::new();
@@ -260,7 +261,7 @@ async fn a_cancellation_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_dropped_run_ends_it_too() {
+async fn dropping_the_future_kills_the_process_tree() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("pids");
     let (exec, cancel) = (Exec::new(&[]), CancellationToken::new());
@@ -277,10 +278,11 @@ async fn a_dropped_run_ends_it_too() {
 }
 
 #[tokio::test]
-async fn a_child_that_keeps_the_pipe_does_not_keep_the_answer() {
+async fn child_holding_the_pipe_does_not_delay_the_result() {
     let dir = TempDir::new().unwrap();
     let exec = Exec::new(&[]);
-    // The second writes more than a pipe holds when nobody reads any more, and must not stand still or die of it.
+    // The second one writes more than a pipe holds although nobody reads any more; it must neither
+    // block nor die.
     let line = "sleep 1000 & name=/proc/$!/comm; until [ \"$(< $name)\" = sleep ]; do :; done
         (until [ -e answered ]; do sleep 0.01; done; yes | head -c 1000000; echo done > written) &
         echo a";
@@ -298,7 +300,7 @@ async fn a_child_that_keeps_the_pipe_does_not_keep_the_answer() {
 }
 
 #[tokio::test]
-async fn what_left_the_session_is_named_and_ends_with_exec() {
+async fn daemonised_process_is_reported_and_killed_with_exec() {
     let dir = TempDir::new().unwrap();
     let exec = Exec::new(&[]);
     let line = "setsid -f sleep 1000 >/dev/null 2>&1 </dev/null";
@@ -324,7 +326,7 @@ impl Write for Memory {
 }
 
 #[tokio::test]
-async fn long_output_is_cut_in_memory_and_whole_in_its_file() {
+async fn long_output_is_truncated_in_memory_and_complete_in_its_file() {
     let dir = TempDir::new().unwrap();
     let memory = Memory::default();
     let file = memory.clone();
@@ -343,7 +345,7 @@ async fn long_output_is_cut_in_memory_and_whole_in_its_file() {
 }
 
 #[tokio::test]
-async fn short_output_makes_no_file_and_a_file_that_fails_loses_nothing_else() {
+async fn short_output_has_no_file_and_file_errors_are_reported() {
     let dir = TempDir::new().unwrap();
     let full = || -> Option<WholeOutput<'static>> {
         Some(Box::new(|| Err(io::Error::other("no space left"))))
@@ -361,7 +363,7 @@ async fn short_output_makes_no_file_and_a_file_that_fails_loses_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_run_says_why() {
+async fn spawn_errors_are_explained() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -381,7 +383,7 @@ async fn what_can_not_be_run_says_why() {
 }
 
 #[tokio::test]
-async fn a_command_can_not_make_the_report_grow() {
+async fn command_cannot_grow_the_status_report() {
     let line = "for fd in /dev/fd/2??; do
         [[ $(readlink $fd) == */memfd:report* ]] || continue
         head -c 1000000 /dev/zero >&${fd##*/}
@@ -392,7 +394,7 @@ async fn a_command_can_not_make_the_report_grow() {
 }
 
 #[tokio::test]
-async fn the_statuses_before_each_command_are_told_and_change_nothing() {
+async fn status_reports_do_not_change_behaviour() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("a"), "1\n2\n").unwrap();
     for (line, expected) in [
@@ -429,7 +431,7 @@ async fn the_statuses_before_each_command_are_told_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_running_command_is_watched() {
+async fn watcher_receives_live_output() {
     let dir = TempDir::new().unwrap();
     let told = Arc::new(Mutex::new(Vec::<String>::new()));
     let seen = Arc::clone(&told);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_fits_bare_or_in_a_block() {
+    fn json_answer_is_read_bare_or_from_a_code_block() {
         let schema = serde_json::json!({"type": "object", "required": ["n"]});
         let schema = AnswerSchema::new(&schema).expect("a schema");
         assert!(schema.read("{\"n\": 1}").is_ok());

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_starts_with_a_program_that_is_looked_up_in_path() {
+    fn first_program_of_a_line_is_found_unless_it_is_a_path() {
         for (line, program) in [
             ("pytest -q", Some("pytest")),
             ("CI=1 pytest -q", Some("pytest")),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_output_is_kept() {
+    fn tail_of_check_output_is_kept() {
         let output = format!("{}the reason\n", "x\u{e9}".repeat(4000));
         assert!(tail(&output).ends_with("the reason") && tail(&output).len() <= TAIL_BYTES);
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn two_or_three_calls_that_alternate_are_a_circle() {
+    fn two_or_three_alternating_calls_are_a_loop() {
         assert!(calls("abababab").is_none(), "told once, when it closes");
         assert!(calls("ababab").is_some());
         assert!(calls("xyabcabcabc").is_some());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_written_again_and_again_is_a_circle_until_something_is_done() {
+    fn repeated_plan_updates_are_a_loop_until_another_call() {
         let mut circles = Circles::default();
         let mut write = |n: u32| see(&mut circles, "TodoWrite", &json!({"n": n}), &json!({"n": n}));
         assert!((0..3).all(|n| write(n).is_none()));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_two_jobs_is_no_circle() {
+    fn polling_two_jobs_is_not_a_loop() {
         let mut circles = Circles::default();
         for n in 0..9 {
             let input = json!({"id": n % 2});
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_changes_is_no_circle() {
+    fn changing_results_are_not_a_loop() {
         let mut circles = Circles::default();
         for n in 0..9 {
             let name = if n % 2 == 0 { "a" } else { "b" };
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_undone_and_redone_is_a_circle() {
+    fn alternately_reverted_edits_are_a_loop() {
         let mut circles = Circles::default();
         let mut edit = |old: &str, new: &str| {
             let input = json!({"path": "a.rs", "old_string": old, "new_string": new});

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn three_retries_then_repair_then_replan_then_the_end() {
+    fn tool_error_gets_three_retries_then_repair_then_replan() {
         use Category::ParameterError;
         for retries in 0..3 {
             check(failed(Signal::ToolError, ParameterError, retries), 0, 0, FEEDBACK);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_repaired_after_one_feedback() {
+    fn missing_dependency_is_repaired_after_one_retry() {
         use Category::{DecompositionError, DependencyError, EnvironmentError};
         for category in [DependencyError, DecompositionError, EnvironmentError] {
             check(failed(Signal::ToolError, category, 0), 0, 0, FEEDBACK);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_answer_goes_back_twice() {
+    fn bad_answer_is_retried_twice() {
         let signal = Signal::BadAnswer;
         check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
         check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_check_goes_back_twice_then_repair_then_replan_then_the_end() {
+    fn failing_check_gets_two_retries_then_repair_then_replan() {
         let signal = Signal::CheckFailed;
         check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
         check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_failure_three_times_running_is_the_end() {
+    fn three_identical_failures_end_the_turn() {
         for category in [Category::ParameterError, Category::PermissionError] {
             let mut state = failed(Signal::Loop, category, 0);
             state.unvaried_failures = 3;
@@ -262,7 +262,7 @@ mod tests {
         Category::Unknown,
     ];
 
-    /// Every answer that a reflection can give, as far as it matters to the decision; and none.
+    /// Every reflection answer that matters to the decision, and no reflection.
     fn reflections() -> Vec<Option<Box<Reflection>>> {
         let mut all = vec![None];
         let actions = [
@@ -291,7 +291,7 @@ mod tests {
         all
     }
 
-    /// What memory may know of a failure.
+    /// Remedies that memory may have for a failure.
     fn remedies() -> [Option<Box<Remedy>>; 3] {
         let remedy = |action: serde_json::Value| {
             let remedy = json!({"item": {"id": "i", "kind": "failure_pattern", "text": "do b"},
@@ -303,20 +303,21 @@ mod tests {
         [None, remedy(adjust), remedy(other)]
     }
 
-    /// What is left of every counter: each decision but `Continue` makes it less, and nothing else.
+    /// Remaining counts of all counters: every decision except `Continue` decreases it, and nothing
+    /// else changes it.
     fn measure(state: &State) -> u32 {
         let left = |count: Count| count.max.saturating_sub(count.n);
         let counters = state.counters();
         let retries = state.limits.max_step_retries.max(state.limits.max_answer_retries) + 1;
         let repairs = state.limits.max_single_step_repairs + 1;
-        // A replan gives back what belongs to its plan, so it weighs more than all of that.
+        // A replan resets the counters of its plan, so it weighs more than all of them.
         left(counters.task_replan_count) * (retries * repairs + retries + repairs)
             + left(counters.single_step_repair_count) * retries
             + left(counters.retry_count)
     }
 
     #[test]
-    fn every_state_has_a_decision_or_an_end_and_each_decision_uses_something_up() {
+    fn every_state_has_a_decision_that_decreases_the_measure() {
         let limits = Recovery::default();
         let (reflections, remedies) = (reflections(), remedies());
         let mut n_states = 0;
@@ -326,7 +327,7 @@ mod tests {
                     for repairs in 0..=limits.max_single_step_repairs + 1 {
                         for replans in 0..=limits.max_task_replanning_attempts + 1 {
                             for unvaried in 0..=limits.max_consecutive_failures + 1 {
-                                // A remedy comes before any reflection: no state has both.
+                                // A remedy precedes any reflection: no state has both.
                                 let known = reflections.iter().map(|said| (said, &None));
                                 let known = known.chain(remedies.iter().map(|it| (&None, it)));
                                 for (reflection, remedy) in known {
@@ -367,10 +368,10 @@ mod tests {
     }
 
     #[test]
-    fn what_helped_before_is_tried_before_anybody_is_asked() {
+    fn known_remedy_precedes_a_reflection() {
         let [_, adjust, other] = remedies();
         for (remedy, way) in [(adjust, Retry::Adjusted), (other, Retry::Alternative)] {
-            // Also where what is allowed is the matter: another tool was named.
+            // Also for a missing permission: the remedy is another tool.
             for category in [Category::ParameterError, Category::PermissionError] {
                 let mut state = failed(Signal::ToolError, category, 1);
                 if let Some(failure) = &mut state.last_failure {
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reflection_decides_how_it_is_tried_again() {
+    fn reflection_determines_the_kind_of_retry() {
         let with = |said: serde_json::Value| {
             let mut state = failed(Signal::ToolError, Category::ParameterError, 1);
             if let Some(failure) = &mut state.last_failure {
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_does_not_hold_is_written_anew_also_after_the_retries() {
+    fn invalid_plan_is_replanned_also_after_the_retries() {
         let said = json!({"failure_signal": "tool_error", "root_cause":
             {"category": "parameter_error", "plan_still_holds": false, "confidence": 0.8}});
         let decided = |signal, retries, replans| {
@@ -433,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_a_tool_that_reads_is_tried_once_more_as_it_was() {
+    fn read_tool_fault_is_retried_once_unchanged() {
         let mut state = failed(Signal::ToolError, Category::ToolError, 0);
         if let Some(failure) = &mut state.last_failure {
             failure.class = Some(ErrorClass::Tool);
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_asked_only_about_a_failure_that_came_back() {
+    fn reflection_is_requested_only_for_recurring_failures() {
         let wants = |signal, category, retries, change: &dyn Fn(&mut State)| {
             let mut state = failed(signal, category, retries);
             change(&mut state);
@@ -467,7 +468,7 @@ mod tests {
             state.limits.enable_step_level_reflection = false;
         }));
         assert!(!wants(tool, parameter, 1, &|state| state.step_success = true));
-        // Nothing depends on the answer where it ends in any case.
+        // The answer does not matter if the turn ends anyway.
         assert!(wants(Signal::BadAnswer, Category::Unknown, 1, &|_| {}));
         assert!(!wants(Signal::BadAnswer, Category::Unknown, 2, &|_| {}));
         assert!(wants(Signal::CheckFailed, Category::Unknown, 2, &|_| {}));
@@ -477,10 +478,10 @@ mod tests {
         }));
     }
 
-    /// The decreasing measure: every decision but `Continue` uses up something that only a success
-    /// gives back, so that a chain which never succeeds ends.
+    /// A decreasing measure: every decision except `Continue` uses up something that only a success
+    /// restores, so a chain that never succeeds ends.
     #[test]
-    fn a_chain_that_never_succeeds_ends() {
+    fn attempt_chain_without_success_terminates() {
         let categories = [
             Category::ParameterError,
             Category::ToolError,
@@ -494,7 +495,7 @@ mod tests {
             let mut decisions = 0;
             while let Some(decision) = reflect(&state).0 {
                 state.carry_out(decision);
-                // Meanwhile something else succeeds, and the todo is ticked off.
+                // Meanwhile another call succeeds, and the todo is completed.
                 state.step_had_success = true;
                 state.step_completed();
                 state.step += 1;

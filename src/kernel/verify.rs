@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_objection_needs_a_quote_of_what_was_shown() {
+    fn objection_requires_a_quote_of_the_evidence() {
         let heard = |objection: &str, quotes: &[&str]| {
             let evidence = quotes
                 .iter()

@@ -172,7 +172,7 @@ mod tests {
     use super::super::call::failure;
     use super::*;
 
-    /// `!LINE`: it failed; `?LINE`: it only reads; `TOOL PATH`: a file tool.
+    /// `!LINE`: failed; `?LINE`: read-only; `TOOL PATH`: a file tool.
     fn calls(lines: &[&str]) -> Vec<Made> {
         let made = |(n, line): (usize, &&str)| {
             let (line, has_failed) = line.strip_prefix('!').map_or((*line, false), |it| (it, true));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_call_resolves_a_failure() {
+    fn closest_call_resolves_a_failure() {
         check(&["!make test", "npm ci", "make test"], Some(2));
         check(&["!plover apply -r x", "plover apply --help", "plover apply -s x"], Some(2));
         check(&["!vaultic get x", "vaultic help", "?cat a", "vaultic fetch x", "ls"], Some(3));
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_the_same_answer_resolves_nothing() {
+    fn call_of_the_same_answer_resolves_nothing() {
         let mut calls = calls(&["!Read x", "Read y", "Read z"]);
         calls[1].round = calls[0].round;
         assert_eq!(chains(&calls).0[0].success, Some(2));
     }
 
     #[test]
-    fn every_call_belongs_to_one_chain_or_none() {
+    fn each_call_is_in_at_most_one_chain() {
         let (chains, others) = chains(&calls(&["!x a", "!x b", "?ls", "x c", "y"]));
         let chain = Chain { failures: vec![0, 1], success: Some(3), is_same_call: false };
         assert_eq!((chains, others), (vec![chain], vec![2, 4]));

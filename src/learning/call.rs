@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_telling_line_is_found_in_outputs_of_many_programs() {
+    fn error_line_is_found_in_the_output_of_many_programs() {
         for (output, expected) in [
             (
                 "bash: line 1: pytest: command not found\n",
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_the_same_with_other_files() {
+    fn failure_signature_ignores_file_names() {
         let key = |command: &str, output: &str| {
             let Value::Object(input) = json!({"command": command}) else { unreachable!() };
             failure(ErrorCode::CommandFailed, &input, output, output, Some(1)).signature

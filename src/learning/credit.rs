@@ -128,7 +128,8 @@ mod tests {
         input
     }
 
-    /// `!LINE`: it failed as it did in the lesson; `?LINE`: in another way; `^LINE`: the kernel made it.
+    /// `!LINE`: failed as in the lesson; `?LINE`: failed in another way; `^LINE`: made by the
+    /// kernel.
     fn made(n: usize, line: &str) -> Made {
         let (line, said) = match line.split_at(1) {
             ("!", line) => (line, Some(SAID)),
@@ -151,7 +152,7 @@ mod tests {
         }
     }
 
-    /// `failed` failed and `worked` worked; `None`: the same call, after something else.
+    /// `failed` failed and `worked` worked; `None`: the same call worked after another one.
     fn lesson(failed: &str, worked: Option<&str>) -> Lesson {
         let made = made(0, &format!("!{failed}"));
         let failed_as = made.failed.clone().unwrap();
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn another_call_helps_or_not() {
+    fn replacement_call_is_credited_by_its_outcome() {
         for worked in ["new a", "old --x a"] {
             let lesson = lesson("old a", Some(worked));
             check(&lesson, &[worked], (1, 0));
@@ -214,21 +215,21 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_another_program_needs_all_words() {
+    fn replacement_by_another_program_must_match_all_words() {
         let lesson = lesson("pytest", Some("cd api && python3 -m pytest"));
         check(&lesson, &["git add . && git commit -m x"], (0, 0));
         check(&lesson, &["cd api && python3 -m pytest -q"], (1, 0));
     }
 
     #[test]
-    fn what_was_prepared_is_not_contradicted() {
+    fn success_after_preparation_does_not_contradict_the_lesson() {
         let mut lesson = lesson("old a", Some("old b"));
         lesson.failure.as_mut().unwrap().is_prepared = true;
         check(&lesson, &["gen", "old a"], (0, 0));
     }
 
     #[test]
-    fn a_call_with_fewer_words_is_another_call_too() {
+    fn replacement_with_fewer_words_is_credited() {
         let lesson = lesson("old --fast a", Some("old a"));
         check(&lesson, &["old a"], (1, 0));
         check(&lesson, &["old --fast a"], (0, CONTRADICTED));
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_done_first_helps_if_the_failure_does_not_come() {
+    fn prerequisite_is_credited_if_the_failure_does_not_occur() {
         let lesson = lesson("old a", None);
         check(&lesson, &["gen", "old a"], (1, 0));
         check(&lesson, &["!old a", "gen", "old a"], (0, 0));
@@ -245,11 +246,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_applied_is_judged_by_its_own_call() {
+    fn applied_fix_is_credited_by_its_own_call() {
         let lesson = lesson("old a", Some("new a"));
         for (own, expected) in [("^new a", (1, 0)), ("?^new a", (0, 1)), ("!^new a", (0, 1))] {
             let calls = vec![made(1, "!old a"), made(2, own), made(3, "new a")];
-            // It was shown before: that it was applied says more.
+            // It was also shown before, but its application takes precedence.
             let recalled = vec![
                 recalled(&lesson, Moment::Task, None),
                 recalled(&lesson, Moment::Failure, Some("1")),
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_reflection_saw_is_not_judged_and_a_rule_counts_as_seen() {
+    fn lesson_shown_only_to_a_reflection_is_not_credited() {
         let lesson = lesson("old a", Some("new a"));
         let recalled = vec![recalled(&lesson, Moment::Reflection, None)];
         let harvest = Harvest { calls: vec![made(1, "new a")], recalled, ..Harvest::default() };

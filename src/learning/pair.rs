@@ -223,7 +223,7 @@ mod tests {
     use super::super::call::{failure, kept};
     use super::*;
 
-    /// `(tool, arguments, what it said if it failed)`.
+    /// `(tool, arguments, error code and message if it failed)`.
     type Call<'a> = (&'a str, Value, Option<(ErrorCode, &'a str)>);
 
     fn harvest(calls: &[Call<'_>]) -> Harvest {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_has_its_words() {
+    fn lesson_text_describes_each_kind_of_call() {
         check(
             &[bash("make test", Some("make: no rule.")), bash("make check", None)],
             &["`make test` failed: make: no rule. `make check` worked."],
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_a_session_and_what_is_only_repeated_teach_nothing() {
+    fn session_state_errors_and_repetitions_teach_nothing() {
         let edit =
             |failed| ("Edit", json!({"path": "a", "old_string": "x", "new_string": "y"}), failed);
         for code in [
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_own_fix_is_no_new_lesson() {
+    fn fix_applied_by_the_kernel_is_not_a_new_lesson() {
         let mut harvest = harvest(&[bash("old", Some("gone")), bash("new", None)]);
         harvest.calls[1].parent = Some("0".to_owned());
         harvest.calls[1].by = Caller::Kernel;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_failures_and_equal_ways_out_are_one_lesson() {
+    fn equal_failures_and_fixes_are_one_lesson() {
         let id = |failed: &str, said: &str, worked: &str| {
             pairs(&harvest(&[bash(failed, Some(said)), bash(worked, None)])).remove(0).id
         };
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lesson_is_short_one_line_and_without_secrets() {
+    fn lessons_are_short_single_line_and_free_of_secrets() {
         let long = "ä".repeat(3000);
         let said = format!("\u{1b}[31m{long}\u{7}\n{long}");
         let write = ("Write", json!({"path": "f", "content": long}), None);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_keep_their_query_and_are_shown_without() {
+    fn joined_url_keeps_the_query_and_display_omits_it() {
         let base = url("https://user:secret@h:8443/openai/v1/?api-version=3");
         let joined = joined(&base, "chat/completions");
         assert_eq!(joined.path(), "/openai/v1/chat/completions");

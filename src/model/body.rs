@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_tells() {
+    fn body_format_is_detected_from_the_first_byte() {
         check(&["\n", "\u{feff} da", "ta: {}\n\n"], Ok(&["{}"]));
         check(&[": hello\n\ndata: {}\n\ndata: [DONE]"], Ok(&["{}", "[DONE]"]));
         check(&[" {\"a\"", ":1}"], Ok(&["{\"a\":1}"]));

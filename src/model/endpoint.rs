@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_is_what_follows_the_provider() {
+    fn model_name_follows_the_provider_prefix() {
         let endpoint = Endpoint::new("router/meta/llama-3", "http://h/v1");
         assert_eq!(endpoint.model, "meta/llama-3");
         assert!(!endpoint.quirks.max_completion_tokens);

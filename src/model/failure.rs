@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_a_time_does_not_mean_money() {
+    fn retry_after_takes_precedence_over_a_billing_message() {
         let retry_after = Some(Duration::from_secs(3));
         let body = "check your plan and billing details";
         let failure = place().refused(&Refusal { status: Some(429), retry_after, body });

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_is_found_in_the_words_of_providers() {
+    fn window_is_parsed_from_provider_error_messages() {
         for (text, expected) in [
             (
                 "This model's maximum context length is 8192 tokens. However, you requested 9007 \

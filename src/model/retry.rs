@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_and_end() {
+    fn backoff_doubles_and_is_limited() {
         check(1, 0, Again::Soon, Ok(500));
         check(2, 1, Again::Soon, Ok(1000));
         check(4, 9, Again::Soon, Ok(4000));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_names_a_time_is_obeyed_up_to_a_minute() {
+    fn retry_after_is_honoured_up_to_a_minute() {
         let after = |seconds| Again::After(Duration::from_secs(seconds));
         check(1, 0, after(0), Ok(0));
         check(4, 29, after(60), Ok(60_000));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn events_end_with_an_empty_line_in_any_kind_of_line_end() {
+    fn sse_events_end_at_an_empty_line_with_any_line_ending() {
         check("data: a\n\ndata: b\n\n", &["a", "b"]);
         check("data: a\r\n\r\ndata: b\r\n\r\n", &["a", "b"]);
         check("data: a\r\rdata: b\r\r", &["a", "b"]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_an_error() {
+    fn sse_line_over_the_limit_is_an_error() {
         let long = "x".repeat(101);
         assert_eq!(events(&[long.as_bytes()]), Err(TooLong { limit: 100 }));
         let lines = "data: 123456789\n".repeat(20);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_pipeline_is_named() {
+    fn stages_of_the_last_pipeline_are_found() {
         check("a | b", Some(&["a", "b"]));
         check(
             "a 2>&1 |& b 'x | y' | c \"; $z\" # d | e",
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_that_is_not_certain_is_not_named() {
+    fn ambiguous_last_pipeline_is_not_reported() {
         for line in [
             "a | b; c | d",
             "a | b || exit; c | d",
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_is_cached() {
+    fn parsed_line_is_cached() {
         let line = Line::read("a | b");
         assert!(Arc::ptr_eq(&line.0, &Line::read("a | b").0));
         assert!(!Arc::ptr_eq(&line.0, &Line::read("a | c").0));

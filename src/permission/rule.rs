@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_words_matches_the_beginning_of_a_command() {
+    fn command_pattern_matches_a_prefix_of_the_words() {
         check("Bash(cargo test)", "cargo test --lib", true);
         check("Bash(cargo test *)", "cargo test", true);
         check("Bash(cargo test*)", "cargo test --lib", true);
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn the_literal_path_of_a_rule_is_known() {
+    fn literal_path_of_a_rule() {
         for (rule, expected) in [
             ("Read(.env)", Some(".env")),
             ("Edit(src/**)", Some("src")),
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pattern_of_a_path_matches_it_alone() {
+    fn escaped_path_pattern_matches_only_that_path() {
         let places = Places { project: "/p".to_owned(), home: None };
         for path in ["app/[slug]/{a}.tsx", "a*b?", "back\\slash", "/other/[x]/y.rs", "plain.rs"] {
             let rule = Rule::parse(&format!("Edit({})", Rule::pattern_of(path))).expect(path);
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_a_file_tool_is_a_glob() {
+    fn file_tool_pattern_is_a_glob() {
         check_path("Write(src/**)", "src/a/b.rs", true);
         check_path("Write(src/)", "src/a/b.rs", true);
         check_path("Write(src/*.rs)", "src/a.rs", true);
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_normalised() {
+    fn rule_patterns_are_normalised() {
         check_path("Read(a//b)", "a/b", true);
         check_path("Read(./x/../y)", "y", true);
         check_path("Read(./x/../y)", "d/y", false);
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn several_rules_are_separated_by_commas_or_blanks() {
+    fn rules_are_separated_by_commas_or_spaces() {
         for (text, expected) in [
             ("Edit(a.txt) Edit(b.txt)", &["Edit(a.txt)", "Edit(b.txt)"][..]),
             ("Edit(a.txt),Edit(b.txt)", &["Edit(a.txt)", "Edit(b.txt)"]),
@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_denies_a_directory_denies_what_is_in_it() {
+    fn deny_rule_for_a_directory_covers_its_contents() {
         for (rule, path, expected) in [
             ("Edit(src)", "src/a/b.rs", true),
             ("Edit(src)", "web/src/a.rs", true),
@@ -642,12 +642,12 @@ mod tests {
             let places = Places { project: "/home/me/it".to_owned(), home: None };
             assert_eq!(rule.holds_for_path(path, &places), expected, "{rule:?} on {path}");
         }
-        // A rule that allows does not.
+        // Allow rules do not.
         check_path("Edit(src)", "src/a.rs", false);
     }
 
     #[test]
-    fn the_error_of_a_bad_rule_shows_the_form() {
+    fn invalid_rule_error_shows_the_syntax() {
         for text in ["", "(x)", "Bash(", "Bash(ls", "Bash()", "rm -rf", "Write([)", "TodoWrite(x)"]
         {
             let error = Rule::parse(text).expect_err(text);

@@ -101,7 +101,7 @@ static EMPTY: Pipeline = Pipeline { stages: Vec::new(), is_simple: false, at: 0.
 mod tests {
     use super::*;
 
-    /// `said` holds the reports, separated by blanks: `0|1 0|0`.
+    /// `said` contains the reports, separated by spaces: `0|1 0|0`.
     fn check(line: &str, said: &str, expected: Option<&[&str]>) {
         let said: Vec<Vec<i32>> = said
             .split(' ')
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pipeline_that_ran_has_its_statuses() {
+    fn statuses_are_assigned_to_every_pipeline_that_ran() {
         check("a | b; c", "0 0 1|0 0", Some(&["a=1 | b=0", "c=0"]));
         check("a | b && c | d", "0 0 2|0 2|0 0|0", Some(&["a=2 | b=0", "c=0 | d=0"]));
         check("a | b || c; d", "0 0 0|0 0", Some(&["a=0 | b=0", "d=0"]));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn inconsistent_reports_have_no_result() {
+    fn inconsistent_status_reports_are_discarded() {
         check("a | b; c", "0 0 1|0 0 0", None);
         check("a | b; c", "0 1 1|0 0", None);
         check("a | b; c", "0 0 0 0", None);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_wanted_if_there_is_an_inner_pipeline() {
+    fn status_reports_are_requested_for_inner_pipelines() {
         for (line, expected) in [
             ("a | b; c", true),
             ("a | b && c | d", true),

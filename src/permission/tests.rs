@@ -1,11 +1,12 @@
-//! The tables of the policy: what is decided, by which rule.
+//! Tables of the policy: the ruling and the rule that decided.
 
 use super::*;
 use crate::protocol::event::{Body, SessionRule};
 use crate::protocol::tool::Rights;
 
-/// `allow Bash(ls *)`, `--deny Write`, `user ask Bash`: a verb and a rule, with `--` from the command line, with `user` from
-/// the user's file, else from the project's.
+/// Each rule is a verb and a pattern, as `allow Bash(ls *)`, `--deny Write`, `user ask Bash`: with
+/// `--` from the command line, with `user` from the user's configuration, otherwise from the
+/// project's.
 fn policy(mode: PermissionMode, rules: &[&str]) -> Policy {
     with_rules(Policy::new(mode, false), rules)
 }
@@ -63,7 +64,7 @@ impl PathFacts for Facts {
     }
 }
 
-/// `allow`, `ask`, or the code, and the rule that decided.
+/// `allow`, `ask`, or the error code, and the rule that decided.
 fn shown(ruling: &Ruling) -> String {
     match ruling {
         Ruling::Allow(reason) => format!("allow: {}", reason.rule),
@@ -91,7 +92,7 @@ fn check_sandboxed(mode: PermissionMode, rules: &[&str], line: &str, expected: &
 use PermissionMode::{Ask, AutoEdit, Full, ReadOnly};
 
 #[test]
-fn the_mode_decides_where_no_rule_does() {
+fn mode_decides_without_a_matching_rule() {
     let table = [
         (
             ReadOnly,
@@ -107,7 +108,7 @@ fn the_mode_decides_where_no_rule_does() {
         check(mode, &[], &read("a.rs"), reading);
         check(mode, &[], &write("a.rs"), writing);
         check(mode, &[], &bash("make"), running);
-        // Without a sandbox too, what only reads runs.
+        // Read-only commands also run without a sandbox.
         check(mode, &[], &bash("git status | head"), reading);
         check(mode, &[], &("TodoWrite", Effect::Plan), reading);
     }
@@ -126,7 +127,7 @@ fn the_mode_decides_where_no_rule_does() {
 }
 
 #[test]
-fn what_cannot_be_undone_is_asked_about() {
+fn irreversible_commands_ask() {
     for (line, expected) in [
         ("git push", "ask: network"),
         ("curl https://example.com", "ask: network"),
@@ -153,13 +154,13 @@ fn what_cannot_be_undone_is_asked_about() {
         check_sandboxed(Full, &[], line, "allow: mode full");
         check_sandboxed(AutoEdit, &["--allow Bash"], line, "allow: --allow Bash");
     }
-    // Read-only: it changes nothing anyway.
+    // Read-only mode: nothing can be changed anyway.
     check_sandboxed(ReadOnly, &[], "rm -rf local", "allow: mode read-only");
     check_sandboxed(ReadOnly, &[], "git push", "ask: network");
 }
 
 #[test]
-fn a_directory_of_the_call_counts() {
+fn ruling_considers_the_directory_argument() {
     let asks = |directory: &str, line: &str| {
         let (command, directory) = (line.to_owned(), directory.to_owned());
         let effect = Effect::Command {
@@ -204,7 +205,7 @@ fn without_checkpoints_destructive_commands_ask() {
 }
 
 #[test]
-fn each_command_of_a_line_has_to_be_allowed() {
+fn every_command_of_a_line_must_be_allowed() {
     let rules = ["--allow Bash(cargo test*)", "--allow Bash(tail *)"];
     let cargo = "allow: --allow Bash(cargo test*)";
     for line in [
@@ -240,7 +241,7 @@ fn each_command_of_a_line_has_to_be_allowed() {
 }
 
 #[test]
-fn a_deny_rule_finds_any_command_of_a_line() {
+fn deny_rule_matches_any_command_of_a_line() {
     let rule = "deny Bash(git push*)";
     for line in [
         "git -C . push",
@@ -311,7 +312,7 @@ fn precedence_is_never_deny_command_line_ask_file_mode() {
 }
 
 #[test]
-fn a_rule_of_a_file_names_what_it_allows_to_be_asked_about() {
+fn config_allow_rules_cover_risky_commands_only_if_specific() {
     let push = bash("git push origin main");
     for mode in [Ask, AutoEdit] {
         check(mode, &["allow Bash"], &push, "ask: network");
@@ -327,7 +328,7 @@ fn a_rule_of_a_file_names_what_it_allows_to_be_asked_about() {
 }
 
 #[test]
-fn rights_follow_from_the_line_and_from_who_allowed_it() {
+fn rights_depend_on_the_command_and_on_who_allowed_it() {
     let none = Rights::default();
     let read_only = Rights { read_only: true, ..none };
     let network = Rights { network: true, ..none };
@@ -380,7 +381,7 @@ fn rights_follow_from_the_line_and_from_who_allowed_it() {
 }
 
 #[test]
-fn denied_paths_are_the_literal_ones() {
+fn denied_paths_are_literal_paths_of_deny_rules() {
     let rules = [
         "--deny Read(secret.txt)",
         "deny Grep(/etc/x)",
@@ -412,7 +413,7 @@ fn denied_paths_are_the_literal_ones() {
 }
 
 #[test]
-fn what_does_not_end_runs_in_the_background() {
+fn non_terminating_commands_run_only_in_the_background() {
     for (line, expected) in [
         ("tail -f build.log", "allow: --allow Bash"),
         ("watch ls", "allow: --allow Bash"),
@@ -438,7 +439,7 @@ fn what_does_not_end_runs_in_the_background() {
 }
 
 #[test]
-fn file_rules_are_about_paths_and_allow_their_own_tool() {
+fn file_rules_match_paths_and_allow_only_their_tool() {
     check(
         AutoEdit,
         &["deny Write(src/**)"],
@@ -463,7 +464,7 @@ fn file_rules_are_about_paths_and_allow_their_own_tool() {
 }
 
 #[test]
-fn in_read_only_mode_no_file_is_changed_by_a_rule_in_a_file() {
+fn config_rules_cannot_allow_writes_in_read_only_mode() {
     let refused = "ACCESS_DENIED: mode read-only";
     check(ReadOnly, &["allow Write(src/**)"], &write("src/a.rs"), refused);
     check(ReadOnly, &["user allow Write"], &write("src/a.rs"), refused);
@@ -474,7 +475,7 @@ fn in_read_only_mode_no_file_is_changed_by_a_rule_in_a_file() {
 }
 
 #[test]
-fn secrets_need_a_rule_that_names_them() {
+fn reading_secret_files_requires_a_specific_rule() {
     check(AutoEdit, &[], &read(".env"), "ACCESS_DENIED: secrets");
     check(AutoEdit, &["--allow Read"], &read("a/.env"), "ACCESS_DENIED: secrets");
     check(AutoEdit, &["--allow Read(.env)"], &read("a/.env"), "allow: --allow Read(.env)");
@@ -493,7 +494,7 @@ fn secrets_need_a_rule_that_names_them() {
     );
     check(Full, &[], &read(".env"), "allow: mode full");
     check(AutoEdit, &[], &("LS", Effect::Read { path: ".env".into() }), "allow: mode auto-edit");
-    // Commands run: the values are redacted in what they print.
+    // Commands run: the values are redacted in their output.
     check_sandboxed(AutoEdit, &[], "cat .env", "allow: mode auto-edit");
 }
 
@@ -507,7 +508,7 @@ fn check_hint(rules: &[&str], line: &str, expected: &str) {
 }
 
 #[test]
-fn the_hint_names_the_narrowest_rules_that_are_missing() {
+fn approval_hint_names_the_narrowest_missing_rules() {
     check_hint(&[], "cargo test --lib", "--allow 'Bash(cargo test *)'");
     check_hint(&[], "ls -la && make; make", "--allow 'Bash(make)'");
     check_hint(&["--allow Bash(make)"], "make | pr", "--allow 'Bash(pr *)'");
@@ -521,7 +522,7 @@ fn the_hint_names_the_narrowest_rules_that_are_missing() {
 }
 
 #[test]
-fn the_hint_about_a_file_names_that_file_alone() {
+fn approval_hint_for_a_file_names_only_that_file() {
     for (mode, (tool, effect), expected) in [
         (Ask, write("n.txt"), "--allow 'Write(./n.txt)'"),
         (Ask, write("src/n.txt"), "--allow 'Write(src/n.txt)'"),
@@ -531,7 +532,7 @@ fn the_hint_about_a_file_names_that_file_alone() {
         let ruling = policy(mode, &[]).rule_on(tool, &effect, &Facts);
         let text = format!("{ruling:?}");
         assert!(text.contains(expected), "{text}");
-        // It is the rule that "always allow" offers, and it is enough.
+        // "Always allow" offers the same rule, and it is sufficient.
         let named = expected.trim_start_matches("--allow '").trim_end_matches('\'');
         let rules = [format!("--allow {named}")];
         let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
@@ -542,7 +543,7 @@ fn the_hint_about_a_file_names_that_file_alone() {
 }
 
 #[test]
-fn what_is_too_long_to_be_parsed_is_not_run() {
+fn command_too_long_to_parse_is_blocked() {
     let script = "for f in *.c; do cc \"$f\" && echo \"$f\"; done\n".repeat(2_500);
     let inner = bash(&format!("make && bash -c '{script}'"));
     let wrapped = bash(&format!("{}sudo true", "env ".repeat(200)));
@@ -554,7 +555,7 @@ fn what_is_too_long_to_be_parsed_is_not_run() {
             check(mode, &["--allow Bash"], line, "COMMAND_BLOCKED: too long");
         }
     }
-    // The text of a here-document is no script.
+    // The text of a here-document is not a script.
     let data = bash(&format!("cat > new.txt <<'END'\n{script}END"));
     check(AutoEdit, &["user allow Bash"], &data, "allow: allow Bash (user configuration)");
     let chain = bash(&["make"; 90].join(" && "));
@@ -564,7 +565,7 @@ fn what_is_too_long_to_be_parsed_is_not_run() {
 fn check_proposal((tool, effect): &(&'static str, Effect), expected: Option<&[&str]>) {
     let expected = expected.map(|rules| rules.iter().map(ToString::to_string).collect());
     assert_eq!(propose(tool, effect), expected, "{effect:?}");
-    // What is proposed is a rule, and it allows the call.
+    // The proposal is a valid rule that allows the call.
     if let Some(rules) = expected {
         let mut policy = Policy::new(Ask, false);
         for rule in rules {
@@ -609,7 +610,7 @@ fn always_allow_offers_the_leading_words_of_each_command() {
 }
 
 #[test]
-fn many_stars_cost_no_more_than_one() {
+fn patterns_with_many_stars_match_in_linear_time() {
     let rules = ["--deny Bash(echo * * * * * * b)", "--deny Bash(echo * a * a * a *b)"];
     check(Full, &rules, &bash(&format!("echo{}", " a".repeat(5_000))), "allow: mode full");
     let denied = "COMMAND_BLOCKED: --deny Bash(echo * * * * * * b)";
@@ -643,7 +644,7 @@ mod properties {
         shown(&policy.rule_on(tool, &effect, &Facts))
     }
 
-    /// Pieces of shell syntax, in any order.
+    /// Fragments of shell syntax in any order.
     fn shellish(n: usize) -> impl Strategy<Value = String> {
         let pieces = prop::sample::select(vec![
             " ",
@@ -738,24 +739,24 @@ mod properties {
 
     proptest! {
         #[test]
-        fn any_text_gets_an_answer(line in any::<String>()) {
+        fn any_text_gets_a_ruling(line in any::<String>()) {
             ruling(&line);
         }
 
         #[test]
-        fn anything_like_a_command_gets_an_answer(line in shellish(40)) {
+        fn any_shell_like_text_gets_a_ruling(line in shellish(40)) {
             ruling(&line);
         }
 
         #[test]
-        fn nothing_before_it_hides_what_is_never_run(line in shellish(7)) {
+        fn preceding_text_does_not_hide_a_blocked_command(line in shellish(7)) {
             let is_whole = Line::read(&line).is_understood() && !line.ends_with('\\');
             prop_assume!(is_whole);
             prop_assert_eq!(ruling(&format!("{line}\nrm -rf /")), "COMMAND_BLOCKED: never");
         }
 
         #[test]
-        fn no_quoting_hides_what_is_never_run(ways in prop::collection::vec(0u8..12, 6)) {
+        fn quoting_does_not_hide_a_blocked_command(ways in prop::collection::vec(0u8..12, 6)) {
             let mut ways = ways.into_iter();
             let quoted: String = "rm -rf /"
                 .chars()
@@ -766,7 +767,7 @@ mod properties {
     }
 
     #[test]
-    fn long_and_deep_lines_get_an_answer() {
+    fn long_and_deeply_nested_lines_get_a_ruling() {
         let n = 3_000;
         for line in [
             "a ".repeat(n),
@@ -797,7 +798,7 @@ mod properties {
             "`".repeat(n),
             "\u{0}".repeat(n),
             "é".repeat(n * 13),
-            // (The grammar's scanner crashed on letters that C has no table for.)
+            // (Regression: the grammar's scanner crashed on letters without a C character class.)
             "echo {\u{10ffff}..2} {1\u{10ffff}; ".repeat(9),
             "cat <<\u{10ffff}\n\u{10ffff}\n".repeat(9),
         ] {
@@ -806,7 +807,7 @@ mod properties {
     }
 }
 
-/// The user answered "always".
+/// Applies the answer "always".
 fn answered(policy: &mut Policy, rule: &str) {
     let rule = format!("allow {rule}");
     let rule = SessionRule { id: 1, rule, words: String::new() };
@@ -814,7 +815,7 @@ fn answered(policy: &mut Policy, rule: &str) {
 }
 
 #[test]
-fn no_rule_and_no_mode_allows_what_a_session_rule_denies() {
+fn session_deny_rule_overrides_rules_and_modes() {
     let mut policy = policy(Full, &["--allow Write", "--allow Bash"]);
     let words = "Don't touch tests/.".to_owned();
     let rule = SessionRule { id: 3, rule: "deny Edit(./tests/)".to_owned(), words };

@@ -563,7 +563,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_counts_for_its_own_question_only() {
+    async fn approval_answer_applies_only_to_its_question() {
         let control = Control::default();
         control.answer("a", Approval::Once);
         let waiting = control.approval("a");
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_begins_without_the_interrupt_of_the_one_before() {
+    fn new_turn_clears_the_previous_interrupt() {
         let control = Control::default();
         control.interrupt(Interrupt::User);
         assert!(control.cancel().is_cancelled());

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_can_be_read_and_is_normal() {
+    fn directive_list_parses_and_is_normalised() {
         assert!(LIST.directive.len() >= 5 && LIST.fillers.len() > 5);
         for sentence in LIST.directive.iter().flat_map(|entry| &entry.sentences) {
             if !sentence.contains("{path}") {
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_phrase_is_the_whole_message() {
+    fn stop_phrase_must_be_the_whole_message() {
         for message in [
             "stop",
             "STOP!!",
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn ask_first_sentences_switch_the_mode() {
+    fn ask_first_directives_switch_the_mode() {
         use PermissionMode::{Ask, ReadOnly};
         let check = |message: &str, mode| {
             assert_eq!(effects(message), [Directive::Mode(mode)], "{message}");
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_recognised() {
+    fn quoted_and_embedded_sentences_are_not_directives() {
         for message in [
             "The README says \"Don't change anything.\" Fix it.",
             "> Don't change anything.",
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_sentence_switches_no_mode() {
+    fn directive_limited_to_a_path_switches_no_mode() {
         for message in ["Don't change anything in src/.", "Don't edit anything but a.rs."] {
             let switches = |directive: &Directive| matches!(directive, Directive::Mode(_));
             assert!(!effects(message).iter().any(switches), "{message}");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_protected_by_a_sentence_of_its_own() {
+    fn protect_directive_requires_its_own_sentence() {
         let check = |message: &str, path: &str| {
             assert_eq!(effects(message), [Directive::Protect(path.to_owned())], "{message}");
         };
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trimmed_was_not_pasted_into_the_next_message() {
+    fn trimming_keeps_pasted_ranges_correct_when_joined() {
         let mut first = UserInput::from("look: ");
         first.push_pasted("a\n\n\n");
         first.trim_end();
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_is_restored() {
+    fn go_ahead_directives_restore_the_mode() {
         for message in ["go ahead", "OK, go ahead.", "Yes, go ahead and fix it", "好的，可以改了。"]
         {
             assert_eq!(effects(message), [Directive::RestoreMode], "{message}");

@@ -397,14 +397,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_of_a_code_is_its_serialised_form() {
+    fn error_code_text_equals_its_serialised_form() {
         for code in [ErrorCode::NotADirectory, ErrorCode::AskUserUnavailable, ErrorCode::NoMatch] {
             assert_eq!(serde_json::to_value(code).ok(), Some(code.as_str().into()));
         }
     }
 
     #[test]
-    fn a_time_out_is_bashs_state_and_another_tools_illness() {
+    fn timeout_is_a_state_error_for_bash_and_a_tool_error_otherwise() {
         assert_eq!(ErrorCode::Timeout.class("Bash"), ErrorClass::State);
         assert_eq!(ErrorCode::Timeout.class("Grep"), ErrorClass::Tool);
     }

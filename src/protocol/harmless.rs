@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_acts_on_is_left() {
+    fn terminal_control_sequences_are_removed() {
         for (text, expected) in [
             ("plain é 中 👩‍👩‍👧", "plain é 中 👩‍👩‍👧"),
             ("a\x1b[31mred\x1b[0m b", "ared b"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_the_text_and_no_control_characters() {
+    fn control_characters_are_removed_from_file_text() {
         for (text, expected) in [
             ("plain é\t中\n", "plain é\t中\n"),
             ("a\x1b[31mred\x1b[0m\r\n", "ared\n"),

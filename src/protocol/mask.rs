@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_at_the_beginning_of_a_line_is_masked_in_json_too() {
+    fn secret_at_the_start_of_a_line_is_masked_in_json() {
         let masker = Masker::new([], &[]).expect("no expressions");
         let value = serde_json::json!({"text": "first\nAKIAIOSFODNN7EXAMPLE\n"});
         assert_eq!(masker.json(&value), r#"{"text":"first\n[redacted:aws-key]\n"}"#);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn well_known_shapes_are_masked() {
+    fn well_known_secret_formats_are_masked() {
         check("key sk-proj-abcdefghij0123456789ABCD!", "key [redacted:api-key]!");
         check("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted:github-token]");
         check("id AKIAIOSFODNN7EXAMPLE.", "id [redacted:aws-key].");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn known_values_and_own_expressions_are_masked() {
+    fn known_values_and_custom_expressions_are_masked() {
         check("use q7Zp-93kd-Lmx2-0aWb now", "use [redacted:MY_API_KEY] now");
         check("local-pass", "[redacted:model-key]");
         check("wJalrXUtnFEMI/K7MDENG+bPxRfiCYz1;", "[redacted:AWS_SECRET_ACCESS_KEY];");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_secrets_are_told_from_others() {
+    fn secret_variable_names_are_recognised() {
         for name in [
             "OPENAI_API_KEY",
             "GH_TOKEN",
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn words_paths_and_unnamed_values_stay() {
+    fn words_paths_and_unnamed_values_are_not_masked() {
         for text in ["banana", "/run/user/1000/keyring/ssh", "q7Zp93kdLmx20aWbXX", "task-force"] {
             check(text, text);
         }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_one_that_was_meant() {
+    fn nearest_name_is_suggested_only_if_similar() {
         let names = ["run", "demo", "tool", "session", "doctor"];
         for (typed, meant) in [
             ("rnu", Some("run")),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_are_whole_lines_where_those_are_short() {
+    fn both_ends_keeps_whole_short_lines() {
         assert_eq!(both_ends("1\n2\n3\n", (4, 4), "…"), "1\n2\n3\n");
         assert_eq!(both_ends("11\n22\n33\n44\n55", (7, 6), "…"), "11\n22\n…\n44\n55");
         assert_eq!(both_ends("äöüäöüäöü", (3, 3), "…"), "ä\n…\nü");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_may_stand_in_each_other_but_not_for_ever() {
+    fn nesting_of_braces_is_limited() {
         assert!(!nests_too_deep("src/{a,b{c,d}}/*.{rs,toml}"));
         assert!(!nests_too_deep(&"{a}".repeat(100)));
         assert!(nests_too_deep(&"{\\}".repeat(101)) && nests_too_deep(&"{[}]".repeat(101)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_at_a_character() {
+    fn shorten_cuts_at_a_character_boundary() {
         assert_eq!(shorten("äöü", 6), "äöü");
         assert_eq!(shorten("äöü", 5), "ä…");
     }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recap_counts_completed_of_total_without_cancelled_ones() {
+    fn plan_recap_excludes_cancelled_todos() {
         use TodoStatus::{Cancelled, Completed, InProgress, Pending};
         let plan = plan(&[
             ("a", Completed),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_with_nothing_open_has_no_recap() {
+    fn plan_without_open_todos_has_no_recap() {
         assert_eq!(plan(&[("a", TodoStatus::Completed)]).recap(), None);
         assert_eq!(Plan::default().recap(), None);
     }

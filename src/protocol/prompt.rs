@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_ones_own_stands_in_the_place_of_the_embedded_one() {
+    fn custom_prompt_replaces_the_embedded_one() {
         assert_eq!(Prompts::default().text(EMPTY), EMPTY.text);
         assert_eq!(own("feedback/empty.md", "say more").expect("a prompt").text(EMPTY), "say more");
     }
 
     #[test]
-    fn a_name_that_no_prompt_has_is_an_error_with_the_nearest() {
+    fn unknown_prompt_name_is_an_error_with_a_suggestion() {
         let error = own("feedback/emty.md", "").expect_err("no prompt");
         assert_eq!(
             error,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_a_place_that_the_embedded_one_has_is_an_error() {
+    fn custom_prompt_without_a_required_placeholder_is_an_error() {
         let error = own("summary/cut.md", "see {{path}}").expect_err("no place for the bytes");
         assert_eq!(
             error,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_value_is_nobodys_place() {
+    fn placeholders_in_values_are_not_expanded() {
         let text = "{{a}} and {{b}}; {{c}} {{{b}} {{";
         assert_eq!(fill(text, &[("a", "{{b}}"), ("b", "2")]), "{{b}} and 2; {{c}} {2 {{");
         assert_eq!(fill("{{b}}{{a}}", &[("a", "1"), ("b", "{{a}}")]), "{{a}}1");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boundary_can_only_be_added_to() {
+    fn boundary_prompt_can_only_be_extended() {
         let prompts = own("system/boundary.md", "- Speak Latin.\n").expect("a prompt");
         let text = prompts.text(BOUNDARY);
         assert!(text.starts_with(BOUNDARY.text.trim_end()), "{text}");

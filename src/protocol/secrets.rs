@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_of_secret_variables_are_redacted() {
+    fn values_of_secret_variables_are_redacted() {
         let expected = "it is [redacted:API_KEY].";
         for file in [
             "API_KEY=hunter2hunter2",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_stay() {
+    fn other_values_are_not_redacted() {
         for file in [
             "API_KEY=short",
             "NAME=hunter2hunter2",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn known_shapes_and_the_longest_value_come_first() {
+    fn known_formats_and_longest_values_are_redacted_first() {
         check("URL=postgres://me:hunter22@host/db", "hunter22", "[redacted:url-password]");
         check(
             "A_TOKEN=abcdefgh\nB_TOKEN=abcdefghijkl",

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_by_chance_is_masked() {
+    fn signature_masks_numbers_paths_and_hashes() {
         let one = "thread 4711 panicked at src/a.rs:12:5: left 3 at 0x7ffe12, took 1.25s (commit 3fa9c21b)";
         let other =
             "thread 9 panicked at src/b/c.rs:99:1: left 44 at 0x11, took 12.5s (commit 00ab12cd)";
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_different_stays_different() {
+    fn signature_distinguishes_different_errors() {
         assert_ne!(signature("expected `;`"), signature("expected `,`"));
         assert_ne!(signature("no method named foo"), signature("no method named bar"));
         let pytest =

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bulky_text_follows_the_first_line() {
+    fn long_text_follows_the_first_line() {
         check(
             &json!({
                 "status": "partial",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_code_message_and_hint_once() {
+    fn error_view_has_code_message_and_hint_once() {
         check(
             &json!({
                 "status": "error",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_knows_already_is_not_said_again() {
+    fn view_omits_what_the_model_already_knows() {
         check(
             &json!({
                 "status": "success",
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_is_its_text() {
+    fn success_view_is_its_text() {
         check(
             &json!({
                 "status": "success",
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn several_bulky_fields_have_their_names() {
+    fn several_long_fields_are_labelled() {
         check(
             &json!({
                 "status": "error",

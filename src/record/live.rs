@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Events from their bodies: `turn` counts up with each `turn.started`, unless given.
+    /// Events from their bodies: `turn` is incremented by each `turn.started`, unless given.
     fn events(bodies: &[serde_json::Value]) -> Vec<Event> {
         let mut turn = 0;
         let lines = bodies.iter().enumerate().map(|(n, body)| {
@@ -144,12 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rewind_everything_is_live() {
+    fn all_events_are_live_without_a_rewind() {
         check(&[said("a"), said("b")], &["a", "b"]);
     }
 
     #[test]
-    fn a_rewind_takes_back_its_turn_and_what_follows() {
+    fn rewind_removes_its_turn_and_later_ones() {
         check(&[said("a"), said("b"), said("c"), rewound(2)], &["a", "rewound 2"]);
         check(
             &[said("a"), said("b"), rewound(2), said("c"), said("d"), rewound(4)],
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_files_before_it_stays() {
+    fn undo_of_earlier_turns_survives_a_rewind() {
         check(
             &[said("a"), said("b"), undone(1), undone(2), rewound(2)],
             &["a", "undone 1", "rewound 2"],
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_look_at_a_file_counts() {
+    fn last_access_to_a_file_counts() {
         let read = finished("Read", "1", &json!({"file_mtime_ms": 5, "file_size_bytes": 7}));
         let writes = json!({"type": "tool.started", "call": "2", "tool": "Edit", "input": {},
             "effect": {"kind": "write", "path": "a.rs"}});

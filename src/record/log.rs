@@ -267,7 +267,7 @@ mod tests {
         \"turn\":1,\"round\":0,\"step\":0,\"type\":\"feedback\",\"text\":\"x\"}\n";
 
     #[test]
-    fn parts_are_of_whole_lines_and_lose_nothing() {
+    fn log_parts_consist_of_whole_lines() {
         for text in ["", "a\n", "a\nbb\nccc\n\ndddd\n", "one long line and no other\n"] {
             for n in 1..9 {
                 let parts = parts(text.as_bytes(), n);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_event_is_named_in_whatever_part_it_is() {
+    fn invalid_log_line_is_reported_in_any_part() {
         let n = 3 * LEAST_PART / LINE.len();
         for broken in [0, n / 2, n - 1] {
             let mut lines = vec![LINE; n];

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_translated_from_the_alias() {
+    fn alias_values_are_converted() {
         let schema = json!({"properties": {"start_line": {}, "case_sensitive": {}, "context": {}}});
         for (given, expected, names) in [
             (json!({"offset": 0}), json!({"start_line": 1}), &[][..]),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_agents_are_accepted() {
+    fn parameter_names_of_other_agents_are_accepted() {
         check(
             &json!({"file_path": "a", "offset": 3}),
             Ok((json!({"path": "a", "start_line": 3}), &[])),
@@ -244,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_ignored_and_named() {
+    fn unknown_parameters_are_ignored_and_reported() {
         check(&json!({"path": "a", "verbose": true}), Ok((json!({"path": "a"}), &["verbose"])));
         check(&json!({"path": "a", "activeForm": "Reading"}), Ok((json!({"path": "a"}), &[])));
     }
 
     #[test]
-    fn a_typing_error_and_two_values_are_errors() {
+    fn misspelt_and_contradicting_parameters_are_errors() {
         check(&json!({"pth": "a"}), Err("unknown parameter `pth`: did you mean `path`?"));
         check(
             &json!({"path": "a", "limits": 1}),

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn three_failures_of_the_tool_open_it_for_300_seconds() {
+    fn three_tool_failures_open_the_breaker_for_300_seconds() {
         let start = Instant::now();
         let mut breaker = opened(start);
         assert_eq!(breaker.enter("Grep", start), Gate::Open { seconds_left: 300 });
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn one_trial_call_closes_it_or_opens_it_again() {
+    fn one_trial_call_closes_or_reopens_the_breaker() {
         let start = Instant::now();
         let later = start + Duration::from_mins(5);
         let mut breaker = opened(start);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_models_mistakes_never_open_it() {
+    fn caller_errors_do_not_open_the_breaker() {
         let now = Instant::now();
         let mut breaker = Breaker::new(BreakerConfig::default());
         for class in [ErrorClass::Caller, ErrorClass::State, ErrorClass::Policy] {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_in_between_starts_the_count_again() {
+    fn success_resets_the_breaker_count() {
         let now = Instant::now();
         let mut breaker = Breaker::new(BreakerConfig::default());
         for class in [ILL, ILL, None, ILL, ILL] {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_was_refused_before_it_ran_stays_to_be_made() {
+    fn trial_refused_before_running_remains_available() {
         let start = Instant::now();
         let later = start + Duration::from_mins(5);
         let mut breaker = opened(start);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_keep_their_tail_and_no_character_is_split() {
+    fn excerpt_keeps_the_tail_of_long_lines_and_splits_no_character() {
         let text = format!("{}error", "é".repeat(50));
         let shown = excerpt(&text, &SMALL);
         assert!(shown.starts_with('é') && shown.ends_with("error"), "{shown}");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn large_results_share_what_small_ones_leave() {
+    fn large_results_share_the_remaining_limit() {
         assert_eq!(fair_share(&[100, 200], 1000), usize::MAX);
         assert_eq!(fair_share(&[100, 90_000, 80_000], 50_100), 25_000);
         assert_eq!(fair_share(&[60_000, 10, 20_000], 50_010), 30_000);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_one_answer_share_its_room() {
+    fn fields_of_one_result_share_its_limit() {
         let mut data = Object::new();
         for name in ["stderr", "stdout"] {
             data.insert(name.to_owned(), "a line\n".repeat(4300).into());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_not_cut() {
+    fn output_within_limits_is_not_truncated() {
         assert_eq!(excerpt("1\n2\n3", &SMALL), "1\n2\n3");
         assert!(!too_large(&"1\n2\n3\n4\n5\n6\n".into(), &SMALL));
         assert!(too_large(&"1\n2\n3\n4\n5\n6\n7\n".into(), &SMALL));

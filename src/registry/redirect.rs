@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_file_are_read() {
+    fn file_reading_commands_are_redirected() {
         check("cat a.rs", Some(&("Read", json!({"path": "a.rs", "limit": 2000}))));
         check("cat -n 'a b.rs'", Some(&("Read", json!({"path": "a b.rs", "limit": 2000}))));
         read("head a.rs", 1, 10);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_and_lists_are_answered() {
+    fn search_and_list_commands_are_redirected() {
         let all = json!({"pattern": "x y", "path": "src", "limit": 1000, "include_hidden": true, "include_ignored": true});
         check("grep -rn 'x y' src", Some(&("Grep", all.clone())));
         check("grep -rn 'x y' src | head -20", Some(&("Grep", all)));
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_runs() {
+    fn other_commands_are_not_redirected() {
         for line in [
             "cat a b",
             "cat *.rs",
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_of_the_call_counts() {
+    fn redirect_considers_the_directory_argument() {
         let Value::Object(input) = json!({"command": "cat a.rs", "directory": "src"}) else {
             unreachable!()
         };

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_same_result_is_noted_and_counted() {
+    fn second_identical_result_is_noted_and_counted() {
         let mut repetition = Repetition::default();
         assert_eq!(ran(&mut repetition, "a", "x"), "");
         assert!(ran(&mut repetition, "a", "x").contains("same call"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn another_result_or_a_change_in_between_is_no_repetition() {
+    fn different_result_or_intervening_change_is_not_a_repetition() {
         let mut repetition = Repetition::default();
         ran(&mut repetition, "a", "x");
         ran(&mut repetition, "a", "y");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commands_own_effect_is_nothing_in_between() {
+    fn effect_of_the_call_itself_is_not_an_intervening_change() {
         let mut repetition = Repetition::default();
         for times in 1..=3 {
             let epoch = repetition.epoch();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_fields_makes_no_difference() {
+    fn field_order_does_not_affect_the_key() {
         let one = serde_json::from_str(r#"{"a":1,"b":[{"d":2,"c":3}]}"#).expect("JSON");
         let other = serde_json::from_str(r#"{"b":[{"c":3,"d":2}],"a":1}"#).expect("JSON");
         assert_eq!(key("T", one, &Effect::Plan), key("T", other, &Effect::Plan));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_says_what_would_fit() {
+    fn validation_errors_say_what_is_valid() {
         check(r#"{"path":"a"}"#, "fits");
         check("", "`path` is missing");
         check(r#"{"path":"a","limits":1}"#, "unknown parameter `limits`: did you mean `limit`?");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_no_object_are_told_apart() {
+    fn non_object_and_invalid_json_arguments_are_distinguished() {
         check("[1]", "the arguments are no JSON object: [1]");
         check(
             r#"{"path":"a"#,

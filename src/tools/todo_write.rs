@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_comes_back_with_its_recap() {
+    fn todo_write_returns_the_plan_and_its_recap() {
         let todos = json!([
             {"content": "a", "status": "completed"},
             {"content": "b", "status": "in_progress"},
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_does_not_fit_says_what_to_do() {
+    fn invalid_plan_is_refused_with_an_explanation() {
         let todo = |content: &str, status: &str| json!({"content": content, "status": status});
         for (todos, expected) in [
             (json!(vec![todo("a", "pending"); 21]), "21 todos are too many"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_is_an_object_that_allows_nothing_else() {
+    fn tool_schema_rejects_additional_properties() {
         let tool = TodoWrite::default();
         assert_eq!(tool.spec().schema["additionalProperties"], false);
         assert_eq!(tool.spec().schema["properties"]["todos"]["maxItems"], MAX_TODOS);

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_compared_and_line_numbers_are_those_of_the_file() {
+    fn diff_of_a_change_has_the_line_numbers_of_the_file() {
         let old: String = (1..=9999).map(|n| format!("line {n}\n")).collect();
         let new = old.replace("line 5000\n", "line five\nthousand\n");
         let diff = Diff::of_change(&old, &new, "a");
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_diff_of_the_whole_texts(
+        fn diff_applied_to_the_old_text_gives_the_new_text(
             old in prop::collection::vec("[ab]{0,2}", 0..30),
             new in prop::collection::vec("[ab]{0,2}", 0..30),
             common in prop::collection::vec("[ab]{0,2}", 0..30),
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Applies a diff, by the numbers of its hunks.
+    /// Applies a diff by the line numbers of its hunks.
     fn patched(old: &str, diff: &str) -> String {
         let lines: Vec<&str> = old.split_inclusive('\n').collect();
         let (mut at, mut new) = (0, String::new());

@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    // No process has this number: they end at 4194304.
+    // No process has this PID: the maximum is 4194304.
     const TEMPORARY: &str = ".agent-99999999-0.tmp";
 
     fn seen(path: &Path) -> Seen {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_and_what_was_seen_go_and_anybody_elses_stays() {
+    fn sweep_removes_known_contents_and_keeps_others() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path(), &[]).unwrap();
         let (target, temporary) = (dir.path().join("a"), dir.path().join(TEMPORARY));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_knows_which_bytes_may_go() {
+    fn temporary_file_name_identifies_removable_contents() {
         let dir = tempfile::tempdir().unwrap();
         let hash = |text: &str| super::super::snapshot::hash(&[text.as_bytes()]);
         let name = temporary::name(99_999_999, 3, &hash("old"), &hash("new"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_living_writers_file_stays() {
+    fn temporary_file_of_a_running_process_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(dir.path(), &[]).unwrap();
         let name = format!(".agent-{}-0.tmp", std::process::id());

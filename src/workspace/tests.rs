@@ -50,7 +50,7 @@ fn walked(workspace: &Workspace, base: &str, rules: Rules) -> Vec<String> {
 }
 
 #[test]
-fn a_root_that_is_no_readable_folder_is_refused() {
+fn unreadable_or_missing_root_is_refused() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
     let code = |path: &str| Workspace::open(&dir.path().join(path), &[]).unwrap_err().code;
@@ -59,7 +59,7 @@ fn a_root_that_is_no_readable_folder_is_refused() {
 }
 
 #[test]
-fn paths_are_resolved_through_links_before_they_are_judged() {
+fn symlinks_are_resolved_before_paths_are_checked() {
     let (dir, workspace) = project(&[("a/b", ""), ("c", "")]);
     symlink("a", dir.path().join("inside")).unwrap();
     symlink(dir.path().join("c"), dir.path().join("absolute")).unwrap();
@@ -79,7 +79,7 @@ fn paths_are_resolved_through_links_before_they_are_judged() {
 }
 
 #[test]
-fn an_added_folder_may_be_used_and_a_readable_one_only_read() {
+fn added_directory_is_writable_and_readable_one_is_not() {
     let (dir, _) = project(&[]);
     let (extra, readable) = (tempdir().unwrap(), tempdir().unwrap());
     fs::write(extra.path().join("a"), "x").unwrap();
@@ -93,7 +93,7 @@ fn an_added_folder_may_be_used_and_a_readable_one_only_read() {
 }
 
 #[test]
-fn rules_of_the_project_hold_below_and_those_above_it_do_not() {
+fn ignore_files_above_the_project_are_not_used() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join(".gitignore"), "*").unwrap();
     let root = dir.path().join("project");
@@ -114,7 +114,7 @@ fn rules_of_the_project_hold_below_and_those_above_it_do_not() {
 }
 
 #[test]
-fn a_restored_snapshot_counts_and_changes_are_listed() {
+fn restored_snapshots_are_used_and_changes_listed() {
     let (dir, workspace) = project(&[("a", "one\n"), ("b", "two\n")]);
     let (a, b) = (read(&workspace, "a"), read(&workspace, "b"));
     let json = serde_json::to_string(&a).unwrap();
@@ -131,13 +131,13 @@ fn a_restored_snapshot_counts_and_changes_are_listed() {
     assert_eq!(workspace.changed_since_seen(), ["a", "b"]);
     let failure = later.replace(&path, &a, &[b"x"]).unwrap_err();
     assert_eq!(failure.code, ErrorCode::Conflict);
-    // The old bytes are not known after a resume: there is no diff.
+    // The old bytes are not known after a resume, so there is no diff.
     assert!(!failure.data.contains_key("diff_preview"));
     assert_eq!(later.snapshot(&path), None);
 }
 
 #[test]
-fn what_fails_leaves_nothing_behind() {
+fn failed_create_leaves_nothing_behind() {
     let (dir, workspace) = project(&[("a", "one\n")]);
     let long = format!("x/y/{}", "n".repeat(300));
     let failed = workspace.resolve(&long).and_then(|path| workspace.create(&path, b"x"));
@@ -149,7 +149,7 @@ fn what_fails_leaves_nothing_behind() {
 }
 
 #[test]
-fn agents_of_our_own_come_one_after_the_other() {
+fn concurrent_replaces_are_serialised() {
     let (dir, workspace) = project(&[("a", "0")]);
     let count = |workspace: &Workspace| {
         let found = workspace.locate("a").unwrap();
@@ -157,7 +157,7 @@ fn agents_of_our_own_come_one_after_the_other() {
         let mut n_done = 0;
         for _ in 0..100 {
             workspace.page(&found, 1, 1, &|| false).unwrap();
-            // While it is read it may change again and again: then there is none.
+            // It may keep changing while it is read: then there is no snapshot.
             let Some(seen) = workspace.snapshot(path) else { continue };
             let Ok(content) = workspace.content(path, Some(&seen)) else { continue };
             let number: u32 = String::from_utf8(content.bytes).unwrap().parse().unwrap();
@@ -193,7 +193,7 @@ fn extended_attributes_are_kept() {
 }
 
 #[test]
-fn spilled_output_holds_no_secret_and_is_named_for_the_model() {
+fn spilled_output_is_redacted_and_has_a_relative_path() {
     let dir = tempdir().unwrap();
     let masker = Arc::new(Masker::new([], &[]).unwrap());
     let spill = Spill::new(dir.path().join("state/tool-output"), dir.path(), masker);
@@ -208,7 +208,7 @@ fn spilled_output_holds_no_secret_and_is_named_for_the_model() {
     let (mut file, path) = spill.create("Bash").unwrap();
     let key =
         "-----BEGIN PRIVATE KEY-----\nMIIEabcdefghijkl\nmnopqrst\n-----END PRIVATE KEY-----\nx";
-    // However the bytes arrive.
+    // However the bytes are split.
     for byte in key.bytes() {
         file.write_all(&[byte]).unwrap();
     }
@@ -217,7 +217,7 @@ fn spilled_output_holds_no_secret_and_is_named_for_the_model() {
 }
 
 #[test]
-fn without_a_session_output_goes_to_a_temporary_place() {
+fn spilled_output_without_a_session_is_temporary() {
     let spill = Spill::none(&[]);
     let path = spill.write("Read", "token ghp_abcdefghijklmnopqrstuvwxyz0123456789\n").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "token [redacted:github-token]\n");
@@ -227,7 +227,7 @@ fn without_a_session_output_goes_to_a_temporary_place() {
 
 proptest! {
     #[test]
-    fn no_path_leaves_the_root(parts in prop::collection::vec("(\\.\\.|\\.|a|link|up|x\\\\xe9|/)", 0..8)) {
+    fn resolved_paths_stay_inside_the_root(parts in prop::collection::vec("(\\.\\.|\\.|a|link|up|x\\\\xe9|/)", 0..8)) {
         let (dir, workspace) = project(&[("a/a/a", "")]);
         symlink("/etc", dir.path().join("link")).unwrap();
         symlink("../..", dir.path().join("a/up")).unwrap();
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn an_edit_and_its_inverse_are_identity(
+    fn edit_and_inverse_restore_the_text(
         lines in prop::collection::vec(("[a-zä]{0,4}", "(\n|\r\n|\r)"), 0..12),
         start in 0usize..40, length in 0usize..10, new in "[x\n]{0,5}",
     ) {
@@ -247,7 +247,7 @@ proptest! {
         let plain = text.plain();
         let start = plain.floor_char_boundary(start.min(plain.len()));
         let end = plain.floor_char_boundary((start + length).min(plain.len()));
-        // The same passage put back: not a byte differs, outside it in any case.
+        // The same text put back: no byte differs, at least outside of it.
         let old = &plain[start..end];
         prop_assert_eq!(bytes(text.splice(&[(start..start, "")])), raw.as_bytes());
         let changed = text.splice(&[(start..end, new.as_str())]);

@@ -1,9 +1,9 @@
-//! The house: who may know whom.
+//! Module structure: which module may import which.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Room → the rooms it may import.
+/// Module → the modules it may import.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     ("disk", &[]),
@@ -20,14 +20,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ui", &["protocol"]),
     ("config", &["protocol", "disk"]),
 ];
-/// These may import all.
+/// These may import every module.
 const TOP: [&str; 4] = ["app", "cli", "lib", "main"];
 
-/// The rooms that may touch the file system: the user's files, and those of the program itself.
+/// Modules that may access the file system: the user's files, and the program's own.
 const FILES: &[&str] =
     &["disk", "workspace", "exec", "model", "record", "learning", "config", "app", "cli"];
 
-/// Words that only one room may use.
+/// Words that only the listed modules may use.
 const OWN: &[(&str, &[&str])] = &[
     ("reqwest", &["model"]),
     ("rusqlite", &["learning"]),
@@ -43,7 +43,7 @@ const OWN: &[(&str, &[&str])] = &[
     ("unsafe ", &["exec"]),
 ];
 
-/// Each source of ours with its room.
+/// Every source file with its top-level module.
 fn sources() -> Vec<(String, PathBuf, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let with_room = |path: PathBuf| {
@@ -71,7 +71,7 @@ fn rust_files(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The rooms that a source names with `crate::`, in `use` lines, in braces after it, and in paths.
+/// Modules that a source names with `crate::`: in `use` lines, in braces after it, and in paths.
 fn imports(text: &str) -> Vec<String> {
     let mut rooms = Vec::new();
     for (at, _) in text.match_indices("crate::") {
@@ -133,7 +133,7 @@ fn imports_run_downwards_only() {
 }
 
 #[test]
-fn a_planted_violation_is_found() {
+fn import_violations_are_detected() {
     let plant = |room: &str, text: &str| {
         violations(&[(room.to_owned(), PathBuf::from("planted.rs"), text.to_owned())])
     };
@@ -149,10 +149,10 @@ fn a_planted_violation_is_found() {
 }
 
 #[test]
-fn each_room_keeps_to_its_own() {
+fn restricted_apis_are_used_only_in_their_modules() {
     let mut found = Vec::new();
     for (room, path, text) in sources() {
-        // What stands in tests is free.
+        // Test code is exempt.
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         if path.ends_with("tests.rs") || path.ends_with("testing.rs") {
             continue;
@@ -169,7 +169,7 @@ fn each_room_keeps_to_its_own() {
 }
 
 #[test]
-fn every_tool_has_its_prompt_and_every_prompt_its_tool() {
+fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("prompts/tools");
     let mut files: Vec<String> = std::fs::read_dir(dir)
         .unwrap()
@@ -194,7 +194,7 @@ fn every_tool_has_its_prompt_and_every_prompt_its_tool() {
 }
 
 #[test]
-fn each_test_that_a_page_names_exists() {
+fn tests_named_in_docs_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sources = ["src", "tests/it"].into_iter().flat_map(|dir| rust_files(&root.join(dir)));
     let tests: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
@@ -207,7 +207,7 @@ fn each_test_that_a_page_names_exists() {
                 continue;
             };
             n_named += 1;
-            // A long name may be cut: then it is how a test's begins.
+            // A shortened name is compared as a prefix.
             let begins = name.strip_suffix('…').map(|cut| format!("fn {cut}"));
             let named = begins.unwrap_or_else(|| format!("fn {name}("));
             assert!(tests.contains(&named), "{page} names {word}, which does not exist");
@@ -217,7 +217,7 @@ fn each_test_that_a_page_names_exists() {
 }
 
 #[test]
-fn the_law_names_only_rooms_that_exist() {
+fn paths_named_in_docs_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for text in ["CODE_LAW.md", "docs/ARCHITECTURE.md"] {
         let text = std::fs::read_to_string(root.join(text)).unwrap();
@@ -233,7 +233,7 @@ fn the_law_names_only_rooms_that_exist() {
 }
 
 #[test]
-fn every_dependency_says_what_it_is_for() {
+fn every_dependency_is_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let page = std::fs::read_to_string(root.join("docs/DEPENDENCIES.md")).unwrap();

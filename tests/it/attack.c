@@ -1,4 +1,4 @@
-/* What bash alone can not try: system calls, by number. Prints "ok" or the error. */
+/* Makes system calls by number, which bash cannot do. Prints "ok" or the error. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -61,7 +61,7 @@ int main(int n, char **words) {
         pause();
     }
     if (!strcmp(what, "headless")) {
-        /* Its first thread ends, another goes on. */
+        /* The main thread exits and another one continues. */
         pthread_t thread;
         if (pthread_create(&thread, 0, beat, words[2]))
             return answer(-1);
@@ -78,7 +78,7 @@ int main(int n, char **words) {
         return answer(s < 0 ? s : sendto(s, "x", 1, 0, (void *)&address, sizeof address));
     }
     if (!strcmp(what, "pair")) {
-        /* A server and its client, both in here. */
+        /* A server and its client in one process. */
         struct sockaddr_in address = local(0);
         socklen_t size = sizeof address;
         int s = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0);
@@ -102,7 +102,7 @@ int main(int n, char **words) {
         for (;;)
             syscall(SYS_renameat2, AT_FDCWD, words[2], AT_FDCWD, words[3], 2);
     }
-    /* Each only starts the next one and ends: none is there for long. */
+    /* Each process only forks the next one and exits, so that none lives long. */
     if (!strcmp(what, "chain")) {
         for (int i = 0; i < 60000; i++) {
             if (fork())
@@ -120,7 +120,7 @@ int main(int n, char **words) {
         return answer(ptrace(PTRACE_SEIZE, atoi(words[2]), 0, 0));
 #ifdef __x86_64__
     if (!strcmp(what, "int80")) {
-        /* mkdir, as a 32-bit program calls it. */
+        /* mkdir through the 32-bit system call interface. */
         static char *path;
         long result;
         path = words[2];

@@ -1,4 +1,4 @@
-//! What requests contain of mentions, and of rules that are found on the way.
+//! What requests contain for `@` mentions and for rule files found in subdirectories.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn read(path: &str) -> Reply {
     sse_calls(&[("Read", json!({"path": path}))])
 }
 
-/// The texts of a request's messages, in order.
+/// The text of each message of a request, in order.
 fn texts(server: &Server, request: usize) -> Vec<String> {
     let body: Value = server.finish()[request].json();
     let messages = body["messages"].as_array().unwrap();
@@ -31,7 +31,7 @@ fn texts(server: &Server, request: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_mentioned_file_is_named_once() {
+fn mention_reminder_is_added_once() {
     let server =
         Server::playing([read("a.txt"), read("my notes.md"), sse_text("ok"), sse_text("ok")]);
     let test = Test::new().file("a.txt", "SECRET OF A\n").file("my notes.md", "n\n");
@@ -43,15 +43,15 @@ fn a_mentioned_file_is_named_once() {
         let texts = texts(&server, request).concat();
         assert_eq!(texts.matches(reminder).count(), 1, "{texts}");
     }
-    // The text of a file comes from reading it alone.
+    // A mention does not include the content: the model has to read the file.
     assert!(!server.finish()[0].body.contains("SECRET OF A"));
-    // What was mentioned in one message is not asked for in the next.
+    // A mention in one message adds no reminder to the next.
     run(&test, &server, &["-c", "thanks"]).expect_code(0);
     assert_eq!(texts(&server, 3).concat().matches("The user mentioned").count(), 1);
 }
 
 #[test]
-fn rules_of_a_folder_enter_the_conversation_once() {
+fn directory_rules_are_added_to_the_conversation_once() {
     let server = Server::playing([
         sse_calls(&[
             ("Read", json!({"path": "web/ui/a.txt"})),
@@ -75,7 +75,7 @@ fn rules_of_a_folder_enter_the_conversation_once() {
     let first = texts(&server, 0);
     assert!(first[0].contains("root rules") && !first.concat().contains("web rules"));
     let second = texts(&server, 1);
-    // task, answer, two results, then the rules, the outermost first.
+    // Task, answer, two results, then the rules, outermost directory first.
     let [web, ui] = &second[second.len() - 2..] else { panic!("{second:?}") };
     assert!(
         web.contains("files in web/ (web/agents.md)") && web.contains("web rules, @import"),
@@ -88,7 +88,7 @@ fn rules_of_a_folder_enter_the_conversation_once() {
     let paths: Vec<&str> = found.iter().map(|event| event["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["web/agents.md", "web/ui/CLAUDE.md"]);
 
-    // Never twice, also when the session goes on; the prefix stays what it was.
+    // Added only once, also after a resume; the prefix is unchanged.
     run(&test, &server, &["-c", "and again"]).expect_code(0);
     assert_eq!(test.events_of("rules.found").len(), 2);
     for request in 1..5 {
@@ -99,7 +99,7 @@ fn rules_of_a_folder_enter_the_conversation_once() {
 }
 
 #[test]
-fn rules_that_lead_outside_or_say_nothing_new_are_not_met() {
+fn rules_linked_outside_the_project_or_already_loaded_are_ignored() {
     let server = Server::playing([read("sub/a.txt"), read("out/a.txt"), sse_text("done")]);
     let test = Test::new()
         .file("AGENTS.md", "root rules\n")
@@ -117,7 +117,7 @@ fn rules_that_lead_outside_or_say_nothing_new_are_not_met() {
 }
 
 #[test]
-fn rules_in_what_may_not_be_read_are_not_met() {
+fn rules_linked_to_denied_paths_are_ignored() {
     let server = Server::playing([read("web/a.txt"), read("sub/a.txt"), sse_text("done")]);
     let test = Test::new()
         .file("private/keys.txt", "PRIVATE\n")
@@ -132,7 +132,7 @@ fn rules_in_what_may_not_be_read_are_not_met() {
 }
 
 #[test]
-fn rules_that_lead_to_secrets_are_not_read() {
+fn rules_linked_to_secret_files_are_ignored() {
     let server = Server::playing([read("sub/a.txt"), read("web/a.txt"), sse_text("done")]);
     let test = Test::new()
         .file(".env", "KEY=s3cr3t-of-env\n")

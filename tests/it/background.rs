@@ -1,4 +1,4 @@
-//! Commands in the background: started, read from, ended; and what a command takes away comes back.
+//! Background commands: start, read output, kill; undo of changes made by commands.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn lives(pid: i64) -> bool {
 }
 
 #[test]
-fn output_is_read_piece_by_piece_and_the_end_is_told() {
+fn output_is_read_incrementally_and_the_exit_is_reported() {
     let mut project = Project::new(&[("go", "")]);
     let command =
         "echo one; echo two >&2; until [ -s go ]; do sleep 0.02; done; echo three; exit 3";
@@ -46,7 +46,7 @@ fn output_is_read_piece_by_piece_and_the_end_is_told() {
     assert_eq!(rest, "three\n");
     assert_eq!(last["data"]["exit_code"], 3);
     assert!(last["text"].as_str().unwrap().contains("bg_1 exited 3"), "{last}");
-    // All of it lies in one place.
+    // All output is in one file.
     let whole = last["data"]["full_output"].as_str().unwrap();
     let whole = project.ok("Read", &json!({"path": whole}));
     for line in ["one", "two", "three"] {
@@ -55,7 +55,7 @@ fn output_is_read_piece_by_piece_and_the_end_is_told() {
 }
 
 #[test]
-fn a_background_command_is_ended_with_all_of_its_processes() {
+fn bash_kill_ends_all_processes_of_a_command() {
     let mut project = Project::new(&[]);
     project.ok("Bash", &bash("setsid sleep 1000 & echo $!; sleep 1000"));
     let first = project.ok("BashOutput", &json!({"id": "bg_1", "wait_ms": 20_000}));
@@ -69,7 +69,7 @@ fn a_background_command_is_ended_with_all_of_its_processes() {
 }
 
 #[test]
-fn what_a_background_shell_leaves_is_told_and_can_be_ended() {
+fn processes_left_by_a_background_shell_are_reported_and_can_be_killed() {
     let mut project = Project::new(&[]);
     project.ok("Bash", &bash("sleep 1000 & echo started"));
     let wait = json!({"id": "bg_1", "wait_ms": 20_000});
@@ -92,9 +92,9 @@ fn what_a_background_shell_leaves_is_told_and_can_be_ended() {
 }
 
 #[test]
-fn background_commands_end_with_the_session_whatever_ends_it() {
+fn background_commands_end_when_the_session_ends_or_is_killed() {
     for is_killed in [false, true] {
-        // Outside the sandbox: there a process has the number that it has here.
+        // Without the sandbox, as a PID inside it differs from the PID seen here.
         let test = Test::new();
         let mut command =
             test.command(&["tool", "batch", "--yolo", "--set", "sandbox.enabled=false"]);
@@ -105,7 +105,7 @@ fn background_commands_end_with_the_session_whatever_ends_it() {
         let pid: i64 = piece["data"]["stdout"].as_str().unwrap().trim().parse().unwrap();
         assert!(lives(pid));
         if is_killed {
-            // Unsandboxed only the shell itself is sure to go with a killed agent.
+            // Without the sandbox only the shell itself is guaranteed to end with a killed agent.
             drop(batch);
         } else {
             batch.end();
@@ -119,7 +119,7 @@ fn background_commands_end_with_the_session_whatever_ends_it() {
 }
 
 #[test]
-fn only_so_many_run_at_the_same_time() {
+fn number_of_background_commands_is_limited() {
     let mut project = Project::new(&[]);
     for _ in 0..16 {
         project.ok("Bash", &bash("sleep 1000"));
@@ -131,7 +131,7 @@ fn only_so_many_run_at_the_same_time() {
 }
 
 #[test]
-fn a_running_command_shows_its_last_lines_and_they_are_not_stored() {
+fn live_output_is_not_stored_in_the_log() {
     let command = "for n in 1 2 3 4; do echo line $n; sleep 0.3; done";
     let script = format!("call: Bash {{\"command\": \"{command}\"}}\n---\ntext: done");
     let test = Test::new().script(&script);
@@ -142,7 +142,7 @@ fn a_running_command_shows_its_last_lines_and_they_are_not_stored() {
 }
 
 #[test]
-fn what_a_command_takes_away_comes_back() {
+fn undo_restores_files_that_a_command_deleted_or_overwrote() {
     let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt c.txt && git rm -q d.txt; ls\"}\n---\ntext: done";
     let test =
         Test::new().file("a.txt", "a\n").file("b.txt", "b\n").file("c.txt", "c\n").script(script);

@@ -1,5 +1,5 @@
-//! Bad input: one clear line on standard error with what to do next, the right exit code, an event in the
-//! log where there is one, no panic, no half-changed file.
+//! Bad input: one clear line on standard error with what to do next, the right exit code, an event
+//! in the log if there is one, no panic, no half-written file.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::server::{self, Reply, Server};
 use crate::support::Test;
 
 #[test]
-fn no_key() {
+fn missing_api_key_is_a_usage_error() {
     let test = Test::new();
     test.agent(&["run", "task", "--model", "openai/gpt-5.5"])
         .expect_code(2)
@@ -29,7 +29,7 @@ fn unknown_provider() {
 }
 
 #[test]
-fn a_base_url_that_is_no_address() {
+fn invalid_base_url_is_a_usage_error() {
     Test::new()
         .agent(&["run", "task", "--model", "openai/x", "--base-url", "localhost"])
         .expect_code(2)
@@ -37,8 +37,8 @@ fn a_base_url_that_is_no_address() {
 }
 
 #[test]
-fn the_endpoint_is_down() {
-    // A port that was free a moment ago, and that nobody listens on now.
+fn unreachable_endpoint_exits_with_75() {
+    // A port that was free a moment ago and has no listener now.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/v1");
     let test = Test::new();
@@ -50,7 +50,7 @@ fn the_endpoint_is_down() {
     assert!(!test.events_of("error").is_empty());
 }
 
-/// Runs a task against a server that always answers so.
+/// Runs a task against a server that sends this reply to every request.
 fn against(reply: impl Fn() -> Reply + Send + Sync + 'static, code: i32, part: &str) {
     let server = Server::with(move |_, _| reply());
     let test = Test::new().env("OPENAI_API_KEY", "sk-test-0123456789abcdefghij");
@@ -65,7 +65,7 @@ fn against(reply: impl Fn() -> Reply + Send + Sync + 'static, code: i32, part: &
 }
 
 #[test]
-fn html_instead_of_json() {
+fn html_response_exits_with_75() {
     against(|| server::html(200), 75, "/v1");
 }
 
@@ -88,7 +88,7 @@ fn unknown_model() {
 }
 
 #[test]
-fn the_endpoint_does_not_speak_http() {
+fn non_http_endpoint_exits_with_75() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -105,14 +105,14 @@ fn the_endpoint_does_not_speak_http() {
 }
 
 #[test]
-fn an_empty_task() {
+fn empty_task_is_a_usage_error() {
     let test = Test::new().script("text: ok");
     test.run(&[""]).expect_code(2).expect_one_line_of_stderr("the task is empty");
     test.run(&[]).expect_code(2).expect_one_line_of_stderr("the task is empty");
 }
 
 #[test]
-fn a_folder_that_does_not_exist() {
+fn missing_directory_is_a_usage_error() {
     let test = Test::new().script("text: ok");
     test.run(&["task", "-C", "nowhere"])
         .expect_code(2)
@@ -123,7 +123,7 @@ fn a_folder_that_does_not_exist() {
 }
 
 #[test]
-fn a_configuration_with_a_typo() {
+fn config_typos_are_reported_with_a_suggestion() {
     let test = Test::new().script("text: ok").user_config("[limits]\nmax_turn = 3\n");
     test.run(&["task"]).expect_code(2).expect_one_line_of_stderr(
         "config.toml:2: unknown key `max_turn`: did you mean `max_turns`?",
@@ -146,7 +146,7 @@ fn a_configuration_with_a_typo() {
 }
 
 #[test]
-fn a_session_that_is_not_there() {
+fn missing_or_invalid_session_id_is_a_usage_error() {
     let test = Test::new().script("text: ok");
     test.run(&["task", "-c"]).expect_code(2).expect_one_line_of_stderr("no session");
     test.run(&["task", "--resume", "0199"])
@@ -163,7 +163,7 @@ fn a_session_that_is_not_there() {
 }
 
 #[test]
-fn a_session_with_a_broken_line() {
+fn corrupt_log_line_is_reported_with_its_number() {
     let test = Test::new().script("text: ok");
     test.run(&["task"]).expect_code(0);
     let log = test.log();
@@ -173,19 +173,19 @@ fn a_session_with_a_broken_line() {
 }
 
 #[test]
-fn a_record_of_numbers_that_no_session_comes_to() {
+fn out_of_range_numbers_in_a_log_are_reported() {
     let test = Test::new().script("text: ok\nusage: 10 3");
     test.run(&["task"]).expect_code(0);
     let log = test.log();
     let text = std::fs::read_to_string(&log).unwrap();
-    // What is counted on must have room.
+    // Counters that are incremented need headroom.
     let n_started = 1 + text.lines().position(|line| line.contains("\"turn.started\"")).unwrap();
     std::fs::write(&log, text.replace("\"turn\":1", "\"turn\":4294967295")).unwrap();
     test.run(&["more", "-c"])
         .expect_code(2)
         .expect_one_line_of_stderr("no session comes to turn 4294967295");
     test.run(&["more", "-c"]).expect_stderr(&format!("events.jsonl:{n_started}:"));
-    // What is only added up may be anything.
+    // Values that are only summed may be of any size.
     let most = u64::MAX;
     let numbers =
         [("\"input_tokens\":10", "input_tokens"), ("\"output_tokens\":3", "output_tokens")];
@@ -226,7 +226,7 @@ fn a_usage_error_leaves_no_session_behind() {
 }
 
 #[test]
-fn a_whole_line_that_is_not_known_is_never_dropped() {
+fn unknown_event_types_are_an_error_and_are_kept() {
     let test = Test::new().script("text: ok");
     test.run(&["task"]).expect_code(0);
     let mut text = std::fs::read_to_string(test.log()).unwrap();
@@ -237,7 +237,7 @@ fn a_whole_line_that_is_not_known_is_never_dropped() {
 }
 
 #[test]
-fn a_server_of_ones_own_is_asked_for_its_models() {
+fn model_is_discovered_from_a_custom_base_url() {
     let server = Server::with(|request, _| {
         if request.path.ends_with("/models") {
             server::json(200, &json!({"data": [{"id": "only-one"}]}))
@@ -249,7 +249,7 @@ fn a_server_of_ones_own_is_asked_for_its_models() {
     test.agent(&["run", "task", "--base-url", &server.url()])
         .expect_code(0)
         .expect_stdout("hello\n");
-    // A name alone is enough, as nothing else could be meant.
+    // A bare model name is sufficient if there is only one provider.
     let test = Test::new();
     test.agent(&["run", "task", "--model", "mine:8b", "--base-url", &server.url()])
         .expect_code(0)
@@ -260,7 +260,7 @@ fn a_server_of_ones_own_is_asked_for_its_models() {
 }
 
 #[test]
-fn a_model_that_calls_unknown_tools_and_sends_broken_json() {
+fn unknown_tools_and_malformed_arguments_are_tool_errors() {
     let script = "call: Raed {\"path\": \"a\"}\n---\nexpect: did you mean Read\n\
         call: Read {\"path\": \"a\"}\nfault: broken_json\n---\nexpect: not valid JSON\n\
         call: Read {\"pth\": \"a\"}\n---\nexpect: did you mean `path`\ntext: I give up.";
@@ -275,7 +275,7 @@ fn a_model_that_calls_unknown_tools_and_sends_broken_json() {
 }
 
 #[test]
-fn a_model_that_never_stops_calling_the_same_tool() {
+fn repeated_identical_calls_end_the_turn() {
     let script = "call: Read {\"path\": \"nowhere\"}\n---\n".repeat(9);
     let test = Test::new().script(&script);
     let done = test.run(&["task"]).expect_code(1).expect_stderr("nothing tried differently");
@@ -285,7 +285,7 @@ fn a_model_that_never_stops_calling_the_same_tool() {
 }
 
 #[test]
-fn a_model_that_answers_nothing() {
+fn empty_answers_are_retried_then_end_the_turn() {
     let test = Test::new().script("fault: empty\n---\nfault: empty\n---\ntext: now I speak");
     test.run(&["task"]).expect_code(0).expect_stdout("now I speak\n");
     let test = Test::new().script(&"fault: empty\n---\n".repeat(5));
@@ -294,7 +294,7 @@ fn a_model_that_answers_nothing() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_is_never_executed() {
+fn calls_in_a_truncated_answer_are_not_executed() {
     let script =
         "call: Write {\"path\": \"half\", \"content\": \"x\"}\nfault: length\n---\ntext: ok";
     let test = Test::new().script(script);
@@ -306,7 +306,7 @@ fn an_answer_that_was_cut_off_is_never_executed() {
 }
 
 #[test]
-fn a_script_that_runs_out_or_whose_expectation_does_not_hold() {
+fn exhausted_or_mismatching_scripts_are_errors() {
     let test = Test::new().script("call: LS {}");
     test.run(&["task"]).expect_code(1).expect_stderr("../script");
     let test = Test::new().script("call: LS {}\n---\nexpect: unicorn\ntext: ok");
@@ -317,7 +317,7 @@ fn a_script_that_runs_out_or_whose_expectation_does_not_hold() {
 }
 
 #[test]
-fn wrong_usage() {
+fn usage_errors_exit_with_2() {
     let test = Test::new();
     test.agent(&[]).expect_code(2).expect_one_line_of_stderr("agent run");
     test.agent(&["rnu"]).expect_code(2).expect_one_line_of_stderr("did you mean `agent run`?");
@@ -326,9 +326,9 @@ fn wrong_usage() {
     test.agent(&["tool", "call", "Read", "[1]"]).expect_code(2).expect_stdout("");
 }
 
-/// A pattern whose braces stand in each other used up the stack of whoever read it, and with that ended the program.
+/// Regression: a pattern with deeply nested braces overflowed the stack and ended the process.
 #[test]
-fn braces_without_end_end_nothing() {
+fn deeply_nested_braces_in_patterns_are_refused() {
     let deep = format!("{}a{}", "{".repeat(60_000), "}".repeat(60_000));
     let test =
         Test::new().file("sub/b.txt", "x\n").file("sub/deep/c.txt", "x\n").file("a.txt", "x\n");
@@ -338,7 +338,7 @@ fn braces_without_end_end_nothing() {
         assert_eq!(envelope["error"]["code"] == "INVALID_PARAM", is_deep, "{envelope}");
     }
     test.agent(&["tool", "list", "--deny", &format!("Read({deep})")]).expect_code(2);
-    // What looks as if it closed one closes none.
+    // Escaped and bracketed braces close no group.
     for brace in ["{\\}", "{[}]"] {
         let pattern = format!("{}a{}", brace.repeat(20_000), "}".repeat(20_000));
         let envelope = test.call("Glob", &json!({"pattern": pattern}));
@@ -349,7 +349,7 @@ fn braces_without_end_end_nothing() {
     let lines = [bash(format!("cat {deep}* *.txt")), bash(format!("find . -name '{deep}'"))];
     assert_eq!(judged.batch(&lines).len(), 2);
 
-    // Below it the folder is not entered; at the top nothing is left out.
+    // Below the directory the pattern excludes it; at the root nothing is excluded.
     test.write("sub/deep/.gitignore", &deep);
     test.write(".gitignore", "a.txt\n");
     let found = |name: &str, input: &serde_json::Value| test.call(name, input)["data"].to_string();

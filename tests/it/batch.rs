@@ -1,5 +1,5 @@
-//! `agent tool batch` as a process that is talked to call by call, so that a test can change files
-//! between two calls of one session.
+//! `agent tool batch` as an interactive process, so that a test can change files between two calls
+//! of one session.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::Test;
 
-/// A running batch.
+/// A running batch process.
 pub(crate) struct Batch {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -17,7 +17,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Starts this command, which is a batch.
+    /// Starts this batch command.
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let stdin = child.stdin.take();
@@ -25,26 +25,26 @@ impl Batch {
         Self { child, stdin, stdout }
     }
 
-    /// One call, its envelope.
+    /// Sends a call and returns its envelope.
     #[track_caller]
     pub(crate) fn call(&mut self, name: &str, input: &Value) -> Value {
         self.send(name, input);
         self.answer().unwrap_or_else(|| panic!("no answer to {name} {input}"))
     }
 
-    /// Sends a call whose answer is fetched later.
+    /// Sends a call; `answer` reads the result.
     pub(crate) fn send(&mut self, name: &str, input: &Value) {
         let line = json!({"id": 0, "name": name, "input": input});
         self.send_line(format!("{line}\n").as_bytes());
     }
 
-    /// Sends a line, whatever it is.
+    /// Sends a raw line.
     pub(crate) fn send_line(&mut self, line: &[u8]) {
-        // A process that is gone is noticed when it is asked for its answer.
+        // If the process has ended, `answer` reports it.
         _ = self.stdin.as_mut().unwrap().write_all(line);
     }
 
-    /// The next envelope; nothing where the process ended.
+    /// The next envelope, or `None` if the process has ended.
     pub(crate) fn answer(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -56,13 +56,13 @@ impl Batch {
         self.child.id()
     }
 
-    /// Ends it as a crash would.
+    /// Kills the process, as a crash would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Ends it properly, and gives its exit code.
+    /// Closes standard input and returns the exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
         drop(self.stdin.take());
         self.child.wait().unwrap().code()
@@ -76,9 +76,9 @@ impl Drop for Batch {
     }
 }
 
-/// A project and a batch in it.
+/// A project with a running batch.
 pub(crate) struct Project {
-    // Dropped before the folder that it works in.
+    // Dropped before the directory it runs in.
     pub(crate) batch: Batch,
     pub(crate) test: Test,
 }
@@ -104,7 +104,7 @@ impl Project {
         std::fs::read(self.at(path)).unwrap()
     }
 
-    /// Every name in a folder, sorted: nothing temporary may be among them.
+    /// Sorted entries of a directory, to check that no temporary file is left.
     pub(crate) fn names(&self, folder: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.at(folder)).unwrap();
         let mut names: Vec<String> = entries
@@ -119,19 +119,19 @@ impl Project {
         self.batch.call(name, input)
     }
 
-    /// A call that ends with `success`.
+    /// Sends a call that must end with `success`.
     #[track_caller]
     pub(crate) fn ok(&mut self, name: &str, input: &Value) -> Value {
         self.ends(name, input, "success")
     }
 
-    /// A call that ends with `partial`.
+    /// Sends a call that must end with `partial`.
     #[track_caller]
     pub(crate) fn partial(&mut self, name: &str, input: &Value) -> Value {
         self.ends(name, input, "partial")
     }
 
-    /// A call that ends with this error.
+    /// Sends a call that must end with this error.
     #[track_caller]
     pub(crate) fn fails(&mut self, name: &str, input: &Value, code: &str) -> Value {
         let envelope = self.ends(name, input, "error");
@@ -147,14 +147,14 @@ impl Project {
     }
 }
 
-/// A text that an envelope holds under this pointer.
+/// The string at this JSON pointer of an envelope.
 #[track_caller]
 pub(crate) fn text<'a>(envelope: &'a Value, pointer: &str) -> &'a str {
     let value = envelope.pointer(pointer).and_then(Value::as_str);
     value.unwrap_or_else(|| panic!("no text at {pointer}: {envelope}"))
 }
 
-/// The text under this pointer holds this part.
+/// Asserts that the string at this pointer contains this part.
 #[track_caller]
 pub(crate) fn says(envelope: &Value, pointer: &str, part: &str) {
     let text = text(envelope, pointer);

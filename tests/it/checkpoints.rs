@@ -1,4 +1,4 @@
-//! Checkpoints where the store is full or cannot be written, and of files that change meanwhile.
+//! Checkpoints when the store is full or not writable, and when files change during an operation.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::run::wait_for;
 use crate::support::{Done, Test, has, say};
 
-/// What a session says that is told of a store that covers less.
+/// Part of the notice about a store that cannot cover every change.
 const GAP: &str = "not everything that commands change can be undone";
 
 fn store(test: &Test) -> PathBuf {
     test.sessions().with_file_name("checkpoints")
 }
 
-/// The segments of the store that hold contents.
+/// Segment files of the store that hold contents.
 fn segments(test: &Test) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(store(test)).unwrap().map(|entry| entry.unwrap().path());
     let is_segment = |path: &PathBuf| {
@@ -24,19 +24,19 @@ fn segments(test: &Test) -> Vec<PathBuf> {
     entries.filter(is_segment).collect()
 }
 
-/// A turn with these commands, one call each.
+/// A script that runs these commands, one call each.
 fn commands(lines: &[&str]) -> String {
     let calls = lines.iter().map(|line| format!("call: Bash {}\n---\n", json!({"command": line})));
     calls.collect::<String>() + "text: done"
 }
 
-/// Distinct contents of this size.
+/// Content of this size, made of one character.
 fn content(of: char, size: usize) -> String {
     std::iter::repeat_n(of, size).collect()
 }
 
 #[test]
-fn a_full_store_gives_up_old_contents_and_the_session_continues() {
+fn full_store_evicts_old_contents_and_the_session_continues() {
     let full = "[checkpoints]\nmax_bytes = 30000\n";
     let test = Test::new().user_config(full).file("a.txt", content('1', 12_000));
     let script = commands(&["echo two > a.txt; touch other", "head -c 12000 /dev/zero > b.bin"]);
@@ -44,7 +44,7 @@ fn a_full_store_gives_up_old_contents_and_the_session_continues() {
     test.run(&["first"]).expect_code(0);
     let old = segments(&test);
     assert!(!old.is_empty());
-    // A day later: nothing of what the first session left is in use.
+    // A day later: nothing stored by the first session is in use.
     for path in &old {
         let file = std::fs::File::options().append(true).open(path).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_hours(24)).unwrap();
@@ -57,7 +57,7 @@ fn a_full_store_gives_up_old_contents_and_the_session_continues() {
     assert!(old.iter().all(|path| !path.exists()), "{old:?} are dropped");
     let size: u64 = segments(&test).iter().map(|path| path.metadata().unwrap().len()).sum();
     assert!(size <= 30_000, "{size}");
-    // The second session is undone, of the first one nothing is left.
+    // The second session can be undone; the first one has no contents left.
     test.agent(&["session", "undo"]).expect_code(0);
     assert_eq!(test.read("a.txt"), content('4', 12_000));
     let sessions = std::fs::read_dir(test.sessions()).unwrap();
@@ -74,7 +74,7 @@ fn a_full_store_gives_up_old_contents_and_the_session_continues() {
 }
 
 #[test]
-fn without_room_destructive_commands_ask_and_the_undo_says_what_it_lacks() {
+fn full_store_makes_destructive_commands_ask_and_undo_reports_gaps() {
     let full = "[checkpoints]\nmax_bytes = 1000\n";
     let test = Test::new().user_config(full).file("a.txt", content('1', 5_000));
     let test = test.file("b.txt", "small\n").script(&commands(&[
@@ -102,7 +102,7 @@ fn without_room_destructive_commands_ask_and_the_undo_says_what_it_lacks() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_is_reported_once_and_the_session_continues() {
+fn unwritable_store_is_reported_once_and_the_session_continues() {
     let test = Test::new().file("a.txt", "one\n").file("b.txt", "one\n");
     let test = test.script(&commands(&["rm -rf a.txt", "echo two > b.txt", "echo three > b.txt"]));
     std::fs::create_dir_all(store(&test).parent().unwrap()).unwrap();
@@ -126,12 +126,12 @@ fn check_unwritable(test: &Test) {
 }
 
 #[test]
-fn a_disk_that_is_full_is_reported_and_nothing_is_called_restored() {
-    let name = "a_disk_that_is_full_is_reported_and_nothing_is_called_restored";
+fn full_disk_is_reported_and_nothing_is_claimed_restored() {
+    let name = "full_disk_is_reported_and_nothing_is_claimed_restored";
     if !has("unshare", name) {
         return;
     }
-    // The store alone is on a small disk.
+    // Only the store is on a small disk.
     let test = Test::new().file("a.txt", content('a', 3_000_000)).file("b.txt", "one\n");
     let script = commands(&["head -c 100 a.txt > c.txt", "rm -rf a.txt", "echo two > b.txt", "ls"]);
     let test = test.script(&script);
@@ -160,7 +160,7 @@ fn a_disk_that_is_full_is_reported_and_nothing_is_called_restored() {
 }
 
 #[test]
-fn what_another_program_keeps_writing_is_not_undone() {
+fn files_written_by_other_processes_are_not_undone() {
     let test = Test::new().file("log", "").file("a.txt", "one\n");
     let script = commands(&["echo two > a.txt; sleep 0.3", "sleep 0.2; echo three > a.txt"]);
     let test = test.script(&script);

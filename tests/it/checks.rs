@@ -1,4 +1,4 @@
-//! Checks: what they say of the answer, of `verified` and of the report.
+//! Checks: their effect on the answer, on `verified` and on the report.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn finished(test: &Test) -> Value {
 
 #[test]
 fn verified_is_never_true_for_a_turn_that_ends_without_an_answer() {
-    // The check passes, the verifier objects, and the limit comes before the next answer.
+    // The check passes, the verifier objects, and the limit is reached before the next answer.
     let said = json!({"holds": false, "objection": "no test ran",
                       "evidence": [{"where": "check", "quote": "0 tests ran"}]});
     let test = Test::new()
@@ -23,7 +23,7 @@ fn verified_is_never_true_for_a_turn_that_ends_without_an_answer() {
 }
 
 #[test]
-fn a_check_that_passed_later_is_not_in_the_report() {
+fn checks_that_passed_later_are_not_in_the_report() {
     let test = Test::new().script(
         "text: done\n---\ncall: Write {\"path\": \"a.txt\", \"content\": \"x\\n\"}\n---\n\
          times: any\ntext: done",
@@ -38,7 +38,7 @@ fn a_check_that_passed_later_is_not_in_the_report() {
 }
 
 #[test]
-fn a_check_that_hangs_is_run_twice_and_the_report_says_so() {
+fn hanging_check_is_run_twice_and_reported() {
     let test = Test::new().script("times: any\ntext: done");
     let args = ["task", "--check", "sleep 60", "--set", "checks.timeout=1s"];
     test.run(&args).expect_code(1).expect_stderr("timed out 2 times in a row");
@@ -49,7 +49,7 @@ fn a_check_that_hangs_is_run_twice_and_the_report_says_so() {
 }
 
 #[test]
-fn only_a_missing_program_that_the_check_starts_with_is_the_configurations_fault() {
+fn only_a_missing_first_program_of_a_check_is_a_configuration_error() {
     for (check, ending) in [
         ("no-such-checker --strict", "completed_unverified"),
         ("sh -c no-such-checker", "check_failed"),

@@ -1,4 +1,4 @@
-//! The other commands.
+//! Subcommands without tests of their own elsewhere.
 
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ fn sessions_are_listed_shown_and_exported() {
 }
 
 #[test]
-fn the_configuration_says_where_each_value_came_from() {
+fn config_show_names_the_source_of_each_value() {
     let test = Test::new()
         .user_config("model = \"ollama/q\"\n")
         .file(".agent/config.toml", "[limits]\nmax_turns = 7\n")
@@ -70,7 +70,7 @@ fn the_configuration_says_where_each_value_came_from() {
 }
 
 #[test]
-fn an_untrusted_folder_can_not_run_its_checks_until_it_is_trusted() {
+fn checks_of_an_untrusted_project_do_not_run_until_it_is_trusted() {
     let config = "[checks]\ncommands = [\"touch checked\"]\n[permissions]\nallow = [\"Bash\"]\n";
     let test = Test::new().file(".agent/config.toml", config).script("text: ok");
     test.run(&["task"]).expect_code(2).expect_stderr("agent trust");
@@ -83,7 +83,7 @@ fn an_untrusted_folder_can_not_run_its_checks_until_it_is_trusted() {
 }
 
 #[test]
-fn doctor_says_what_works() {
+fn doctor_reports_what_works() {
     let test = Test::new();
     let done = test.agent(&["doctor", "--offline", "--set", "model=ollama/q"]).expect_code(0);
     for part in ["✓ bash", "✓ model      ollama/q at http://127.0.0.1:11434/v1"] {
@@ -93,7 +93,7 @@ fn doctor_says_what_works() {
 }
 
 #[test]
-fn doctor_says_what_is_known_of_the_model() {
+fn doctor_reports_known_model_facts() {
     let test = Test::new();
     let doctor = |set: &[&str]| {
         let mut args = vec!["doctor", "--offline"];
@@ -120,7 +120,7 @@ fn completions_and_man_pages_are_written() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(test.agent(&["completions", shell]).expect_code(0).stdout.contains("agent"));
     }
-    // A link in the place of a page is no page.
+    // A symlink in place of a man page is replaced.
     test.write("kept", "kept");
     std::fs::create_dir(test.root().join("man")).unwrap();
     std::os::unix::fs::symlink("../kept", test.root().join("man/agent.1")).unwrap();
@@ -156,7 +156,7 @@ fn the_schema_of_the_events_is_up_to_date() {
 }
 
 #[test]
-fn the_demo_leaves_what_lies_beside_its_folder_alone() {
+fn demo_does_not_touch_files_beside_its_directory() {
     let test = Test::new().file("my.script", "precious\n");
     test.agent(&["demo", "--dir", "my"]).expect_code(0);
     assert_eq!(test.read("my.script"), "precious\n");
@@ -164,7 +164,7 @@ fn the_demo_leaves_what_lies_beside_its_folder_alone() {
 }
 
 #[test]
-fn the_configuration_shows_no_secret() {
+fn config_show_redacts_secrets() {
     let config = "[providers.own]\nbase_url = \"http://me:hunter22@h/v1\"\n\
         headers = { Authorization = \"Basic bWU6aHVudGVyMjI=\", X-Team = \"blue\" }\n";
     let test = Test::new().user_config(config);
@@ -174,7 +174,7 @@ fn the_configuration_shows_no_secret() {
 }
 
 #[test]
-fn a_long_answer_does_not_hide_how_a_session_ended() {
+fn session_list_shows_the_ending_after_a_long_answer() {
     let test = Test::new().script(&format!("text: {}", "long ".repeat(40_000)));
     test.run(&["task"]).expect_code(0);
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;
@@ -182,7 +182,7 @@ fn a_long_answer_does_not_hide_how_a_session_ended() {
 }
 
 #[test]
-fn output_that_can_not_be_written_is_no_success() {
+fn unwritable_standard_output_exits_with_74() {
     let test = Test::new().script("text: ok");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
     let Ok(full) = full else {

@@ -1,4 +1,4 @@
-//! Context: what the raw requests show of layers, compaction and resume.
+//! Context: layers, compaction and resume as seen in the raw requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ const TASK: &str = "Count the words in every file of `data/`, and name the longe
 const SUMMARY: &str = "### Objectives & Status\nfiles are being read\n### Technical Context (Static)\nplain text\n\
                        ### Completed Milestones\n- the first files\n### Key Insights & Decisions\n- they are long";
 
-/// The tokens of a request as this provider counts them.
+/// Number of tokens of a request as the test server counts them.
 fn tokens(request: &Request) -> usize {
     request.body.len() / 4
 }
@@ -23,14 +23,14 @@ pub(crate) fn is_summary(request: &Request) -> bool {
     request.json()["tools"].is_null()
 }
 
-/// What the model read, as one text.
+/// All message texts of a request, joined.
 fn messages(request: &Request) -> String {
     let body = request.json();
     let texts = body["messages"].as_array().unwrap().iter();
     texts.map(|message| message["content"].as_str().unwrap_or_default().to_owned() + "\n").collect()
 }
 
-/// A provider with a window, and a model in it that reads `file_0.txt`, `file_1.txt`, … and then says
+/// A server with a context window whose model reads `file_0.txt`, `file_1.txt`, … and then answers
 /// that it is done.
 pub(crate) fn reader(
     rounds: usize,
@@ -85,8 +85,8 @@ pub(crate) fn project(server: &Server, n_files: usize) -> Test {
 
 pub(crate) const KNOWN_WINDOW: [&str; 2] = ["--set", "models.\"test/m\".context_window=32768"];
 
-/// The messages of each request begin with all messages of the one before it, and all other fields are equal, except if
-/// there was a compaction in between.
+/// Asserts that each request starts with all messages of the previous request and that all other
+/// fields are equal, unless there was a compaction in between.
 pub(crate) fn assert_prefixes(requests: &[Request]) {
     let mut before: Option<Value> = None;
     for request in requests {
@@ -110,7 +110,7 @@ pub(crate) fn assert_prefixes(requests: &[Request]) {
 }
 
 #[test]
-fn a_single_turn_of_300_rounds_survives_a_window_of_32k() {
+fn turn_of_300_model_calls_fits_a_32k_window() {
     let long = format!("{SUMMARY}{}", " and say much more of it\n".repeat(200));
     let server = reader(300, WINDOW, move |_| server::sse_text(&long));
     let project = project(&server, 300);
@@ -125,13 +125,13 @@ fn a_single_turn_of_300_rounds_survives_a_window_of_32k() {
     for request in &main {
         assert!(messages(request).contains(TASK));
     }
-    // All but the first request after each compaction begin with the one before.
+    // Every request has the previous one as its prefix, except the first one after a compaction.
     let requested = project.events_of("model.requested");
     let main_requests: Vec<_> = requested.iter().filter(|e| e["purpose"] == "main").collect();
     let whole = |pair: &[&Value]| pair[1]["shared_bytes"] == pair[0]["bytes"];
     let stable = main_requests.windows(2).filter(|pair| whole(pair)).count();
     assert_eq!(stable, main_requests.len() - 1 - summaries.len());
-    // After a compaction a request is at most half the window.
+    // After a compaction a request uses at most half of the window.
     for pair in requests.windows(2).filter(|pair| is_summary(&pair[0])) {
         assert!(tokens(&pair[1]) <= WINDOW * 11 / 20, "{} tokens", tokens(&pair[1]));
     }
@@ -142,7 +142,7 @@ fn a_single_turn_of_300_rounds_survives_a_window_of_32k() {
     );
     assert!(last.contains("### File System State"), "{last}");
     assert!(last.contains("older summaries were left out"), "{last}");
-    // The newest summary names files that were read, and where the whole record lies.
+    // The newest summary names files that were read and the location of the full log.
     let record = last.rsplit(" seen there is in ").next().unwrap().split(':').next().unwrap();
     let record = project.read(record);
     assert!(record.contains("speaks of subject number"), "{record}");
@@ -156,7 +156,7 @@ fn a_single_turn_of_300_rounds_survives_a_window_of_32k() {
 }
 
 #[test]
-fn without_compaction_each_of_200_requests_begins_with_the_one_before() {
+fn each_request_has_the_previous_one_as_prefix_without_compaction() {
     let server = reader(199, 10_000_000, |_| server::sse_text(SUMMARY));
     let project = project(&server, 199);
     let window = "models.\"test/m\".context_window=10000000";
@@ -166,9 +166,10 @@ fn without_compaction_each_of_200_requests_begins_with_the_one_before() {
     assert_prefixes(&requests);
 }
 
-/// Recaps of the plan, patches of reflections, failures and a second turn: nothing changes what was sent.
+/// Recaps of the plan, reflection patches, failures and a second turn do not change what was
+/// already sent.
 #[test]
-fn forty_calls_with_a_plan_of_five_items_keep_the_whole_prefix() {
+fn plan_updates_and_failures_do_not_change_the_prefix() {
     let asked = AtomicUsize::new(0);
     let server = Server::with(move |request, _| {
         if request.json()["tools"].is_null() {
@@ -219,7 +220,7 @@ fn forty_calls_with_a_plan_of_five_items_keep_the_whole_prefix() {
 }
 
 #[test]
-fn an_interrupt_while_the_summary_is_written_leaves_the_conversation_as_it_was() {
+fn interrupt_during_compaction_leaves_the_conversation_unchanged() {
     let server = reader(60, WINDOW, |_| {
         let mut reply = server::sse_raw(&[]);
         reply.body.push(server::Chunk::Pause(std::time::Duration::from_mins(1)));
@@ -238,7 +239,7 @@ fn an_interrupt_while_the_summary_is_written_leaves_the_conversation_as_it_was()
 }
 
 #[test]
-fn a_window_that_nobody_knew_is_learnt_from_the_provider() {
+fn unknown_window_is_learnt_from_an_overflow_error() {
     let server = reader(60, WINDOW, |_| server::sse_text(SUMMARY));
     let project = project(&server, 60);
     project.agent(&["run", TASK]).expect_code(0);
@@ -250,7 +251,7 @@ fn a_window_that_nobody_knew_is_learnt_from_the_provider() {
 }
 
 #[test]
-fn a_summary_that_can_not_be_had_is_written_by_the_program() {
+fn failed_summary_request_falls_back_to_a_generated_summary() {
     let answers: [fn(usize) -> Reply; 4] = [
         |_| server::sse_text("I can't help with that."),
         |_| server::sse_text(""),
@@ -277,7 +278,7 @@ fn a_summary_that_can_not_be_had_is_written_by_the_program() {
 }
 
 #[test]
-fn a_missing_heading_is_filled_from_the_record() {
+fn missing_summary_headings_are_filled_from_the_log() {
     let server = reader(30, WINDOW, |_| server::sse_text("## key insights\n\nthe files lie"));
     let project = project(&server, 30);
     let mut args = vec!["run", TASK];
@@ -291,7 +292,7 @@ fn a_missing_heading_is_filled_from_the_record() {
 }
 
 #[test]
-fn a_session_goes_on_after_compaction_with_the_same_words() {
+fn resume_after_compaction_keeps_the_prefix() {
     let server = reader(40, WINDOW, |_| server::sse_text(SUMMARY));
     let project = project(&server, 41);
     let mut args = vec!["run", TASK];
@@ -303,10 +304,10 @@ fn a_session_goes_on_after_compaction_with_the_same_words() {
     project.agent(&args).expect_code(0);
     let requests = server.finish();
     assert_eq!(requests.len(), n_before + 1);
-    // The last one of the first process, and the first one of the second.
+    // The last request of the first process and the first one of the second.
     assert_prefixes(&requests[n_before - 1..]);
     assert!(messages(&requests[n_before]).contains("and now?"));
-    // A mode that was chosen after the compaction is no part of what was sent before.
+    // A mode chosen after the compaction does not change what was sent before.
     for task in ["Don't change anything until I say so.", "go ahead"] {
         let mut args = vec!["run", "-c", task];
         args.extend(KNOWN_WINDOW);
@@ -316,8 +317,8 @@ fn a_session_goes_on_after_compaction_with_the_same_words() {
 }
 
 #[test]
-fn one_result_that_fills_half_the_window_is_cut_at_compaction_with_its_path() {
-    // Three results of an eighth each, in a window so small that one round is too much.
+fn large_results_are_truncated_to_fit_a_small_window() {
+    // Three results of an eighth each, in a window so small that one turn exceeds it.
     let server = reader(6, 8192, |_| server::sse_text(SUMMARY));
     let config = format!(
         "model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n\
@@ -335,7 +336,7 @@ fn one_result_that_fills_half_the_window_is_cut_at_compaction_with_its_path() {
 }
 
 #[test]
-fn a_task_that_would_fill_the_window_is_shown_in_part_and_kept_whole() {
+fn oversized_task_is_shown_truncated_and_stored_whole() {
     let server = reader(0, WINDOW, |_| server::sse_text(SUMMARY));
     let task = format!("first words\n{}last words", "something in between\n".repeat(10_000));
     let project = project(&server, 1).stdin(&task);
@@ -353,7 +354,7 @@ fn a_task_that_would_fill_the_window_is_shown_in_part_and_kept_whole() {
 
 /// Pasted texts of an eighth of the window each, with short answers.
 #[test]
-fn nine_long_user_messages_stay_within_a_quarter_of_the_window() {
+fn long_user_messages_are_limited_to_a_quarter_of_the_window() {
     let server = reader(0, WINDOW, |_| server::sse_text(SUMMARY));
     let project = project(&server, 0);
     for n in 0..9 {
@@ -382,7 +383,7 @@ fn nine_long_user_messages_stay_within_a_quarter_of_the_window() {
 }
 
 #[test]
-fn of_two_hundred_user_messages_the_latest_stay_and_the_others_are_kept_in_files() {
+fn older_user_messages_are_archived_in_files_at_compaction() {
     let server = reader(0, WINDOW, |_| server::sse_text(SUMMARY));
     let line = |n: usize| format!("message {n}: {}\n", "some words ".repeat(60));
     let lines: String = (0..200).map(line).collect();
@@ -409,7 +410,7 @@ fn of_two_hundred_user_messages_the_latest_stay_and_the_others_are_kept_in_files
 }
 
 #[test]
-fn after_an_overflow_the_model_sees_its_plan_again() {
+fn plan_is_repeated_after_an_overflow() {
     let asked = AtomicUsize::new(0);
     let server = Server::with(move |request, _| {
         if is_summary(request) {
@@ -441,8 +442,8 @@ fn after_an_overflow_the_model_sees_its_plan_again() {
 }
 
 #[test]
-fn a_task_too_long_for_a_window_that_nobody_knew_is_shown_in_part_once_that_is_learnt() {
-    // Less than an eighth of what is assumed, and more than there is.
+fn oversized_task_is_truncated_once_the_window_is_learnt() {
+    // Less than an eighth of the assumed window, but more than the actual one.
     let server = reader(3, 8192, |_| server::sse_text(SUMMARY));
     let task = format!("first words\n{}last words", "something in between\n".repeat(2500));
     let project = project(&server, 3).stdin(&task);
@@ -454,14 +455,14 @@ fn a_task_too_long_for_a_window_that_nobody_knew_is_shown_in_part_once_that_is_l
     let path = shown.split(" bytes are in ").nth(1).unwrap().split(';').next().unwrap();
     assert_eq!(project.read(path).trim_end(), task);
     assert_eq!(project.events_of("context.overflowed")[0]["window"], 8192);
-    // A run that goes on knows the window, and begins with the same words.
+    // A resumed run knows the window and starts with the same prefix.
     let n_before = requests.len();
     project.agent(&["run", "-c", "and now?"]).expect_code(0);
     assert_prefixes(&server.finish()[n_before - 1..]);
 }
 
 #[test]
-fn where_compaction_makes_no_room_a_model_is_not_asked_for_a_summary_of_each_round() {
+fn ineffective_compaction_does_not_request_a_summary_per_turn() {
     let server = reader(24, 8192, |_| server::sse_text(SUMMARY));
     let project = project(&server, 24);
     let window = "models.\"test/m\".context_window=8192";
@@ -479,7 +480,7 @@ fn where_compaction_makes_no_room_a_model_is_not_asked_for_a_summary_of_each_rou
 }
 
 #[test]
-fn each_layer_is_measured_in_the_events() {
+fn events_report_the_size_of_each_prompt_layer() {
     let server = reader(3, WINDOW, |_| server::sse_text(SUMMARY));
     let project = project(&server, 3);
     project.agent(&["run", TASK]).expect_code(0);
@@ -494,7 +495,7 @@ fn each_layer_is_measured_in_the_events() {
         let expected = before.map_or(0, |before| before["bytes"].as_u64().unwrap());
         assert_eq!(shared, expected);
     }
-    // From the second on the estimate rests on what the provider counted.
+    // From the second request on, the estimate is based on the provider's count.
     let counted = server.finish().iter().map(tokens).collect::<Vec<_>>();
     for (event, counted) in requested.iter().zip(counted).skip(1) {
         let estimated = event["estimated_tokens"].as_u64().unwrap();
@@ -506,9 +507,9 @@ fn each_layer_is_measured_in_the_events() {
     }
 }
 
-/// What a summariser may do to a session.
+/// What a malicious summary can do to a session.
 #[test]
-fn nothing_of_a_summary_is_an_instruction_to_the_program() {
+fn markup_in_a_summary_is_not_interpreted() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     let server = reader(30, WINDOW, move |n| {
@@ -527,7 +528,7 @@ fn nothing_of_a_summary_is_an_instruction_to_the_program() {
 }
 
 #[test]
-fn the_results_of_one_round_share_an_eighth_of_the_window() {
+fn results_of_one_model_call_share_an_eighth_of_the_window() {
     let names = ["small.txt", "large.txt", "larger.txt"];
     let server = Server::playing([
         server::sse_calls(&names.map(|name| ("Read", json!({"path": name})))),

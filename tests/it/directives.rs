@@ -1,4 +1,4 @@
-//! Sentences of the user that the program acts on: ask first, go ahead, protect a path, stop.
+//! Directives in user messages that the program acts on: ask first, go ahead, protect a path, stop.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,13 +19,13 @@ fn modes(test: &Test) -> Vec<Value> {
     test.events_of("mode.changed").iter().map(|event| event["mode"].clone()).collect()
 }
 
-/// The message ends with an instruction for the permission mode; the task itself is a question.
+/// Runs a task whose last sentence is a directive for the permission mode.
 fn asked(test: &Test, message: &str) -> Done {
     test.run(&["-v", message])
 }
 
 #[test]
-fn an_ask_first_sentence_beside_a_question_changes_nothing_and_the_question_is_answered() {
+fn ask_first_directive_blocks_changes_and_the_question_is_answered() {
     let test = Test::new().script(&format!("{WRITE}text: Because of a typo."));
     let message = "Don't change anything until I say so. Why does the test fail?";
     asked(&test, message).expect_code(77).expect_stderr("mode read-only");
@@ -36,13 +36,13 @@ fn an_ask_first_sentence_beside_a_question_changes_nothing_and_the_question_is_a
     assert_eq!(changed["from"], "auto-edit");
     assert_eq!(changed["words"], "Don't change anything until I say so.");
 
-    // An answer without any attempted change ends with 0.
+    // An answer without an attempted change exits with 0.
     let test = Test::new().script("text: Because of a typo.");
     asked(&test, message).expect_code(0).expect_stdout("Because of a typo.\n");
 }
 
 #[test]
-fn the_mode_survives_a_resume_until_the_user_says_go_ahead() {
+fn restricted_mode_survives_a_resume_until_go_ahead() {
     let test = Test::new().script("text: I will look first.");
     test.run(&["先不要改。看看为什么失败。"]).expect_code(0);
     let test = test.script(&format!("{WRITE}text: I could not."));
@@ -55,13 +55,13 @@ fn the_mode_survives_a_resume_until_the_user_says_go_ahead() {
 }
 
 #[test]
-fn go_ahead_restores_no_mode_that_this_process_was_not_given() {
+fn go_ahead_does_not_restore_a_mode_of_an_earlier_process() {
     let test = Test::new().script("text: ok");
     test.run(&["--yolo", "Don't change anything until I say so."]).expect_code(0);
     test.run(&["-c", "Go ahead."]).expect_code(0);
     assert_eq!(modes(&test), ["read-only", "auto-edit"]);
 
-    // A mode that is given at the start replaces the restriction.
+    // A mode given at startup replaces the restriction.
     let test = Test::new().script("text: ok");
     test.run(&["Don't change anything until I say so."]).expect_code(0);
     test.run(&["-c", "--permission-mode", "ask", "Go ahead."]).expect_code(0);
@@ -69,7 +69,7 @@ fn go_ahead_restores_no_mode_that_this_process_was_not_given() {
 }
 
 #[test]
-fn the_ask_mode_asks_before_a_change() {
+fn ask_directive_requires_approval_for_changes() {
     let test = Test::new().script(&format!("{WRITE}text: please allow it"));
     test.run(&["未经批准不得操作。修复它。"]).expect_code(77);
     assert_eq!(errors(&test), ["APPROVAL_REQUIRED"]);
@@ -77,7 +77,7 @@ fn the_ask_mode_asks_before_a_change() {
 }
 
 #[test]
-fn a_sentence_never_permits_more() {
+fn directives_never_widen_permissions() {
     let test = Test::new().script(&format!("{WRITE}text: no"));
     let args = ["--permission-mode", "read-only", "Ask me before you change anything. Go ahead."];
     test.run(&args).expect_code(77);
@@ -86,14 +86,14 @@ fn a_sentence_never_permits_more() {
 }
 
 #[test]
-fn quoted_and_piped_words_are_no_instruction() {
+fn quoted_and_piped_text_contains_no_directives() {
     let test = Test::new().script(&format!("{WRITE}text: done"));
     let message = "The README says \"Don't change anything.\" and\n> No changes without my approval.\nFix it.";
     test.stdin("Don't change anything.\n").run(&[message]).expect_code(0);
 }
 
 #[test]
-fn a_protected_path_is_denied_to_tools_and_commands_until_the_rule_is_removed() {
+fn protected_path_is_denied_until_the_rule_is_removed() {
     let edit = json!({"path": "src/a.txt", "old_string": "old", "new_string": "new"});
     let script = format!(
         "call: Read {{\"path\": \"src/a.txt\"}}\n---\ncall: Edit {edit}\n---\n\
@@ -114,7 +114,7 @@ fn a_protected_path_is_denied_to_tools_and_commands_until_the_rule_is_removed() 
         assert!(shell.contains("/permissions remove 1"), "{shell}");
     }
 
-    // It survives a resume.
+    // The rule survives a resume.
     let test = test.script(&format!(
         "call: Read {{\"path\": \"src/a.txt\"}}\n---\ncall: Edit {edit}\n---\ntext: no"
     ));
@@ -146,14 +146,14 @@ fn a_protected_path_may_contain_glob_characters_or_be_in_an_added_directory() {
 }
 
 #[test]
-fn a_path_that_does_not_exist_protects_nothing() {
+fn directive_for_a_missing_path_adds_no_rule() {
     let test = Test::new().script("text: ok");
     test.run(&["Don't touch the tests. Don't edit missing.txt."]).expect_code(0);
     assert!(!test.has_event("rule.added"));
 }
 
 #[test]
-fn thirty_messages_survive_five_compactions_word_for_word() {
+fn user_messages_survive_compactions_verbatim() {
     let window = 16_384;
     let summary = "### Objectives & Status\nwork\n### Key Insights & Decisions\nnone";
     let answers = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Files as they are in the wild.
+//! Unusual file names, encodings, links and trees.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use crate::batch::{Project, says, text};
 use crate::support::Test;
 
-/// The strings of a list.
+/// The strings of a JSON array.
 fn strings(list: &Value) -> BTreeSet<String> {
     list.as_array().unwrap().iter().map(|item| item.as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn every_name_is_shown_so_that_it_can_be_used() {
+fn listed_file_names_can_be_passed_back_to_tools() {
     let names: [&[u8]; 16] = [
         b"with space",
         b" ",
@@ -70,7 +70,7 @@ fn every_name_is_shown_so_that_it_can_be_used() {
 }
 
 #[test]
-fn a_line_of_ten_megabytes() {
+fn ten_megabyte_line_is_read_searched_and_edited() {
     let line = format!("{}needle{}", "a".repeat(5_000_000), "ä".repeat(2_500_000));
     let mut project = Project::new(&[("a", &format!("first\n{line}\nlast"))]);
     let page = project.partial("Read", &json!({"path": "a"}));
@@ -89,7 +89,7 @@ fn a_line_of_ten_megabytes() {
 }
 
 #[test]
-fn folders_deeper_than_any_path_may_be_long() {
+fn directories_nested_beyond_path_max_are_handled() {
     let mut project = Project::new(&[("top.txt", "needle\n")]);
     let name = "d".repeat(200);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -125,7 +125,7 @@ fn folders_deeper_than_any_path_may_be_long() {
 }
 
 #[test]
-fn a_hard_link_is_split_and_told() {
+fn editing_a_hard_link_splits_it_and_reports_it() {
     let mut project = Project::new(&[("a", "one\n")]);
     fs::hard_link(project.at("a"), project.at("b")).unwrap();
     project.ok("Read", &json!({"path": "a"}));
@@ -138,7 +138,7 @@ fn a_hard_link_is_split_and_told() {
 }
 
 #[test]
-fn cyclic_links_end_a_walk() {
+fn walks_terminate_on_cyclic_symlinks() {
     let mut project = Project::new(&[("a/b/c.txt", "needle\n")]);
     for (target, link) in [("..", "a/up"), (".", "a/here"), ("../../a", "a/b/around"), ("x", "x")] {
         std::os::unix::fs::symlink(target, project.at(link)).unwrap();
@@ -151,9 +151,9 @@ fn cyclic_links_end_a_walk() {
     assert_eq!(page["context"]["path_resolved"], "a/b/c.txt");
 }
 
-/// Files come, go and grow while they are listed, searched and read.
+/// Files are created, deleted and extended while they are listed, searched and read.
 #[test]
-fn a_tree_that_moves_is_met_as_it_is() {
+fn tools_tolerate_a_tree_that_changes_concurrently() {
     let mut project = Project::of(Test::in_memory().file("stays", "needle\n"));
     let root = project.test.root();
     let stop = AtomicBool::new(false);
@@ -171,7 +171,7 @@ fn a_tree_that_moves_is_met_as_it_is() {
                 );
                 _ = fs::rename(folder.join("a"), root.join("moved"));
                 _ = fs::write(folder.join("b"), "needle\n");
-                // One letter all over, each time another.
+                // One letter throughout, a different one each time.
                 let letter = ["a", "b", "c"][usize::try_from(n % 3).unwrap()];
                 fs::write(root.join("spare"), format!("{letter}\n").repeat(400)).unwrap();
                 fs::rename(root.join("spare"), root.join("whole")).unwrap();

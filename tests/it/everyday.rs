@@ -1,5 +1,5 @@
-//! Everyday command lines of coding models (`tests/shell/everyday.toml`) have the same effect as in
-//! bash, ask where they should, and can be undone.
+//! Common command lines of coding models (`tests/shell/everyday.toml`) have the same effect as in
+//! bash, ask for approval where they should, and can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use crate::support::say;
 const AGENT: &str = env!("CARGO_BIN_EXE_agent");
 const SHELL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shell");
 
-/// An entry of the table, which describes the keys.
+/// An entry of the table; the file describes its keys.
 #[derive(serde::Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Line {
@@ -30,7 +30,7 @@ struct Line {
     setup: String,
 }
 
-/// Path below the project, or a git command → what is there.
+/// Path below the project, or a git command → content.
 type Manifest = BTreeMap<String, Vec<u8>>;
 
 /// The fixture projects, created once and copied for each line.
@@ -41,7 +41,7 @@ struct Fixtures {
 }
 
 impl Fixtures {
-    /// For the lines that are wanted and whose programs are here.
+    /// Selects the wanted lines whose programs are installed.
     fn new(test: &str, wanted: fn(&Line) -> bool) -> Self {
         let text = std::fs::read_to_string(format!("{SHELL}/everyday.toml")).unwrap();
         let mut table: BTreeMap<String, Vec<Line>> = toml::from_str(&text).unwrap();
@@ -64,7 +64,7 @@ impl Fixtures {
         }
 
         let dir = tempfile::tempdir().unwrap();
-        // A version manager would look for its programs in HOME: they are addressed directly.
+        // A version manager would look for its programs in HOME, so use their direct paths.
         let script = "rustc --print sysroot; python3 -c 'import sys; print(sys.base_prefix)'";
         let found = Command::new("bash").args(["-c", script]).output().unwrap();
         let found = String::from_utf8(found.stdout).unwrap();
@@ -80,7 +80,7 @@ impl Fixtures {
         Self { dir, path, lines }
     }
 
-    /// A copy of the line's project beside its own home. Names of sides have the same length.
+    /// Copies the line's project, with a home of its own. All copies have names of equal length.
     fn copy(&self, line: &Line, name: &str) -> Side {
         let root = self.dir.path().join(&line.id).join(name);
         std::fs::create_dir_all(root.join("home")).unwrap();
@@ -95,7 +95,7 @@ impl Fixtures {
         side
     }
 
-    /// Checks each line, two at a time, and fails with all that was found.
+    /// Checks each line, two in parallel, and fails with all differences found.
     fn each(&self, check: impl Fn(&Line) -> Vec<String> + Sync) {
         let lines = Mutex::new(self.lines.iter());
         let reports = Mutex::new(Vec::new());
@@ -136,14 +136,14 @@ impl Side {
         command
     }
 
-    /// Runs a line with the environment that commands of the agent have.
+    /// Runs a line in bash with the environment that the agent gives to commands.
     fn bash(&self, line: &str) -> Output {
         let env = "NO_COLOR=1 CI=1 GIT_TERMINAL_PROMPT=0 PAGER=cat AGENT=1";
         let env = env.split(' ').map(|pair| pair.split_once('=').unwrap());
         self.command("bash", &["-c", line]).envs(env).output().unwrap()
     }
 
-    /// The envelope of a Bash call, and why it was refused, if it was.
+    /// The envelope of a Bash call, and the reason if it was refused.
     fn call(&self, line: &str, args: &[&str]) -> (Value, Option<String>) {
         let input = json!({"command": line}).to_string();
         let mut command = self.command(AGENT, &["tool", "call", "Bash", &input, "--record", "-C"]);
@@ -162,14 +162,14 @@ impl Side {
         self.command("git", &args).output().unwrap().stdout
     }
 
-    /// All files except these, with these bits of their modes.
+    /// All files except ignored ones, with these mode bits.
     fn files(&self, modes: u32, ignored: &dyn Fn(&str) -> bool) -> Manifest {
         let mut manifest = Manifest::new();
         walk(&self.root.join("project"), "", modes, ignored, &mut manifest);
         manifest
     }
 
-    /// What a line left behind, except for files whose contents differ from run to run.
+    /// The state that a line leaves, except for files whose contents vary between runs.
     fn result(&self) -> Manifest {
         let is_cache = |path: &str| path.ends_with("__pycache__") || path == "target";
         let mut manifest = self.files(0o111, &is_cache);
@@ -187,7 +187,7 @@ impl Side {
     }
 }
 
-/// Adds what is below a folder. What is ignored, and `.git`, is left out.
+/// Adds the files below a directory, except ignored ones and `.git`.
 fn walk(
     root: &Path,
     folder: &str,
@@ -218,7 +218,7 @@ fn walk(
     }
 }
 
-/// One line for each entry that is not equal, which shows it from shortly before the first difference.
+/// One line for each differing entry, starting shortly before the first difference.
 fn differences(expected: &Manifest, actual: &Manifest) -> Vec<String> {
     let paths: BTreeSet<&String> = expected.keys().chain(actual.keys()).collect();
     let unequal = paths.into_iter().filter(|path| expected.get(*path) != actual.get(*path));
@@ -238,9 +238,9 @@ fn differences(expected: &Manifest, actual: &Manifest) -> Vec<String> {
 }
 
 #[test]
-fn everyday_lines_run_as_in_bash() {
+fn everyday_commands_behave_as_in_bash() {
     let wanted = |line: &Line| line.expect.is_empty();
-    let fixtures = Fixtures::new("everyday_lines_run_as_in_bash", wanted);
+    let fixtures = Fixtures::new("everyday_commands_behave_as_in_bash", wanted);
     fixtures.each(|line| {
         let (bash, tool) = (fixtures.copy(line, "bash"), fixtures.copy(line, "tool"));
         let expected = bash.bash(&line.run);
@@ -249,7 +249,7 @@ fn everyday_lines_run_as_in_bash() {
             return vec![refusal];
         }
         let data = &envelope["data"];
-        // A redirected line is answered by a file tool, whose output is its own.
+        // A redirected line is answered by a file tool with its own output format.
         let is_redirected = !data["redirected_to"].is_null();
         let compares = |what: &str| {
             (line.compare.is_empty() || line.compare.iter().any(|compare| compare == what))
@@ -280,10 +280,10 @@ fn everyday_lines_run_as_in_bash() {
 }
 
 #[test]
-fn everyday_lines_that_ask_or_are_never_run() {
+fn everyday_commands_that_ask_or_are_blocked() {
     let wanted = |line: &Line| !line.expect.is_empty();
-    let mut fixtures = Fixtures::new("everyday_lines_that_ask_or_are_never_run", wanted);
-    // Should one of them run after all, it runs a program that does nothing.
+    let mut fixtures = Fixtures::new("everyday_commands_that_ask_or_are_blocked", wanted);
+    // If one of them runs in spite of that, it runs a stub that does nothing.
     let stubs = fixtures.dir.path().join("stubs");
     std::fs::create_dir(&stubs).unwrap();
     let programs = "apt-get cargo curl docker mkfs.ext4 nano npm pip rm scp shutdown ssh sudo \
@@ -313,9 +313,9 @@ fn everyday_lines_that_ask_or_are_never_run() {
 }
 
 #[test]
-fn destructive_lines_can_be_undone() {
+fn destructive_everyday_commands_can_be_undone() {
     let wanted = |line: &Line| line.destructive && line.expect.is_empty();
-    let fixtures = Fixtures::new("destructive_lines_can_be_undone", wanted);
+    let fixtures = Fixtures::new("destructive_everyday_commands_can_be_undone", wanted);
     fixtures.each(|line| {
         let side = fixtures.copy(line, "tool");
         let undo =
@@ -335,7 +335,7 @@ fn destructive_lines_can_be_undone() {
         ignored.extend(side.ignored());
         let output = undo(&flags);
 
-        // Ignored files need not come back.
+        // Ignored files need not be restored.
         let without_ignored = |mut files: Manifest| {
             let is_below = |path: &str, folder: &String| Path::new(path).starts_with(folder);
             files.retain(|path, _| !ignored.iter().any(|folder| is_below(path, folder)));
@@ -344,7 +344,7 @@ fn destructive_lines_can_be_undone() {
         let mut before = without_ignored(before);
         let has_changed = before != without_ignored(changed);
         let mut after = without_ignored(side.files(0o7777, &|_| false));
-        // References are restored only if that can be chosen.
+        // Refs are restored only if that option exists.
         if is_head_restored {
             before
                 .extend([("git HEAD".to_owned(), head_before), ("git status".to_owned(), status)]);

@@ -1,5 +1,6 @@
-//! Any JSON in, an envelope out: no panic, no silence, no access outside the root. A few seconds in CI;
-//! `AGENT_FUZZ_SECONDS=600` for longer, `AGENT_FUZZ_SEED` to see the same again.
+//! Any JSON input gets an envelope: no panic, no missing answer, no access outside the root. Runs
+//! for a few seconds in CI; set `AGENT_FUZZ_SECONDS=600` to run longer and `AGENT_FUZZ_SEED` to
+//! reproduce a run.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,9 +16,9 @@ use serde_json::{Map, Value, json};
 use crate::batch::Project;
 use crate::support::{Test, say};
 
-/// Stands in every file outside; no answer may hold it.
+/// Content of every file outside the root; must not appear in any answer.
 const OUTSIDE: &str = "7c1e-what-lies-outside-4f0b";
-/// After so many calls the project is made anew.
+/// The project is recreated after this number of calls.
 const CALLS: usize = 400;
 
 #[test]
@@ -66,7 +67,7 @@ fn any_json_gets_an_envelope() {
     }
 }
 
-/// What is not as an envelope must be.
+/// The first way in which an envelope violates its format.
 fn wrong(envelope: &Value) -> Option<&'static str> {
     let fields: Vec<&str> = envelope.as_object()?.keys().map(String::as_str).collect();
     let is_error = envelope["status"] == "error";
@@ -90,7 +91,7 @@ fn wrong(envelope: &Value) -> Option<&'static str> {
     envelope.to_string().contains(OUTSIDE).then_some("something outside was read")
 }
 
-/// A project with all sorts of files, and what lies outside it.
+/// A project with various files, and a directory outside of it.
 fn world() -> (Test, Project) {
     let outside = Test::new().file("secret.txt", OUTSIDE).file(&format!("{OUTSIDE}/x"), OUTSIDE);
     let test = Test::in_memory()
@@ -125,7 +126,7 @@ fn world() -> (Test, Project) {
     (outside, Project::of(test))
 }
 
-/// Every file below, with its bytes and mode.
+/// Every file below the root, with bytes and mode.
 fn contents(test: &Test) -> Vec<(std::path::PathBuf, Vec<u8>, u32)> {
     fn add(folder: &Path, all: &mut Vec<(std::path::PathBuf, Vec<u8>, u32)>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -144,7 +145,7 @@ fn contents(test: &Test) -> Vec<(std::path::PathBuf, Vec<u8>, u32)> {
     all
 }
 
-/// One line for the batch; never an empty one, which gets no answer.
+/// A line for the batch; never an empty one, which gets no answer.
 fn line() -> BoxedStrategy<Vec<u8>> {
     let call = (tool(), any::<u16>()).prop_flat_map(|(tool, id)| {
         input(tool)
@@ -169,7 +170,7 @@ fn line() -> BoxedStrategy<Vec<u8>> {
         "null".to_owned(),
         "\u{FEFF}{}".to_owned(),
     ]);
-    // What was read may be changed.
+    // Files that were read may be changed.
     let read = path().prop_map(|path| {
         json!({"id": 0, "name": "Read", "input": {"path": path}}).to_string().into_bytes()
     });
@@ -189,7 +190,7 @@ fn tool() -> impl Strategy<Value = &'static str> + Clone {
     prop::sample::select(TOOLS.to_vec())
 }
 
-/// The fields of all tools, the right ones for this one being likely.
+/// Fields of all tools, with a preference for those of this tool.
 fn input(tool: &'static str) -> BoxedStrategy<Value> {
     let required: &[&str] = match tool {
         "Glob" | "Grep" => &["pattern"],
@@ -241,7 +242,7 @@ fn input(tool: &'static str) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A value that could stand in this field.
+/// A plausible value for this field.
 fn field(name: &str) -> BoxedStrategy<Value> {
     let text = |strategy: BoxedStrategy<String>| strategy.prop_map(Value::from).boxed();
     match name {
@@ -270,7 +271,7 @@ fn field(name: &str) -> BoxedStrategy<Value> {
     }
 }
 
-/// Paths that are there, nearly there, or should never be reached.
+/// Paths that exist, nearly exist, or must not be accessible.
 fn path() -> BoxedStrategy<String> {
     let known = prop::sample::select(vec![
         "a.txt",
@@ -329,7 +330,7 @@ fn path() -> BoxedStrategy<String> {
     let built = (any::<bool>(), prop::collection::vec(part, 0..6)).prop_map(|(absolute, parts)| {
         format!("{}{}", if absolute { "/" } else { "" }, parts.join("/"))
     });
-    // A path that no system call takes, and a name that no file system takes.
+    // A path too long for system calls, and a name too long for file systems.
     let long = (1usize..3).prop_map(|n| format!("{}x", "n/".repeat(n * 1500)));
     let name = Just("n".repeat(300));
     prop_oneof![80 => known, 50 => built, 1 => long, 4 => name].boxed()
@@ -377,7 +378,7 @@ fn json_value() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Ends a process that does not come to an end: the test shall fail, not wait.
+/// Kills a process that does not terminate, so that the test fails instead of hanging.
 struct Watchdog {
     stop: std::sync::mpsc::Sender<()>,
 }

@@ -1,5 +1,6 @@
-//! What the agent does as the user, outside the sandbox, on the word of what a command or a clone has put there: undo
-//! journals, programs and settings in the project, and texts that a terminal would act on.
+//! Programs that the agent runs as the user outside the sandbox are not taken from, or influenced
+//! by, the project: executables and settings in the project, and text with terminal control
+//! sequences.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use crate::chat::Pty;
 use crate::support::Test;
 
-/// What a program of the project would leave behind.
+/// A program that leaves a marker file when it is run.
 const EVIL: &str = "#!/bin/sh\ntouch \"$0.ran\"\n";
 
 fn program(path: &Path, text: &str) {
@@ -19,8 +20,9 @@ fn program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Programs in the project that have the names of the user's own, by ways that lead there.
-fn planted(test: &Test, names: &[&str]) -> String {
+/// Creates executables in the project that shadow the user's programs, and a PATH with several
+/// spellings that reach them.
+fn shadowing_programs(test: &Test, names: &[&str]) -> String {
     let root = test.root();
     for name in names {
         program(&root.join("bin").join(name), EVIL);
@@ -42,13 +44,13 @@ fn nothing_ran(test: &Test, names: &[&str]) {
 }
 
 #[test]
-fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
+fn api_key_command_runs_no_program_of_the_project() {
     let names = ["bash", "git", "helper"];
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
         api_key_command = \"pwd > $OUT; echo $PYTHONPATH$PERL5OPT$GIT_TRACE$LESSOPEN$OTHER$GNUPGHOME$AND$UP$REL >> $OUT; helper; ./helper; echo sk-x\"\n";
     let test = Test::new().user_config(config);
     let out = test.home().join("out");
-    let path = planted(&test, &names);
+    let path = shadowing_programs(&test, &names);
     let libraries = format!("{}:/usr/lib/x", test.root().display());
     let test = test.env("PATH", &path).env("OUT", out.to_str().unwrap());
     let test = test.env("PYTHONPATH", &libraries);
@@ -58,20 +60,20 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     let by_home = named.replace(&test.home().display().to_string(), "~");
     let test =
         test.env("LESSOPEN", &format!("|{named}/x %s")).env("OTHER", &format!("-F{by_home}/c"));
-    // Also where the user's own are said to be, behind any sign, and from the home on.
+    // Also within flags, behind punctuation, and relative to the home directory.
     let to_project = named.rsplit('/').next().unwrap();
     let test = test
         .env("GNUPGHOME", &format!("{named}/.gnupg"))
         .env("AND", &format!("/usr/bin/x&&{named}/y"))
         .env("UP", &format!("../{to_project}/rc"));
     let said = || fs::read_to_string(&out).unwrap();
-    // (What is tried in the sandbox may run what it likes.)
+    // (A sandboxed attempt may run anything.)
     let doctor = ["doctor", "--set", "sandbox.enabled=false"];
     test.agent(&doctor);
     let home = test.home().canonicalize().unwrap();
     assert_eq!(said(), format!("{}\n/usr/lib/x\n", home.display()));
     nothing_ran(&test, &names);
-    // Where the home is the project it is no place outside.
+    // If the home directory is the project, it is not outside.
     let root = test.root();
     fs::create_dir_all(root.join(".config/agent")).unwrap();
     fs::write(root.join(".config/agent/config.toml"), config).unwrap();
@@ -81,7 +83,7 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
     test.agent(&doctor);
     assert_eq!(said(), "/\n/usr/lib/x\n");
     nothing_ran(&test, &names);
-    // A name alone, from the home on.
+    // A bare name, relative to the home directory.
     let above = root.parent().unwrap().to_owned();
     fs::create_dir_all(above.join(".config/agent")).unwrap();
     fs::write(above.join(".config/agent/config.toml"), config).unwrap();
@@ -95,7 +97,7 @@ fn the_command_that_prints_the_key_runs_nothing_of_the_project() {
 }
 
 #[test]
-fn a_name_alone_is_a_folder_where_a_variable_is_for_folders() {
+fn bare_names_in_directory_variables_are_treated_as_paths() {
     let test = Test::new();
     let above = test.root().parent().unwrap().to_owned();
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
@@ -128,9 +130,9 @@ fn a_name_alone_is_a_folder_where_a_variable_is_for_folders() {
     assert_eq!(kept.iter().filter(has).count(), kept.len(), "{said}");
 }
 
-/// A `.venv` of one project that is active where the agent runs in another one.
+/// A `.venv` of one project is active while the agent runs in another one.
 #[test]
-fn no_program_of_another_project_is_run_outside() {
+fn programs_of_other_projects_do_not_run_unsandboxed() {
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
         api_key_command = \"echo $VIRTUAL_ENV$PYTHONPATH. > $OUT; helper; echo sk-x\"\n";
     for (bin, made, is_project) in [
@@ -141,7 +143,7 @@ fn no_program_of_another_project_is_run_outside() {
         (".venv/bin", ".venv/pyvenv.cfg pyproject.toml", true),
         ("node_modules/.bin", "package.json", true),
     ] {
-        // (Not below this project, where somebody may work with the agent.)
+        // (Not below this project, where the agent may be in use.)
         let other = Test::in_memory();
         let bin = other.root().join(bin);
         program(&bin.join("helper"), EVIL);
@@ -165,7 +167,7 @@ fn no_program_of_another_project_is_run_outside() {
     }
 }
 
-/// Python's folder for a user's packages, if there is a Python.
+/// Python's per-user site-packages directory, if Python is installed.
 fn user_site(home: &Path) -> Option<PathBuf> {
     let asked = "import site; print(site.getusersitepackages())";
     let output = std::process::Command::new("python3")
@@ -179,10 +181,10 @@ fn user_site(home: &Path) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_python_outside_runs_nothing_that_commands_write_in_the_users_packages() {
+fn unsandboxed_python_ignores_writable_user_site_packages() {
     let config = "model = \"mine/x\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:9/v1\"\n\
         api_key_command = \"python3 -c 'print(1)' > /dev/null; echo \\\"$PYTHONNOUSERSITE.\\\" > $OUT; echo sk-x\"\n";
-    // The home is the project; a folder in it is one that commands write; neither.
+    // The home is the project; commands can write a directory in it; neither.
     for (writable, home_is_root, expected) in [
         ("", true, "1.\n"),
         ("[sandbox]\nextra_writable = [\"~/.local/lib\"]\n", false, "1.\n"),
@@ -207,16 +209,17 @@ fn a_python_outside_runs_nothing_that_commands_write_in_the_users_packages() {
         let done = test.agent(&["doctor"]);
         let said = fs::read_to_string(&out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
         assert_eq!(said, expected, "{writable} {home_is_root}");
-        // (The user's own packages are the user's own.)
+        // (The user's own packages are trusted.)
         assert_eq!(ran.exists(), site.is_some() && expected == ".\n", "{writable} {home_is_root}");
     }
 }
 
-/// An editor that puts a link in the place of every draft in the project, notes where it runs, and writes.
+/// An editor that replaces every draft in the project with a symlink, records its directory, and
+/// writes.
 const EDITOR: &str = "#!/bin/sh\nfor draft in \"$TMPDIR\"/agent-*; do\n  [ -e \"$draft\" ] && \
     ln -sf \"$TARGET\" \"$draft\"\ndone\npwd > \"$NOTE\"; stat -c %a . >> \"$NOTE\"\necho edited >> \"$1\"\n";
 
-/// A draft is edited: what the screen shows then, and the editor's note.
+/// Edits a draft; returns the screen and the editor's record.
 fn edited(test: Test, editor: &str) -> (Test, String, String) {
     let (temporary, target) = (test.root().join("tmp"), test.home().join("target"));
     let note = test.home().join("note");
@@ -241,7 +244,7 @@ fn edited(test: Test, editor: &str) -> (Test, String, String) {
 }
 
 #[test]
-fn a_message_is_edited_where_no_command_reaches_it() {
+fn editor_drafts_are_not_accessible_to_commands() {
     let test = Test::new();
     let editor = test.home().join("own/my-editor").display().to_string();
     let (test, screen, note) = edited(test, &editor);
@@ -252,24 +255,28 @@ fn a_message_is_edited_where_no_command_reaches_it() {
 }
 
 #[test]
-fn the_editor_is_no_program_of_the_project() {
+fn editor_is_not_taken_from_the_project() {
     let test = Test::new();
-    let path = format!("{}:{}", planted(&test, &["my-editor"]), test.home().join("own").display());
+    let path = format!(
+        "{}:{}",
+        shadowing_programs(&test, &["my-editor"]),
+        test.home().join("own").display()
+    );
     let (test, ..) = edited(test.env("PATH", &path), "my-editor");
     nothing_ran(&test, &["my-editor"]);
 }
 
-/// Sets the clipboard, then colours, turns and hides what follows.
-const STEERS: &str = "\u{1b}]52;c;UFdO\u{7}\u{9b}31m\u{202e}X\u{8}\u{85}";
+/// Sets the clipboard, and changes the colour, direction and visibility of the following text.
+const CONTROL_SEQUENCES: &str = "\u{1b}]52;c;UFdO\u{7}\u{9b}31m\u{202e}X\u{8}\u{85}";
 
-/// The same value with that in each text.
+/// The same value with the control sequences inserted in each string.
 fn forged(value: &Value) -> Value {
     match value {
-        Value::String(text) => text.replace("MARK", STEERS).into(),
+        Value::String(text) => text.replace("MARK", CONTROL_SEQUENCES).into(),
         Value::Array(values) => values.iter().map(forged).collect(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, value)| (name.replace("MARK", STEERS), forged(value)))
+            .map(|(name, value)| (name.replace("MARK", CONTROL_SEQUENCES), forged(value)))
             .collect::<serde_json::Map<_, _>>()
             .into(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -277,7 +284,7 @@ fn forged(value: &Value) -> Value {
 }
 
 #[test]
-fn no_record_and_no_name_steers_the_terminal() {
+fn logs_and_names_cannot_inject_terminal_control_sequences() {
     let write = json!({"path": "MARK.txt", "content": "MARK\n"});
     let script = format!(
         "text: MARK\ncall: Bash {{\"command\":\"echo MARK\",\"description\":\"MARK\"}}\n---\n\
@@ -289,7 +296,7 @@ fn no_record_and_no_name_steers_the_terminal() {
     let lines = test.events().into_iter().map(|event| format!("{}\n", forged(&event)));
     fs::write(&log, lines.collect::<String>()).unwrap();
     let folder = log.parent().unwrap();
-    // (No session: one is called by its id.)
+    // (Not a session: sessions are addressed by id.)
     let named = folder.with_file_name("0\u{1b}]0;title\u{7}\u{202e}\nmode full");
     fs::create_dir(&named).unwrap();
     fs::copy(&log, named.join("events.jsonl")).unwrap();
@@ -307,7 +314,7 @@ fn no_record_and_no_name_steers_the_terminal() {
     for command in commands {
         let shown = test.in_terminal(command, "").stdout;
         assert!(!shown.is_empty(), "{command:?}");
-        // (The terminal's own ends of lines are taken out.)
+        // (The terminal's own line ends are removed.)
         assert!(
             !shown.contains(is_control) && !shown.contains('\u{202e}'),
             "{command:?}: {shown:?}"
@@ -318,15 +325,15 @@ fn no_record_and_no_name_steers_the_terminal() {
     }
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;
     assert_eq!(list.lines().count(), 1, "{list}");
-    // What is for programs is what it is.
+    // Machine-readable output is unchanged.
     let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
     let events: Vec<Value> = serde_json::from_str(&json).unwrap();
     let started = events.iter().find(|event| event["type"] == "turn.started").unwrap();
-    assert_eq!(started["input"], format!("task {STEERS}"));
+    assert_eq!(started["input"], format!("task {CONTROL_SEQUENCES}"));
 }
 
 #[test]
-fn an_answer_steers_no_terminal_and_is_exact_elsewhere() {
+fn answers_are_sanitised_on_terminals_and_exact_in_pipes() {
     let test = Test::new().script("text: a\u{9b}31mb\u{202e}\t\u{1b}[2Jc");
     assert_eq!(test.run(&["task"]).expect_code(0).stdout, "a\u{9b}31mb\u{202e}\t\u{1b}[2Jc\n");
     let shown = test.in_terminal(&["run", "--model", "script:../script", "task", "-q"], "").stdout;

@@ -1,7 +1,7 @@
-//! The learning suite: is a failure that was resolved once avoided the next time, and does a lesson do no harm where it does
-//! not apply? `tests/learning/README.md` describes the files.
-//!
-//! `LEARNING=PART cargo test --test it learning` runs the families whose name contains PART and prints their traces.
+//! The learning suite: is a failure that was resolved once avoided the next time, and does a lesson
+//! do no harm where it does not apply? `tests/learning/README.md` describes the files.
+//! `LEARNING=PART cargo test --test it learning` runs the families whose name contains PART and
+//! prints their traces.
 
 mod run;
 mod scenario;
@@ -14,7 +14,7 @@ use self::run::{Measured, Memory, measure};
 use self::scenario::Family;
 use crate::support::say;
 
-/// A set of families, and how many of a hundred failures are avoided at least.
+/// A set of families, and the minimum percentage of failures that must be avoided.
 struct Set {
     name: &'static str,
     avoided_percent: usize,
@@ -26,7 +26,8 @@ const SETS: [Set; 3] = [
     Set { name: "earlier", avoided_percent: 80 },
 ];
 
-/// A family and what its last session came to without memory, with an empty one at the start, and with 300 unrelated lessons.
+/// A family, and the result of its last session without memory, with memory that was empty at the
+/// start, and with 300 unrelated lessons.
 struct Case {
     set: &'static str,
     family: Family,
@@ -36,7 +37,7 @@ struct Case {
 }
 
 #[test]
-fn most_failures_are_avoided() {
+fn most_known_failures_are_avoided() {
     for Set { name, avoided_percent } in SETS {
         let families: Vec<&Case> =
             cases().iter().filter(|case| case.set == name && !case.family.is_control).collect();
@@ -54,7 +55,7 @@ fn most_failures_are_avoided() {
 }
 
 #[test]
-fn a_lesson_does_no_harm_where_it_does_not_apply() {
+fn inapplicable_lessons_do_no_harm() {
     let worse = |case: &&Case| HOWS.iter().any(|(_, of)| of(case).is_worse_than(&case.without));
     let worse: Vec<String> = cases().iter().filter(worse).map(Case::in_short).collect();
     assert!(worse.is_empty(), "{}", worse.join("\n"));
@@ -71,7 +72,7 @@ fn a_task_recalls_at_most_400_tokens() {
 }
 
 #[test]
-fn the_scripts_fit_what_happens() {
+fn learning_scripts_match_the_actual_calls() {
     let mut wrong = Vec::new();
     for case in cases() {
         for run in [&case.without, &case.alone, &case.among_others] {
@@ -106,7 +107,7 @@ fn cases() -> &'static [Case] {
                 done.push((at, runs.map(|memory| measure(family, memory))));
             }
         };
-        // Each run mostly waits for its own processes.
+        // Each run mostly waits for its child processes.
         let n_threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
         let mut runs: Vec<(usize, [Measured; 3])> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(work)).collect();

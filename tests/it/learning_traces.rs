@@ -1,4 +1,5 @@
-//! Traces and lessons out of what the built binary wrote: each case is a script that fails and finds its way out.
+//! Traces and lessons extracted from logs of the built binary: each case is a script that fails and
+//! then finds a solution.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::Test;
 
-/// A small project with what the cases need, and a session of it.
+/// A small project with the files of a case, and one session in it.
 struct Case {
     files: Vec<(&'static str, &'static str)>,
     args: Vec<&'static str>,
@@ -34,7 +35,7 @@ impl Case {
         self
     }
 
-    /// Runs the calls one after the other, and reads the log again.
+    /// Runs the calls in sequence and parses the log.
     fn events(&self, calls: &[(&str, Value)]) -> Vec<Event> {
         let test = Test::new();
         for (path, text) in &self.files {
@@ -48,9 +49,9 @@ impl Case {
         for (name, input) in calls {
             script.push_str(&match *name {
                 "text" => format!("text: {}\n---\n", input.as_str().unwrap()),
-                // An answer for another purpose.
+                // The reply to a request for another purpose.
                 "reflect" => format!("for: reflect\ntext: {input}\n---\n"),
-                // The planner is told of the ways of working that it may choose from.
+                // The planner is given the available methodologies.
                 "plan" => {
                     format!(
                         "for: plan\nwhen: - search_then_edit: Search first\ntext: {input}\n---\n"
@@ -76,7 +77,7 @@ impl Case {
         harvests("here", &self.events(calls)).iter().flat_map(pairs).collect()
     }
 
-    /// What is learnt of these calls, in its words.
+    /// Asserts that these calls teach these lessons.
     #[track_caller]
     fn teaches(&self, calls: &[(&str, Value)], expected: &[&str]) -> Vec<Lesson> {
         let lessons = self.lessons(calls);
@@ -90,13 +91,13 @@ fn bash(command: &str) -> (&'static str, Value) {
     ("Bash", json!({"command": command}))
 }
 
-/// The arguments that the kernel may use by itself.
+/// The arguments that the kernel may apply by itself.
 fn fix(lesson: &Lesson) -> Option<Value> {
     lesson.failure.as_ref().unwrap().fix.clone().map(Value::Object)
 }
 
 #[test]
-fn another_program_is_learnt_word_for_word() {
+fn replacement_program_is_learnt_verbatim() {
     let case = Case::new().file("bin/python3", "#!/bin/sh\nexit 0\n");
     let lessons = case.teaches(
         &[bash("pytest9 -q tests/a.py"), bash("./bin/python3 -m pytest9 -q tests/a.py")],
@@ -121,7 +122,7 @@ fn another_program_is_learnt_word_for_word() {
 const MAKE: &str = "#!/bin/bash\ncase $1 in check|fmt) ;; *) echo \"make: *** No rule to make target '$1'.  Stop.\" >&2; exit 2;; esac\n";
 
 #[test]
-fn each_kind_of_difference_is_learnt_from_one_template() {
+fn every_kind_of_fix_uses_one_lesson_template() {
     Case::new().file("tools/gen.noexec", "#!/bin/sh\nexit 0\n").teaches(
         &[bash("./tools/gen.noexec --all"), bash("sh ./tools/gen.noexec --all")],
         &["`./tools/gen.noexec --all` failed: /usr/bin/bash: line 1: ./tools/gen.noexec: Permission denied. \
@@ -154,7 +155,7 @@ const NEEDS_GEN: &str =
     "#!/bin/bash\n[ -f out.txt ] || { echo 'error: out.txt is missing' >&2; exit 1; }\n";
 
 #[test]
-fn what_was_done_in_between_is_part_of_the_lesson() {
+fn lesson_includes_the_calls_between_failure_and_success() {
     let case = Case::new().file("test.sh", NEEDS_GEN).file("gen.sh", "#!/bin/sh\ntouch out.txt\n");
     let lessons = case.teaches(
         &[bash("./test.sh"), ("LS", json!({})), bash("./gen.sh"), bash("./test.sh")],
@@ -170,7 +171,7 @@ fn what_was_done_in_between_is_part_of_the_lesson() {
 }
 
 #[test]
-fn a_check_that_needs_something_first_is_learnt() {
+fn prerequisite_of_a_check_is_learnt() {
     let case = Case::new()
         .file("fmt.sh", "#!/bin/sh\ntouch formatted\n")
         .file("check.sh", "#!/bin/sh\n[ -f formatted ] || { echo 'a.py would be reformatted: run ./fmt.sh'; exit 1; }\n")
@@ -190,7 +191,7 @@ fn a_check_that_needs_something_first_is_learnt() {
 }
 
 #[test]
-fn calls_of_file_tools_are_learnt_like_commands() {
+fn file_tool_failures_are_learnt_like_command_failures() {
     let case = Case::new().file("lib/a.rs", "fn a() {}\nfn b() {}\nfn a() {}\n");
     let read = |path: &str| ("Read", json!({"path": path}));
     let lessons = case.lessons(&[
@@ -213,7 +214,7 @@ fn calls_of_file_tools_are_learnt_like_commands() {
 }
 
 #[test]
-fn what_was_the_state_of_this_session_teaches_nothing() {
+fn session_state_failures_teach_nothing() {
     let case = Case::new().file("a.txt", "one\n");
     let edit = ("Edit", json!({"path": "a.txt", "old_string": "one", "new_string": "two"}));
     // The file was not read before; then another program changed it.
@@ -253,7 +254,7 @@ fn secrets_and_control_sequences_do_not_become_lessons() {
 }
 
 #[test]
-fn whatever_a_program_prints_a_lesson_stays_short() {
+fn lessons_from_long_output_stay_short() {
     let run = "#!/bin/bash\n[ \"$1\" = eu ] || { head -c 10000000 /dev/zero | tr '\\0' e >&2; \
                echo ' error: no zone' >&2; exit 3; }\n";
     let long = "x".repeat(5_000);
@@ -267,7 +268,7 @@ fn whatever_a_program_prints_a_lesson_stays_short() {
 }
 
 #[test]
-fn a_trace_is_the_whole_chain() {
+fn trace_covers_the_whole_attempt_chain() {
     let case = Case::new().file("test.sh", NEEDS_GEN).file("gen.sh", "#!/bin/sh\ntouch out.txt\n");
     let calls = [
         bash("./test.sh"),
@@ -287,7 +288,7 @@ fn a_trace_is_the_whole_chain() {
     assert_eq!(good.fix_applied.as_deref(), Some("tried again"));
     assert_eq!(good.fix_source, Some(FixSource::SelfCorrection));
     assert_eq!(traces.iter().filter(|trace| trace.attempts.len() == 1).count(), 2, "{traces:#?}");
-    // The same events give the same traces, however they are fed.
+    // The same events give the same traces, regardless of how they are split.
     let events = case.events(&calls);
     let mut by_one = Fold::new("here");
     let fed: Vec<ExecutionTrace> = events
@@ -299,7 +300,7 @@ fn a_trace_is_the_whole_chain() {
 }
 
 #[test]
-fn a_chain_that_was_given_up_needs_a_person() {
+fn abandoned_attempt_chain_needs_a_human() {
     let case = Case::new().arg("--check").arg("exit 1");
     let traces = case.traces(&[bash("nosuch9 a"), bash("nosuch9 b"), ("text", "done".into())]);
     let failed: Vec<&ExecutionTrace> = traces.iter().filter(|trace| !trace.final_success).collect();
@@ -309,7 +310,7 @@ fn a_chain_that_was_given_up_needs_a_person() {
     assert_eq!(failed[0].attempts.len(), 2);
 }
 
-/// What a reflection answers that wants these to be remembered.
+/// A reflection answer that asks to remember these texts.
 fn reflection(memory: &[&str]) -> (&'static str, Value) {
     let memory: Vec<Value> = memory
         .iter()
@@ -324,7 +325,7 @@ fn reflection(memory: &[&str]) -> (&'static str, Value) {
 }
 
 #[test]
-fn what_a_reflection_wants_remembered_is_kept_where_its_patch_helped() {
+fn reflection_memories_are_kept_only_if_the_patch_helped() {
     let case = Case::new().file("lib/a.rs", "x\n");
     let said = [
         "Look for a file with Glob before reading it by a guessed path.",
@@ -341,14 +342,14 @@ fn what_a_reflection_wants_remembered_is_kept_where_its_patch_helped() {
     assert_eq!((lesson.text.as_str(), lesson.origin), (said[0], Origin::Reflection));
     let reasons: Vec<&str> = refused.iter().map(|(_, why)| why.as_str()).collect();
     assert_eq!(refused.len(), 3, "{reasons:?}");
-    // The same, and nothing was made good after it.
+    // The same, but nothing succeeded after it.
     calls.pop();
     let (lessons, refused) = kept(&calls);
     assert_eq!((lessons.len(), refused.len()), (0, 4), "{lessons:#?}");
 }
 
 #[test]
-fn the_way_of_working_that_a_planner_chose_is_in_the_traces() {
+fn traces_record_the_methodology_chosen_by_the_planner() {
     let plan = json!({"todos": [{"content": "read lib/a.rs", "status": "pending"}], "methodology": "search_then_edit"});
     let (_, mut said) = reflection(&[]);
     said["root_cause"]["plan_still_holds"] = false.into();
@@ -372,12 +373,12 @@ fn the_way_of_working_that_a_planner_chose_is_in_the_traces() {
 }
 
 #[test]
-fn a_review_tells_of_the_sessions_and_running_it_twice_changes_nothing_more() {
+fn review_reports_sessions_and_is_idempotent() {
     let make = MAKE.to_owned();
     let test = Test::new().file("bin/make", make).file("src/a.rs", "x\n");
     std::fs::set_permissions(test.root().join("bin/make"), std::fs::Permissions::from_mode(0o755))
         .unwrap();
-    // What the user wrote is run as it is, and fails again.
+    // The command in the task is run verbatim and fails again.
     let task = "Run `PATH=bin:$PATH make test` and the like.";
     let session = |test: Test, calls: &[(&str, Value)], args: &[&str]| {
         let mut script: String =

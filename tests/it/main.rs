@@ -1,4 +1,4 @@
-//! Behaviour at the boundary: the built binary, a real server on loopback, real files, real bash.
+//! Integration tests: the built binary, a real server on loopback, real files and real bash.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "the tests start the binary and look after it")]
 #![expect(clippy::similar_names, reason = "a test and its text are told apart well enough")]

@@ -1,4 +1,5 @@
-//! What memory may not do, and where it stays: below a pin, across a compaction, on the screen.
+//! Limits of memory: rules override fixes, recalled lessons survive a compaction, and the chat can
+//! list and forget them.
 
 use code_agent::learning::lesson::Scope;
 use code_agent::protocol::recall::LessonKind;
@@ -9,14 +10,14 @@ use crate::memory::{self, store};
 use crate::recall::{bash, learnt};
 use crate::support::Test;
 
-/// A rule of the user's for all projects; its id.
+/// Stores a user rule for all projects; returns its id.
 fn remember(test: &Test, text: &str) -> String {
     let lesson = memory::lesson(Scope::User, LessonKind::Rule, text);
     store(test).import(std::slice::from_ref(&lesson)).unwrap();
     lesson.id
 }
 
-/// `./old.sh` is not there, `sh new.sh all` is, and memory knows it.
+/// Memory knows that `./old.sh` is missing and `sh new.sh all` works.
 fn old_is_new() -> Test {
     let test = Test::new().file("new.sh", "touch ran\necho new\n");
     learnt(&test, &format!("{}{}", bash("./old.sh"), bash("sh new.sh all")));
@@ -25,7 +26,7 @@ fn old_is_new() -> Test {
 }
 
 #[test]
-fn a_rule_stands_above_a_fix_that_memory_would_apply() {
+fn deny_rule_overrides_a_fix_from_memory() {
     let test = old_is_new();
     test.run(&["Say hello.", "--allow", "Bash"]).expect_code(0);
     assert!(test.root().join("ran").exists(), "nothing forbids it");
@@ -33,13 +34,13 @@ fn a_rule_stands_above_a_fix_that_memory_would_apply() {
     let deny = ["--deny", "Bash(sh new.sh all)"];
     test.run(&[&["Say hello.", "--allow", "Bash"][..], &deny].concat()).expect_code(0);
     assert!(!test.root().join("ran").exists());
-    // A refused fix is no permission that the task needed: the run ends well.
+    // A refused fix does not count as a permission that the task needed: the run succeeds.
     let refused = test.events_of("tool.finished").into_iter().find(|e| e["by"] == "kernel");
     assert!(refused.is_none_or(|it| it["envelope"]["error"]["code"] == "COMMAND_BLOCKED"));
 }
 
 #[test]
-fn what_was_told_of_memory_stays_across_a_compaction() {
+fn recalled_lessons_survive_a_compaction() {
     let fill = |from: u32| -> String {
         let look = |n: u32| {
             let pattern = format!("*.{n}{}", "x".repeat(200));
@@ -60,7 +61,7 @@ fn what_was_told_of_memory_stays_across_a_compaction() {
     let mut pty = Pty::chat(&test, &["--set", "context.keep_rounds=1"]);
     pty.wait_for("script");
     pty.say("Please paint the garden fence.");
-    // What is said before a turn has ended is said in it.
+    // Recalled lessons are shown within the turn.
     let is_done = || std::fs::read_to_string(test.log()).unwrap().contains("turn.finished");
     pty.wait("the end of the turn", |screen| screen.contains("first is done") && is_done());
     pty.say("Now water the tall roses, each evening.");
@@ -78,7 +79,7 @@ fn what_was_told_of_memory_stays_across_a_compaction() {
 }
 
 #[test]
-fn a_person_in_the_chat_sees_what_is_remembered_and_forgets_it() {
+fn chat_lists_shows_and_forgets_lessons() {
     let test = Test::new().script("text: done");
     let id = remember(&test, "Run the fast suite first.");
     let mut pty = Pty::chat(&test, &[]);

@@ -1,4 +1,4 @@
-//! What a change keeps, and what it leaves when it can not be made or is killed.
+//! What a file change preserves, and what is left if it fails or is killed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::batch::{Batch, Project, says};
 use crate::support::{Test, has, is_root, say};
 
-/// One change by each tool that makes any.
+/// One change with each tool that writes files.
 fn changes() -> [(&'static str, Value); 3] {
     [
         ("Write", json!({"path": "a", "content": "two\n"})),
@@ -21,11 +21,11 @@ fn changes() -> [(&'static str, Value); 3] {
 }
 
 #[test]
-fn mode_owner_and_attributes_are_kept() {
+fn changes_preserve_mode_owner_and_attributes() {
     for (tool, input) in changes() {
         let mut project = Project::new(&[("a", "one\n")]);
         let path = project.at("a");
-        // Setting an owner takes the bits for running as him away: first the one, then the other.
+        // chown clears the setuid bit, so it has to come before chmod.
         if is_root() {
             std::os::unix::fs::chown(&path, Some(12_345), Some(54_321)).unwrap();
         }
@@ -38,7 +38,7 @@ fn mode_owner_and_attributes_are_kept() {
         let after = path.metadata().unwrap();
         assert_eq!(
             (after.mode(), after.uid(), after.gid()),
-            // What it runs as it was given for other bytes.
+            // The setuid bit was granted for other bytes.
             (before.mode() & !0o6000, before.uid(), before.gid()),
             "{tool}"
         );
@@ -53,9 +53,9 @@ fn mode_owner_and_attributes_are_kept() {
     }
 }
 
-/// A batch in a file system of its own, mounted with these options, that holds the file `a`; then
-/// `script` is run there. Seen from here through `/proc`, it is gone with the process. Nothing, loudly,
-/// where nothing can be mounted.
+/// A batch in a file system of its own, mounted with these options, that contains the file `a`;
+/// then runs `script` there. It is accessed through `/proc` and disappears with the process.
+/// Reports a skip and returns `None` if mounting is not permitted.
 fn mounted(test: &Test, options: &str, script: &str, name: &str) -> Option<(Batch, String)> {
     if !has("unshare", name) {
         return None;
@@ -100,10 +100,10 @@ fn a_read_only_file_system_is_permission_denied() {
 }
 
 #[test]
-fn output_leaves_room_on_the_disk() {
+fn stored_output_leaves_free_disk_space() {
     let test = Test::new();
-    let name = "output_leaves_room_on_the_disk";
-    // Of a small disk little is free from the beginning: what is short is kept there all the same.
+    let name = "stored_output_leaves_free_disk_space";
+    // A small disk has little free space from the start: short output is stored in spite of that.
     let before = "mkdir kept && mount -t tmpfs -o size=200m none kept && export TMPDIR=$PWD/kept";
     let Some((mut batch, _)) = mounted(&test, "size=1m", before, name) else { return };
     let printed = |n: u32| {
@@ -125,9 +125,9 @@ fn output_leaves_room_on_the_disk() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_old_file_and_nothing_else() {
+fn full_disk_leaves_the_old_file_intact() {
     let test = Test::new();
-    let name = "a_full_disk_leaves_the_old_file_and_nothing_else";
+    let name = "full_disk_leaves_the_old_file_intact";
     let Some((mut batch, there)) = mounted(&test, "size=256k", "true", name) else { return };
     let large = "x".repeat(400_000);
     let old = fs::read_dir(&there).unwrap().count();
@@ -142,7 +142,7 @@ fn a_full_disk_leaves_the_old_file_and_nothing_else() {
         says(&refused, "/error/message", "the disk is full");
         assert_eq!(fs::read_to_string(format!("{there}/a")).unwrap(), "one\n");
         assert_eq!(fs::read_dir(&there).unwrap().count(), old, "nothing is left");
-        // The breaker rests a tool that fails three times running.
+        // The circuit breaker opens after three failures in a row.
         let answer = batch.call(tool, &json!({}));
         assert_eq!(answer["error"]["code"], "INVALID_PARAM");
     }
@@ -151,7 +151,7 @@ fn a_full_disk_leaves_the_old_file_and_nothing_else() {
 }
 
 #[test]
-fn a_file_larger_than_is_allowed_leaves_the_old_one_and_nothing_else() {
+fn exceeding_the_file_size_limit_leaves_the_old_file_intact() {
     let test = Test::new().file("a", "one\n");
     let mut shell = Command::new("bash");
     shell.args(["-c", "ulimit -f 64; exec \"$0\" tool batch"]);
@@ -160,7 +160,7 @@ fn a_file_larger_than_is_allowed_leaves_the_old_one_and_nothing_else() {
     let mut batch = Batch::start(&mut shell);
     batch.call("Read", &json!({"path": "a"}));
     batch.send("Write", &json!({"path": "a", "content": "x".repeat(1_000_000)}));
-    // The signal that comes with it may end the process.
+    // SIGXFSZ may end the process.
     if let Some(answer) = batch.answer() {
         assert_eq!(answer["error"]["code"], "EXECUTION_ERROR", "{answer}");
     }
@@ -168,10 +168,10 @@ fn a_file_larger_than_is_allowed_leaves_the_old_one_and_nothing_else() {
     assert_eq!(fs::read_dir(test.root()).unwrap().count(), 1);
 }
 
-/// Killed at any moment, it leaves the old file or the new one, whole; and the next change in the folder
-/// clears away what else was left.
+/// Killed at any moment, a change leaves the old file or the new one, complete; the next change in
+/// the directory removes leftover temporary files.
 #[test]
-fn a_killed_change_leaves_one_file_and_no_other() {
+fn killed_change_leaves_the_old_or_new_file_complete() {
     let test = Test::in_memory();
     let old = "one\n".repeat(300_000);
     let new = old.replace("one", "two");
@@ -188,7 +188,7 @@ fn a_killed_change_leaves_one_file_and_no_other() {
         batch.kill();
         let now = test.read("a");
         assert!(now == old || now == new, "round {round}: {} bytes", now.len());
-        // Nearer to the moment that decides.
+        // Move closer to the moment of the rename.
         if now == old {
             n_old += 1;
             delay += delay / 7;
@@ -204,11 +204,11 @@ fn a_killed_change_leaves_one_file_and_no_other() {
 }
 
 #[test]
-fn what_a_killed_change_left_is_cleared_away_by_the_next_one() {
+fn next_change_removes_leftovers_of_a_killed_one() {
     let mut project = Project::new(&[("sub/a", "one\n")]);
     let hash = |text: &str| blake3::hash(text.as_bytes()).to_hex().to_string();
     let (old, new) = (hash("one\n"), hash("two\n"));
-    // No process has this number: they end at 4194304.
+    // No process has this PID: the maximum is 4194304.
     let left = |n: u64| format!("sub/.agent-99999999-{n}-{}-{}.tmp", &old[..32], &new[..32]);
     for (n, text) in [(0, "one\n"), (1, "two\n"), (2, "somebody's\n")] {
         project.test.write(&left(n), text);

@@ -1,5 +1,6 @@
-//! Ways that lead through a place that commands write: by `..` behind what a command can make a link, by a root that
-//! somebody puts a link in the place of, by a folder for temporary files that others write.
+//! Paths through locations that commands can write: `..` after a component that a command can turn
+//! into a symlink, a root that is replaced by a symlink, a temporary directory that others can
+//! write.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -19,9 +20,9 @@ fn program(path: &Path, text: &str) {
     fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// `build` of the project is a link of a command's: `build/../../NAME` reads as a name beside the project, and is one in
-/// this folder.
-fn led(test: &Test) -> PathBuf {
+/// Makes `build` a symlink created by a command, so that `build/../../NAME` looks like a path
+/// beside the project but resolves to a path in the returned directory.
+fn link_target(test: &Test) -> PathBuf {
     let deep = test.home().join("a/b/c");
     fs::create_dir_all(&deep).unwrap();
     symlink(&deep, test.root().join("build")).unwrap();
@@ -37,12 +38,12 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_answer_goes_up_from_no_link_of_a_command() {
+fn output_path_with_dotdot_after_a_symlink_is_refused() {
     for backend in ["namespaces", "landlock"] {
         let backend = format!("sandbox.backend={backend:?}");
         let test = Test::new().script("text: the answer");
-        let led = led(&test);
-        fs::write(led.join("out.txt"), OUTSIDE).unwrap();
+        let link_target = link_target(&test);
+        fs::write(link_target.join("out.txt"), OUTSIDE).unwrap();
         let beside = test.root().with_file_name("out.txt");
         fs::write(&beside, OUTSIDE).unwrap();
         let run = |path: &str| test.run(&["-o", path, "task", "--set", &backend]);
@@ -51,10 +52,10 @@ fn an_answer_goes_up_from_no_link_of_a_command() {
         {
             run(path).expect_code(2).expect_stderr("goes up (..) from");
         }
-        assert_eq!(fs::read_to_string(led.join("out.txt")).unwrap(), OUTSIDE);
+        assert_eq!(fs::read_to_string(link_target.join("out.txt")).unwrap(), OUTSIDE);
         assert_eq!(fs::read_to_string(&beside).unwrap(), OUTSIDE);
         assert!(!test.root().join("out.txt").exists());
-        // What goes up from a folder is where it says.
+        // `..` after a real directory is accepted.
         fs::create_dir(test.root().join("sub")).unwrap();
         for (number, path) in ["sub/../../out.txt", "../out.txt"].iter().enumerate() {
             fs::write(&beside, number.to_string()).unwrap();
@@ -65,10 +66,10 @@ fn an_answer_goes_up_from_no_link_of_a_command() {
 }
 
 #[test]
-fn what_is_made_for_the_user_is_made_behind_no_link_of_a_command() {
+fn files_for_the_user_are_not_created_through_project_symlinks() {
     let test = Test::new();
-    let led = led(&test);
-    let before = names(&led.join("b/c"));
+    let link_target = link_target(&test);
+    let before = names(&link_target.join("b/c"));
     for path in ["build", "build/pages", "build/deep/pages"] {
         test.agent(&["man", path]).expect_code(2).expect_stderr("build is a link");
     }
@@ -76,33 +77,39 @@ fn what_is_made_for_the_user_is_made_behind_no_link_of_a_command() {
     test.agent(&["man", "build/../pages"]).expect_code(2).expect_stderr("goes up (..) from");
     let up = test.agent(&["demo", "--dir", "build/../../demo"]).expect_code(2);
     up.expect_stderr("goes up (..) from");
-    assert_eq!(names(&led.join("b/c")), before);
-    assert_eq!(names(&led), ["b"]);
-    // Where it says, and by a link of the user's own.
-    symlink(&led, test.home().join("mine")).unwrap();
+    assert_eq!(names(&link_target.join("b/c")), before);
+    assert_eq!(names(&link_target), ["b"]);
+    // Accepted: the literal path, and a path through a symlink of the user.
+    symlink(&link_target, test.home().join("mine")).unwrap();
     let own = test.home().join("mine/pages");
     for path in ["docs/pages", own.to_str().unwrap()] {
         test.agent(&["man", path]).expect_code(0);
     }
-    assert!(test.root().join("docs/pages/agent.1").exists() && led.join("pages/agent.1").exists());
+    assert!(
+        test.root().join("docs/pages/agent.1").exists()
+            && link_target.join("pages/agent.1").exists()
+    );
     let own = test.home().join("mine/demo");
     for path in ["docs/demo", own.to_str().unwrap()] {
         test.agent(&["demo", "--dir", path]).expect_code(0);
         test.agent(&["demo", "--dir", path]).expect_code(2).expect_stderr("the demo's folder");
     }
-    assert!(test.root().join("docs/demo/stats.sh").exists() && led.join("demo/stats.sh").exists());
+    assert!(
+        test.root().join("docs/demo/stats.sh").exists()
+            && link_target.join("demo/stats.sh").exists()
+    );
 }
 
 #[test]
-fn an_answer_goes_to_a_pipe_by_its_descriptor() {
+fn output_path_dev_stdout_writes_to_the_pipe() {
     let test = Test::new().script("text: the answer");
     test.run(&["-o", "/dev/stdout", "task"]).expect_code(0).expect_stdout("the answer\nthe answer");
 }
 
 #[test]
-fn a_session_is_exported_where_it_was_said() {
+fn export_path_with_dotdot_after_a_symlink_is_refused() {
     let test = Test::new().script("text: heard");
-    let led = led(&test);
+    let link_target = link_target(&test);
     fs::create_dir(test.root().join("sub")).unwrap();
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
@@ -110,7 +117,7 @@ fn a_session_is_exported_where_it_was_said() {
     pty.wait_for("heard");
     pty.say("/export build/../../talk.md");
     pty.wait_for("goes up (..)");
-    assert_eq!(names(&led), ["b"]);
+    assert_eq!(names(&link_target), ["b"]);
     assert!(!test.root().with_file_name("talk.md").exists());
     pty.say("/export sub/../../talk.md");
     pty.wait_for("written to");
@@ -118,12 +125,12 @@ fn a_session_is_exported_where_it_was_said() {
 }
 
 #[test]
-fn no_program_is_taken_from_where_a_command_leads() {
+fn programs_and_libraries_are_not_loaded_through_project_symlinks() {
     let test = Test::new();
-    let led = led(&test);
+    let link_target = link_target(&test);
     let out = test.home().join("out");
     for name in ["bash", "helper"] {
-        program(&led.join("bin").join(name), "#!/bin/sh\n: > \"$0.ran\"\n");
+        program(&link_target.join("bin").join(name), "#!/bin/sh\n: > \"$0.ran\"\n");
     }
     let (root, path) = (test.root().display().to_string(), std::env::var("PATH").unwrap());
     let config = format!(
@@ -138,7 +145,7 @@ fn no_program_is_taken_from_where_a_command_leads() {
         .env("LD_LIBRARY_PATH", &format!("{way}:/usr/lib/x"))
         .env("PYTHONPATH", &way)
         .env("OTHER", &format!("-I{way}"));
-    // What is beside the project is what the names say; where `build` leads, these lie.
+    // The literal path is beside the project; these programs are where `build` leads.
     for more in [&[][..], &["--set", "sandbox.enabled=false", "--permission-mode", "full"]] {
         let input = json!({"command": "echo $0"}).to_string();
         let done = test.agent(&[&["tool", "call", "Bash", &input], more].concat());
@@ -147,14 +154,14 @@ fn no_program_is_taken_from_where_a_command_leads() {
     }
     test.agent(&["doctor", "--set", "sandbox.enabled=false"]);
     assert_eq!(fs::read_to_string(out).unwrap(), "/usr/lib/x\n");
-    assert_eq!(names(&led.join("bin")), ["bash", "helper"]);
+    assert_eq!(names(&link_target.join("bin")), ["bash", "helper"]);
 }
 
 #[test]
-fn temporary_files_go_up_from_nothing_in_the_project() {
+fn tmpdir_with_dotdot_after_a_project_symlink_is_ignored() {
     let test = Test::new();
-    let led = led(&test);
-    fs::create_dir(led.join("tmp")).unwrap();
+    let link_target = link_target(&test);
+    fs::create_dir(link_target.join("tmp")).unwrap();
     let beside = test.root().with_file_name("tmp");
     fs::create_dir(&beside).unwrap();
     let way = test.root().join("build/../../tmp");
@@ -166,13 +173,17 @@ fn temporary_files_go_up_from_nothing_in_the_project() {
             serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
         let kept = envelope["data"]["full_output"].as_str().unwrap_or_else(|| panic!("{envelope}"));
         assert!(!kept.starts_with(test.home().to_str().unwrap()), "{envelope}");
-        assert!(names(&led.join("tmp")).is_empty() && names(&beside).is_empty(), "{envelope}");
+        assert!(
+            names(&link_target.join("tmp")).is_empty() && names(&beside).is_empty(),
+            "{envelope}"
+        );
     }
 }
 
-/// Another session's commands write what the project lies in: while this one waits for its key, they put a link there.
+/// Commands of another session can write the project's parent directory: while this session waits
+/// for its key, they replace the project with a symlink.
 #[test]
-fn a_project_that_becomes_a_link_at_the_start_leads_nowhere() {
+fn project_replaced_by_a_symlink_at_startup_is_refused() {
     for backend in ["namespaces", "landlock"] {
         let test = Test::new();
         let project = test.home().join("above/project");
@@ -194,7 +205,7 @@ fn a_project_that_becomes_a_link_at_the_start_leads_nowhere() {
     }
 }
 
-/// A library that is loaded into each program and says which that is.
+/// A library that records every program it is loaded into.
 const LIBRARY: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
     __attribute__((constructor)) static void load(void) {\n\
     FILE *own = fopen(\"/proc/self/cmdline\", \"r\"), *log = fopen(getenv(\"LOADED\"), \"a\");\n\
@@ -203,8 +214,8 @@ const LIBRARY: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
     if (own) fclose(own);\nif (log) fclose(log); }\n";
 
 #[test]
-fn what_the_chat_starts_loads_nothing_of_the_project() {
-    if !has("gcc", "what_the_chat_starts_loads_nothing_of_the_project") {
+fn programs_started_by_the_chat_load_no_project_library() {
+    if !has("gcc", "programs_started_by_the_chat_load_no_project_library") {
         return;
     }
     let test = Test::new().script("text: ok").file("load.c", LIBRARY);
@@ -230,9 +241,9 @@ fn what_the_chat_starts_loads_nothing_of_the_project() {
     assert!(!loaded.contains("memory") && !loaded.contains("sed -i"), "{loaded}");
 }
 
-/// TMPDIR may lie where the commands of another session write.
+/// TMPDIR may be writable by commands of another session.
 #[test]
-fn a_draft_lies_with_what_is_the_agents_own() {
+fn drafts_are_stored_in_the_state_directory() {
     let test = Test::new().script("text: heard");
     let (temporary, note) = (test.home().join("tmp"), test.home().join("note"));
     fs::create_dir(&temporary).unwrap();

@@ -1,4 +1,4 @@
-//! What is said to a model: every rule stands where it belongs, in one line, and costs few tokens.
+//! Prompts: every rule is in its layer, on one line, within a token limit.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ const BOUNDARY: &str = include_str!("../../prompts/system/boundary.md");
 const DECISION: &str = include_str!("../../prompts/system/decision.md");
 const RECOVERY: &str = include_str!("../../prompts/system/recovery.md");
 
-/// Every rule of L1 by the words that carry it, and the layer in which it stands.
+/// Every rule of L1, identified by a phrase, and the layer that contains it.
 const RULES: [(&str, &str); 20] = [
     (BOUNDARY, "Never guess"),
     (BOUNDARY, "Say \"not found\""),
@@ -41,7 +41,7 @@ const RULES: [(&str, &str); 20] = [
 ];
 
 #[test]
-fn every_rule_stands_in_its_layer() {
+fn every_rule_is_in_its_layer() {
     for (layer, rule) in RULES {
         let lines = layer.lines().filter(|line| line.starts_with("- ") && line.contains(rule));
         assert_eq!(lines.count(), 1, "{rule}");
@@ -49,7 +49,7 @@ fn every_rule_stands_in_its_layer() {
 }
 
 #[test]
-fn a_rule_is_one_line_and_a_red_line_has_no_reason() {
+fn rules_are_one_line_and_boundary_rules_give_no_reason() {
     for layer in [BOUNDARY, DECISION, RECOVERY] {
         for line in layer.lines().filter(|line| !line.is_empty()) {
             let is_rule = line.starts_with("- ") || line.starts_with("# ");
@@ -61,7 +61,7 @@ fn a_rule_is_one_line_and_a_red_line_has_no_reason() {
     }
 }
 
-/// Words that sound like instructions and say nothing that could be seen.
+/// Words that sound like instructions but cannot be checked.
 const VAGUE: [&str; 16] = [
     "carefully",
     "smartly",
@@ -95,7 +95,7 @@ fn no_prompt_has_a_persona_or_a_vague_adverb() {
 }
 
 #[test]
-fn every_file_is_a_prompt_and_every_prompt_a_file() {
+fn prompt_files_match_the_list_of_prompts() {
     fn walk(folder: &Path, below: &str, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
@@ -123,13 +123,13 @@ fn asked_once(project: &Test, args: &[&str]) -> serde_json::Value {
     server.finish()[0].json()
 }
 
-/// Tokens as o200k counts them, the vocabulary of the models that most requests go to.
+/// Number of tokens in o200k, the vocabulary of the most used models.
 pub(crate) fn tokens(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()
 }
 
 #[test]
-fn the_first_request_is_lean() {
+fn first_request_stays_within_its_token_limit() {
     let request = asked_once(&Test::new(), &[]);
     let system = request["messages"][0]["content"].as_str().unwrap();
     let (prompt, tools) = (tokens(system), tokens(&request["tools"].to_string()));
@@ -139,12 +139,12 @@ fn the_first_request_is_lean() {
 }
 
 #[test]
-fn a_trusted_folder_may_use_its_own_words_but_not_take_red_lines_away() {
+fn trusted_project_can_override_prompts_but_not_boundary_rules() {
     let project = Test::new()
         .file(".agent/prompts/system/boundary.md", "- Speak Latin.\n")
         .file(".agent/prompts/system/recovery.md", "# Recovery\n- Never give up.\n")
         .file(".agent/prompts/tools/multi_edit.md", "Several at once.\n")
-        // What editors leave behind is no prompt.
+        // Editor backup files are not prompts.
         .file(".agent/prompts/tools/edit.md~", "x")
         .file(".agent/prompts/tools/.#edit.md", "x");
     let request = asked_once(&project, &["--trust"]);
@@ -162,7 +162,7 @@ fn a_trusted_folder_may_use_its_own_words_but_not_take_red_lines_away() {
 }
 
 #[test]
-fn an_untrusted_folder_is_told_and_a_wrong_name_is_an_error() {
+fn prompts_of_an_untrusted_project_are_ignored_and_unknown_names_are_errors() {
     let project = Test::new().script("text: done").file(".agent/prompts/sytem/boundary.md", "x");
     project.run(&["x"]).expect_code(0).expect_stderr(".agent/prompts: ignored because this folder");
     project

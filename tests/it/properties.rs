@@ -1,4 +1,4 @@
-//! What holds for every file and every tree.
+//! Properties that hold for every file and every tree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use crate::batch::{Project, text};
 use crate::support::{Test, say};
 
-/// Calls `check` with so many values, the same ones each time; `AGENT_PROPERTIES` times as many.
+/// Calls `check` with `n` values, the same ones each time; `AGENT_PROPERTIES` multiplies the
+/// number.
 fn for_all<T: std::fmt::Debug>(
     n: usize,
     strategy: impl Strategy<Value = T>,
@@ -26,7 +27,7 @@ fn for_all<T: std::fmt::Debug>(
     }
 }
 
-/// The bytes of a text in an encoding that has all its characters.
+/// Encodes a text in an encoding that has all its characters.
 fn encoded(text: &str, encoding: usize) -> Vec<u8> {
     let units = |order: fn(u16) -> [u8; 2]| {
         std::iter::once(0xFEFF).chain(text.encode_utf16()).flat_map(order).collect()
@@ -63,13 +64,13 @@ fn an_edit_and_its_inverse_restore_the_bytes() {
         let start = plain.floor_char_boundary(start % (plain.len() + 1));
         let end = plain.floor_char_boundary(plain.len().min(start + length % 20));
         let old = &plain[start..end];
-        // Where line ends are mixed, those that were replaced are not known any more.
+        // If line ends are mixed, the replaced ones cannot be restored.
         let is_once = plain.find(old) == Some(start) && plain.rfind(old) == Some(start);
         if old.is_empty() || !is_once || (!is_uniform && (old.contains('\n') || new.contains('\n')))
         {
             return;
         }
-        // (The only line end may not go: nothing would tell which it was.)
+        // (The only line end must stay, as it determines the style.)
         let ends_outside = plain.matches('\n').count() - old.matches('\n').count();
         if ending != "\n" && ends_outside == 0 && (old.contains('\n') || new.contains('\n')) {
             return;
@@ -94,7 +95,7 @@ fn an_edit_and_its_inverse_restore_the_bytes() {
 }
 
 #[test]
-fn a_multi_edit_is_its_edits_in_any_order() {
+fn multi_edit_does_not_depend_on_the_order_of_edits() {
     let order = Just((0..8usize).collect::<Vec<_>>());
     let values = (
         prop::collection::vec(("<[a-h]>", "[ .\n]{0,4}"), 8..20),
@@ -106,7 +107,7 @@ fn a_multi_edit_is_its_edits_in_any_order() {
     let mut n = 0;
     for_all(40, values, |(parts, new, (one, other, n_edits), end)| {
         let raw: String = parts.iter().flat_map(|(mark, rest)| [mark.as_str(), rest]).collect();
-        // Each edit replaces all places of its mark: they overlap nowhere.
+        // Each edit replaces all occurrences of its mark, so edits do not overlap.
         let edit = |index: usize| {
             let mark = format!("<{}>", char::from(b'a' + u8::try_from(index).unwrap()));
             raw.contains(&mark)
@@ -135,7 +136,7 @@ fn a_multi_edit_is_its_edits_in_any_order() {
 }
 
 #[test]
-fn the_pages_of_a_file_are_the_file() {
+fn pages_of_a_file_concatenate_to_the_file() {
     let values = (
         prop::collection::vec("[a-cä中|\t ]{0,30}", 1..60),
         select(vec!["\n", "\r\n", "\r"]),
@@ -198,11 +199,11 @@ fn tree() -> impl Strategy<Value = Tree> {
 impl Tree {
     fn plant(&self) -> Project {
         let test = Test::in_memory();
-        // Older versions look at no .gitignore outside git.
+        // Older versions ignore .gitignore outside a git repository.
         fs::create_dir(test.root().join(".git")).unwrap();
         let write = |folder: &[&str], name: &str, text: &str| {
             let folder = test.root().join(folder.join("/"));
-            // What is a file already is no folder, and the other way round.
+            // A path that is already a file cannot be a directory, and vice versa.
             if fs::create_dir_all(&folder).is_ok() {
                 _ = fs::write(folder.join(name), text);
             }
@@ -218,20 +219,20 @@ impl Tree {
     }
 }
 
-/// The lines of another program's answer; nothing where it is not there.
+/// The output lines of another program, or `None` if it is not installed.
 fn other(project: &Project, program: &str, args: &[&str]) -> Option<BTreeSet<String>> {
     let mut command = Command::new(program);
     command.args(args).current_dir(project.test.root()).env("HOME", project.test.home());
     command.env_remove("XDG_CONFIG_HOME").env_remove("RIPGREP_CONFIG_PATH");
     let output = command.output().ok()?;
-    // (fd refuses to look for a leading dot among what is not hidden: it finds none.)
+    // (fd refuses to search for a leading dot without hidden files, and finds none.)
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.is_empty() || said.contains("--hidden to search"), "{command:?}: {said}");
     let text = String::from_utf8(output.stdout).unwrap();
     Some(text.lines().map(str::to_owned).collect())
 }
 
-/// What is left out: flags of ours, and of the two programs.
+/// Flags for hidden and ignored files: our input, and the arguments of the two programs.
 fn rules(hidden: bool, ignored: bool) -> (Value, Vec<&'static str>) {
     let mut flags = vec!["--no-ignore-parent"];
     flags.extend(hidden.then_some("--hidden"));
@@ -319,7 +320,7 @@ fn glob_finds_what_fd_finds() {
             "--glob",
         ]);
         let whole = format!("{}/{folder}{pattern}", project.test.root().display());
-        // Without a slash it is the name that counts.
+        // Without a slash, the pattern matches the file name.
         flags.extend(if folder.is_empty() { ["--", pattern] } else { ["--full-path", &whole] });
         let theirs = other(&project, program, &flags).unwrap();
         input["pattern"] = json!(format!("{folder}{pattern}"));

@@ -1,5 +1,5 @@
-//! Foreign writers race with Edit on one file. Every round ends either in the tool's change on top of
-//! what it had read, with what came after it, or in CONFLICT with the other's bytes intact.
+//! Other writers race with Edit on one file. Every round ends with the tool's change on top of what
+//! it read, plus later changes, or with CONFLICT and the other writer's bytes intact.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,36 +14,36 @@ use serde_json::json;
 use crate::batch::{Batch, Project, text};
 use crate::support::Test;
 
-/// How somebody else changes a file.
+/// How another process changes a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Stranger {
-    /// As editors do: another file takes its place.
+enum OtherWriter {
+    /// As editors do: renames another file over it.
     Renames,
-    /// As shells do: emptied, then written.
+    /// As shells do: truncates, then writes.
     Overwrites,
-    /// Other bytes in the same place.
+    /// Overwrites bytes in place.
     Patches,
     Appends,
-    /// Each time anew.
+    /// Opens the file for each append.
     AppendsTwice,
-    /// It takes its time between opening and writing.
+    /// Waits between opening and writing.
     AppendsSlowly,
     Deletes,
     Recreates,
 }
 
-const STRANGERS: [Stranger; 8] = [
-    Stranger::Renames,
-    Stranger::Overwrites,
-    Stranger::Patches,
-    Stranger::Appends,
-    Stranger::AppendsTwice,
-    Stranger::AppendsSlowly,
-    Stranger::Deletes,
-    Stranger::Recreates,
+const OTHER_WRITERS: [OtherWriter; 8] = [
+    OtherWriter::Renames,
+    OtherWriter::Overwrites,
+    OtherWriter::Patches,
+    OtherWriter::Appends,
+    OtherWriter::AppendsTwice,
+    OtherWriter::AppendsSlowly,
+    OtherWriter::Deletes,
+    OtherWriter::Recreates,
 ];
 
-impl Stranger {
+impl OtherWriter {
     fn acts(self, target: &Path, spare: &Path) {
         let append = |text: &str| {
             let mut file = File::options().append(true).open(target).unwrap();
@@ -77,8 +77,8 @@ impl Stranger {
         }
     }
 
-    /// What the file is after the stranger, where it was `before`.
-    fn makes_of(self, before: &str) -> Option<String> {
+    /// The content after the other process acted on `before`.
+    fn result_of(self, before: &str) -> Option<String> {
         match self {
             Self::Renames | Self::Overwrites | Self::Recreates => Some("theirs\n".to_owned()),
             Self::Patches => Some(format!("T{}", &before[1..])),
@@ -89,13 +89,13 @@ impl Stranger {
     }
 }
 
-/// How many rounds: `AGENT_RACE_ROUNDS`, for those who have more time.
+/// Number of rounds: `AGENT_RACE_ROUNDS`, or the default.
 fn rounds() -> u64 {
     let asked = std::env::var("AGENT_RACE_ROUNDS").ok();
     asked.and_then(|rounds| rounds.parse().ok()).unwrap_or(2100)
 }
 
-/// So long after now, to the microsecond.
+/// Busy-waits with microsecond precision.
 fn wait(time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until {
@@ -104,19 +104,19 @@ fn wait(time: Duration) {
 }
 
 #[test]
-fn no_change_of_anybody_is_lost() {
+fn concurrent_changes_are_not_lost_in_memory() {
     race(Test::in_memory(), rounds());
 }
 
 #[test]
-fn no_change_of_anybody_is_lost_on_disk() {
+fn concurrent_changes_are_not_lost_on_disk() {
     race(Test::new(), rounds() / 10);
 }
 
 fn race(test: Test, rounds: u64) {
     let mut project = Project::of(test);
     let (target, spare) = (project.at("a"), project.test.home().join("spare"));
-    let (to_stranger, orders) = mpsc::channel::<(Stranger, Duration)>();
+    let (to_stranger, orders) = mpsc::channel::<(OtherWriter, Duration)>();
     let (done, from_stranger) = mpsc::channel::<()>();
     let (their_target, their_spare) = (target.clone(), spare.clone());
     let stranger = std::thread::spawn(move || {
@@ -126,13 +126,13 @@ fn race(test: Test, rounds: u64) {
             done.send(()).unwrap();
         }
     });
-    // When the stranger comes: aimed at the moment that decides, which is found by who won.
+    // When the other process acts: adjusted towards the decisive moment, depending on who won.
     let mut aims = [Duration::from_millis(2); 2];
     let (mut won, mut lost) = (0, 0);
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;
     for round in 0..rounds {
-        let technique = STRANGERS[usize::try_from(round).unwrap() % STRANGERS.len()];
-        // Large now and then: that takes longer to write and to look at.
+        let technique = OTHER_WRITERS[usize::try_from(round).unwrap() % OTHER_WRITERS.len()];
+        // Occasionally large, which takes longer to write and to compare.
         let is_large = round % 7 == 0;
         let filler = "filler\n".repeat(if is_large { 5_000 } else { 3 });
         let aim = &mut aims[usize::from(is_large)];
@@ -157,7 +157,7 @@ fn race(test: Test, rounds: u64) {
         assert!([None, Some("CONFLICT"), Some("NOT_FOUND")].contains(&code), "{envelope}");
         let below = if code.is_none() { &ours } else { &base };
         let now = fs::read_to_string(&target).ok();
-        let expected = technique.makes_of(below);
+        let expected = technique.result_of(below);
         assert!(
             now == expected,
             "round {round}, {technique:?}, {code:?}: {}",
@@ -187,9 +187,9 @@ fn ends(text: Option<&str>) -> String {
     })
 }
 
-/// Two agents edit one file, each again and again, and a third program appends to it.
+/// Two agents edit one file repeatedly while a third program appends to it.
 #[test]
-fn two_agents_and_a_stranger_lose_nothing_of_each_other() {
+fn two_agents_and_another_writer_lose_no_changes() {
     let test = Test::new().file("a", "end\n");
     let target = test.root().join("a");
     let edits = rounds() / 20;
@@ -236,9 +236,9 @@ fn two_agents_and_a_stranger_lose_nothing_of_each_other() {
     assert_eq!(fs::read_dir(test.root()).unwrap().count(), 1);
 }
 
-/// It would go on writing where nobody looks any more.
+/// The program would continue to write to a file that no longer has a name.
 #[test]
-fn a_file_that_a_program_keeps_open_for_writing_is_not_replaced_without_a_session() {
+fn file_open_for_writing_is_not_replaced_without_a_session() {
     let mut project = Project::new(&[("a", "one\n")]);
     project.ok("Read", &json!({"path": "a"}));
     let mut file = File::options().append(true).open(project.at("a")).unwrap();
@@ -264,9 +264,10 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// While `work` goes on, this folder turns into a link that leads elsewhere, and back, again and again: mostly faster
-/// than a call, and now and then so slowly that a call finds the same from its beginning to its end.
-fn while_it_turns_into_a_link(folder: &Path, elsewhere: &Path, work: impl FnOnce()) {
+/// While `work` runs, repeatedly replaces this directory with a symlink that leads elsewhere, and
+/// back: mostly faster than a call takes, and occasionally so slowly that a whole call sees the
+/// same state.
+fn while_swapped_with_a_symlink(folder: &Path, elsewhere: &Path, work: impl FnOnce()) {
     let link = folder.with_file_name("link");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -276,7 +277,7 @@ fn while_it_turns_into_a_link(folder: &Path, elsewhere: &Path, work: impl FnOnce
                     break;
                 }
                 std::os::unix::fs::symlink(elsewhere, &link).unwrap();
-                // Swapped in one step, so that there is always something.
+                // Exchanged atomically, so that the name always exists.
                 let exchange = rustix::fs::RenameFlags::EXCHANGE;
                 rustix::fs::renameat_with(CWD, &link, CWD, folder, exchange).unwrap();
                 wait(Duration::from_micros(50));
@@ -288,23 +289,23 @@ fn while_it_turns_into_a_link(folder: &Path, elsewhere: &Path, work: impl FnOnce
                 }
             }
         });
-        // Also where the test fails, or its thread would never end.
+        // Also if the test panics, as the thread would never end otherwise.
         let _end = Stop(&stop);
         work();
     });
 }
 
 #[test]
-fn a_folder_that_turns_into_a_link_leads_nowhere() {
+fn directory_replaced_by_a_symlink_is_not_followed() {
     let outside = Test::new().file("kept", "outside\n").file("told-nowhere", "outside\n");
     let mut project = Project::of(Test::in_memory());
     let folder = project.at("d");
     fs::create_dir(&folder).unwrap();
     let (mut inside, mut refused) = (0, 0);
-    while_it_turns_into_a_link(&folder, &outside.root(), || {
+    while_swapped_with_a_symlink(&folder, &outside.root(), || {
         for round in 0..rounds() / 10 {
             let path = format!("d/n{round}/a");
-            // No call is the same as the one before.
+            // No two consecutive calls are equal.
             let limit = round % 200 + 1;
             for (tool, input) in [
                 ("Write", json!({"path": path, "content": "x"})),
@@ -319,7 +320,7 @@ fn a_folder_that_turns_into_a_link_leads_nowhere() {
                 let envelope = project.call(tool, &input);
                 match envelope["error"]["code"].as_str() {
                     None => inside += 1,
-                    // The last: it was a link when it was about to be opened.
+                    // The last one: it was a symlink when it was opened.
                     Some("ACCESS_DENIED" | "NOT_FOUND" | "NOT_A_DIRECTORY" | "INVALID_PARAM") => {
                         refused += 1;
                     }
@@ -335,22 +336,22 @@ fn a_folder_that_turns_into_a_link_leads_nowhere() {
 }
 
 #[test]
-fn what_is_kept_for_an_undo_is_the_projects_own() {
+fn undo_store_contains_only_files_of_the_project() {
     let (outside, test) = (Test::new(), Test::in_memory());
-    // In each turn only the first change of a file is kept: so it is another file each time.
+    // Only the first change of a file is stored per turn, so use a different file each time.
     let names: Vec<String> = (0..rounds() / 10).map(|round| format!("d/{round}")).collect();
     for name in &names {
         outside.write(name, "the outside's\n");
         test.write(name, "one\n");
     }
     let mut batch = Batch::start(&mut test.command(&["tool", "batch", "--record"]));
-    while_it_turns_into_a_link(&test.root().join("d"), &outside.root().join("d"), || {
+    while_swapped_with_a_symlink(&test.root().join("d"), &outside.root().join("d"), || {
         for name in &names {
             batch.call("Read", &json!({"path": name}));
             batch.call("Write", &json!({"path": name, "content": "two\n"}));
         }
     });
-    // How many of those the machine was fast enough for is chance: this one is not.
+    // How many of these were stored depends on timing; this one always is.
     test.write("d/last", "one\n");
     batch.call("Read", &json!({"path": "d/last"}));
     let last = batch.call("Write", &json!({"path": "d/last", "content": "two\n"}));

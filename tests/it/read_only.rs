@@ -1,11 +1,11 @@
-//! The read-only mode: commands and checks write nothing.
+//! Read-only mode: commands and checks cannot write.
 
 use serde_json::json;
 
 use crate::support::Test;
 
 #[test]
-fn a_check_runs_read_only_in_the_sandbox() {
+fn checks_run_read_only_in_the_sandbox() {
     let run = |task: &str, check: &str, sandbox: &str| {
         let test = Test::new().script("text: it adds");
         let off = format!("sandbox.enabled={sandbox}");
@@ -34,7 +34,7 @@ fn a_check_runs_read_only_in_the_sandbox() {
         done.expect_code(1).expect_stderr("could not run");
         assert_eq!((ending, verified), (json!("completed_unverified"), json!(false)));
     }
-    // In the mode before that it may write.
+    // In the previous mode it may write.
     let test = Test::new().script("text: it adds");
     test.run(&["Don't change anything. Explain main.rs."]).expect_code(0);
     let test = test.script("text: done");
@@ -43,7 +43,7 @@ fn a_check_runs_read_only_in_the_sandbox() {
 }
 
 #[test]
-fn in_read_only_mode_commands_run_and_write_nothing() {
+fn commands_in_read_only_mode_cannot_write() {
     let test = Test::new().file("a.txt", "one\n");
     let call = |command: &str| {
         let input = json!({"command": command}).to_string();

@@ -1,5 +1,5 @@
-//! What the loop does with lessons: at the start of a task, after a failure, in a reflection; and what it does if the
-//! memory is broken, locked, foreign or unwanted.
+//! How the kernel uses lessons: at the start of a task, after a failure and in a reflection; and
+//! what it does if the memory is corrupt, locked, foreign or disabled.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -11,7 +11,7 @@ use crate::chat::Pty;
 use crate::memory::{self, store};
 use crate::support::Test;
 
-/// A script, and one by its old name that knows nothing more: it is there, so that its call is made.
+/// A script, and one under its old name that always fails, so that the call can be made.
 fn project() -> Test {
     let gone = "#!/bin/sh\necho \"old.sh: error: is gone\" >&2; exit 3\n";
     let test = Test::new();
@@ -26,12 +26,12 @@ pub(crate) fn executable(test: &Test, path: &str, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A turn of a script that runs this.
+/// A script turn that runs this command.
 pub(crate) fn bash(command: &str) -> String {
     format!("call: Bash {}\n---\n", json!({"command": command}))
 }
 
-/// A session that makes these calls; the only lesson that is there then.
+/// Runs a session with these calls and returns the only lesson in memory.
 pub(crate) fn learnt(test: &Test, calls: &str) -> Lesson {
     std::fs::write(test.root().join("../script"), format!("{calls}text: done\n")).unwrap();
     test.run(&["do the work", "--allow", "Bash", "--set", "learning.distil=\"never\""])
@@ -60,7 +60,7 @@ fn by_the_kernel(test: &Test) -> Vec<Value> {
     finished.filter(|event| event["by"] == "kernel").collect()
 }
 
-/// What was recalled at this moment, each with whether the kernel applied it.
+/// The lessons recalled at this moment, each with whether the kernel applied it.
 fn recalled(test: &Test, moment: &str) -> Vec<(String, bool)> {
     let recalled = test.events_of("memory.recalled").into_iter();
     let items = recalled.filter(|event| event["moment"] == moment).flat_map(|event| {
@@ -72,7 +72,7 @@ fn recalled(test: &Test, moment: &str) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn a_call_that_failed_so_before_is_mended_by_the_kernel_as_a_counted_retry() {
+fn known_failure_is_fixed_by_the_kernel_as_a_counted_retry() {
     let test = project();
     let lesson = old_is_new(&test);
     assert_eq!(lesson.text, LESSON);
@@ -92,7 +92,7 @@ fn a_call_that_failed_so_before_is_mended_by_the_kernel_as_a_counted_retry() {
 }
 
 #[test]
-fn a_file_tool_is_mended_like_a_command() {
+fn known_file_tool_failure_is_fixed_by_the_kernel() {
     let read = |path: &str| format!("call: Read {}\n---\n", json!({"path": path}));
     let test = Test::new().file("lib/a.txt", "here it is\n");
     let lesson = learnt(&test, &format!("{}{}", read("src/a.txt"), read("lib/a.txt")));
@@ -104,7 +104,7 @@ fn a_file_tool_is_mended_like_a_command() {
 }
 
 #[test]
-fn a_call_that_differs_in_anything_is_only_told() {
+fn lesson_for_a_different_call_is_shown_but_not_applied() {
     for command in ["./old.sh a", "./old.sh a b c", "./old.sh b a"] {
         let test = project();
         old_is_new(&test);
@@ -120,7 +120,7 @@ fn a_call_that_differs_in_anything_is_only_told() {
 }
 
 #[test]
-fn another_failure_of_the_same_call_is_not_told() {
+fn lesson_is_not_recalled_for_a_different_failure() {
     let test = project();
     old_is_new(&test);
     executable(&test, "old.sh", "#!/bin/sh\necho \"old.sh: error: no rights\" >&2; exit 3\n");
@@ -130,11 +130,11 @@ fn another_failure_of_the_same_call_is_not_told() {
 }
 
 #[test]
-fn what_took_more_than_one_call_is_only_told() {
+fn multi_call_fix_is_shown_but_not_applied() {
     let needs =
         "#!/bin/sh\n[ -f made ] || { echo 'test.sh: error: made is missing' >&2; exit 1; }\n";
     for calls in [
-        // Something was done first; another tool; two failures.
+        // A command in between; another tool; two failures.
         [bash("./test.sh"), bash("touch made"), bash("./test.sh")],
         [
             bash("./test.sh"),
@@ -155,7 +155,7 @@ fn what_took_more_than_one_call_is_only_told() {
 }
 
 #[test]
-fn what_is_not_sure_enough_is_only_told() {
+fn low_confidence_fix_is_shown_but_not_applied() {
     let test = project();
     let lesson = old_is_new(&test);
     store(&test).change(&lesson.id, |lesson| lesson.hurt = 1).unwrap();
@@ -168,7 +168,7 @@ fn what_is_not_sure_enough_is_only_told() {
 }
 
 #[test]
-fn what_could_do_more_harm_is_only_told() {
+fn risky_fix_is_shown_but_not_applied() {
     for mode in ["auto-edit", "full"] {
         for command in ["rm -rf src", "git push --force", "sudo ./new.sh"] {
             let test = project().file("src/a", "");
@@ -189,7 +189,7 @@ fn what_could_do_more_harm_is_only_told() {
 }
 
 #[test]
-fn below_a_demand_of_the_user_nothing_is_applied() {
+fn no_fix_is_applied_while_a_pin_is_active() {
     let test = project();
     old_is_new(&test);
     let test = test.script(&format!("{}text: finished", bash("./old.sh a b")));
@@ -206,7 +206,7 @@ fn below_a_demand_of_the_user_nothing_is_applied() {
 }
 
 #[test]
-fn in_read_only_mode_a_fix_writes_nothing() {
+fn fixes_do_not_write_in_read_only_mode() {
     let run = |args: &[&str]| {
         let test = project();
         old_is_new(&test);
@@ -220,7 +220,7 @@ fn in_read_only_mode_a_fix_writes_nothing() {
 }
 
 #[test]
-fn what_is_offered_is_said_once_a_turn() {
+fn lessons_are_shown_once_per_turn() {
     let test = project();
     old_is_new(&test);
     let (one, other) = (bash("./old.sh c"), bash("./old.sh d"));
@@ -233,7 +233,7 @@ fn what_is_offered_is_said_once_a_turn() {
 }
 
 #[test]
-fn what_does_not_help_is_not_tried_again_and_counts_against_the_lesson() {
+fn failed_fix_is_not_retried_and_lowers_confidence() {
     let test = project();
     let lesson = old_is_new(&test);
     executable(&test, "new.sh", "#!/bin/sh\necho 'new.sh: error: no zone' >&2; exit 3\n");
@@ -246,7 +246,7 @@ fn what_does_not_help_is_not_tried_again_and_counts_against_the_lesson() {
 }
 
 #[test]
-fn a_fix_that_comes_to_the_same_failure_counts_against_the_lesson() {
+fn fix_with_the_same_failure_lowers_confidence() {
     let test = project();
     let lesson = old_is_new(&test);
     let gone = "#!/bin/sh\necho \"old.sh: error: is gone\" >&2; exit 3\n";
@@ -257,7 +257,7 @@ fn a_fix_that_comes_to_the_same_failure_counts_against_the_lesson() {
     assert_eq!((known.helped, known.hurt), (1, 1));
 }
 
-/// What a reflection answers.
+/// The answer of a reflection.
 fn reflection(action: &Value) -> String {
     let cause = json!({"category": "parameter_error", "text": "it moved", "confidence": 0.9});
     let said = json!({"failure_signal": "tool_error", "root_cause": cause, "fix_strategy": [],
@@ -266,7 +266,7 @@ fn reflection(action: &Value) -> String {
 }
 
 #[test]
-fn a_reflection_is_given_the_lessons_that_are_similar() {
+fn reflections_receive_similar_lessons() {
     let test = project();
     old_is_new(&test);
     let users = memory::lesson(Scope::User, LessonKind::Rule, "Since May old.sh is new.sh.");
@@ -295,7 +295,7 @@ fn regex_of(text: &str) -> String {
 }
 
 #[test]
-fn without_lessons_a_reflection_is_told_so_and_nothing_is_recorded() {
+fn reflection_without_lessons_records_no_recall() {
     let script = format!(
         "{}{}text: done\n---\nfor: reflect\nwhen: (?i)lessons.*none\n{}",
         bash("./old.sh c"),
@@ -308,12 +308,12 @@ fn without_lessons_a_reflection_is_told_so_and_nothing_is_recorded() {
 }
 
 #[test]
-fn a_task_is_told_the_projects_lessons_in_l2_and_later_ones_in_the_conversation() {
+fn project_lessons_are_in_l2_and_later_ones_in_the_conversation() {
     let test = project();
     old_is_new(&test);
     let lesson = regex_of(LESSON);
     let test = test.script(&format!("when: (?s)^.*Memory:.*{lesson}\ntext: one"));
-    // Whatever the task is: an unneeded true sentence does no harm.
+    // Independent of the task: a true lesson that is not needed does no harm.
     test.run(&["paint the fence"]).expect_code(0).expect_stdout("one\n");
     let first = test.events_of("memory.recalled");
     assert_eq!((first.len(), &first[0]["in_rules"]), (1, &json!(true)));
@@ -321,7 +321,7 @@ fn a_task_is_told_the_projects_lessons_in_l2_and_later_ones_in_the_conversation(
     let requested = test.events_of("model.requested");
     assert!(requested[0]["layers"]["l2"]["bytes"].as_u64().unwrap() > 0);
 
-    // What was shown stays shown, in the same place, and is not repeated.
+    // Lessons already shown stay in place and are not repeated.
     test.agent(&["memory", "add", "Water the roses."]).expect_code(0);
     let test = test.script("when: (?s)<system-reminder>.*Memory:.*Water the roses\ntext: two");
     test.run(&["say hello", "-c"]).expect_code(0).expect_stdout("two\n");
@@ -336,7 +336,7 @@ fn a_task_is_told_the_projects_lessons_in_l2_and_later_ones_in_the_conversation(
 }
 
 #[test]
-fn what_the_user_wrote_for_all_projects_waits_for_a_task_that_it_fits() {
+fn user_lessons_are_recalled_only_for_matching_tasks() {
     let test = project().script("times: any\ntext: done");
     let add = |args: &[&str]| test.agent(&[&["memory", "add"], args].concat()).expect_code(0);
     add(&["Answer in German."]);
@@ -356,7 +356,7 @@ fn what_the_user_wrote_for_all_projects_waits_for_a_task_that_it_fits() {
 }
 
 #[test]
-fn no_more_tokens_are_told_than_are_allowed() {
+fn recalled_lessons_stay_within_the_token_limit() {
     let test = Test::new().script("times: any\ntext: done");
     let many = (0..200).map(|n| {
         let scope = Scope::Project(test.root().display().to_string());
@@ -370,14 +370,14 @@ fn no_more_tokens_are_told_than_are_allowed() {
         let bytes: usize = told.iter().map(|(text, _)| text.len()).sum();
         (told.iter().any(|(text, _)| text.contains("module 17 ")), bytes / 3)
     };
-    let (is_told, n) = tokens(&[]);
-    assert!(is_told && (100..=400).contains(&n), "{n}");
+    let (is_recalled, n) = tokens(&[]);
+    assert!(is_recalled && (100..=400).contains(&n), "{n}");
     assert!(tokens(&["--set", "learning.max_recalled_tokens=50"]).1 <= 50);
     assert_eq!(tokens(&["--set", "learning.max_recalled_tokens=0"]), (false, 0));
 }
 
 #[test]
-fn without_anything_that_fits_not_a_token_is_more() {
+fn prompt_is_unchanged_if_no_lesson_matches() {
     let sent = |args: &[&str], remembers: bool| {
         let test = project().script("call: LS {}\n---\ntext: done");
         if remembers {
@@ -404,7 +404,7 @@ fn without_anything_that_fits_not_a_token_is_more() {
 }
 
 #[test]
-fn without_memory_nothing_is_learnt_and_nothing_is_told() {
+fn disabled_memory_learns_and_recalls_nothing() {
     let calls = format!("{}{}text: done", bash("./old.sh a b"), bash("./new.sh a b"));
     for how in ["option", "variable", "ephemeral", "configuration"] {
         let mut test = project().script(&calls);
@@ -430,14 +430,14 @@ fn without_memory_nothing_is_learnt_and_nothing_is_told() {
     }
 }
 
-/// What the user sees of the memory.
+/// Notices about the memory that the user sees.
 fn notices(test: &Test) -> Vec<String> {
     let errors = test.events_of("error").into_iter().filter(|event| event["source"] == "memory");
     errors.map(|event| event["message"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn a_memory_that_is_none_is_reported_once_and_begun_anew() {
+fn invalid_database_is_reported_once_and_replaced() {
     let calls = format!("{}{}text: done", bash("./old.sh a b"), bash("./new.sh a b"));
     let test = project().script(&calls);
     let folder = test.home().join(".local/share/agent");
@@ -451,7 +451,7 @@ fn a_memory_that_is_none_is_reported_once_and_begun_anew() {
 }
 
 #[test]
-fn a_memory_of_another_version_or_program_is_reported_once_and_left_alone() {
+fn database_of_another_version_is_reported_once_and_unchanged() {
     let calls = format!("{}{}text: one", bash("./old.sh a b"), bash("./new.sh a b"));
     for (how, expected) in [
         ("PRAGMA user_version = 99", "a newer version"),
@@ -476,7 +476,7 @@ fn a_memory_of_another_version_or_program_is_reported_once_and_left_alone() {
 }
 
 #[test]
-fn a_memory_that_can_not_be_written_is_read() {
+fn read_only_database_is_still_read() {
     let test = project();
     old_is_new(&test);
     let calls = format!("{}{}text: one", bash("./old.sh c"), bash("./new.sh c"));
@@ -489,7 +489,7 @@ fn a_memory_that_can_not_be_written_is_read() {
     }
     let folder = test.home().join(".local/share/agent");
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).unwrap();
-    let test_name = "a_memory_that_can_not_be_written_is_read";
+    let test_name = "read_only_database_is_still_read";
     let Some(test) = test.unprivileged(test_name) else { return };
     test.run(&["run the old script"]).expect_code(0).expect_stdout("one\n");
     let notices = notices(&test);
@@ -498,7 +498,7 @@ fn a_memory_that_can_not_be_written_is_read() {
 }
 
 #[test]
-fn a_locked_memory_keeps_no_task_from_its_end() {
+fn locked_database_does_not_block_a_task() {
     let test = project();
     old_is_new(&test);
     let calls = format!("{}{}text: one", bash("./old.sh c"), bash("./new.sh c"));
@@ -513,7 +513,7 @@ fn a_locked_memory_keeps_no_task_from_its_end() {
 }
 
 #[test]
-fn two_sessions_that_write_at_once_lose_nothing() {
+fn concurrent_sessions_store_all_lessons() {
     let test = Test::new();
     for n in 0..6 {
         let calls = format!(
@@ -539,14 +539,14 @@ fn two_sessions_that_write_at_once_lose_nothing() {
 }
 
 #[test]
-fn a_folder_that_nobody_trusts_teaches_no_other_that_names_its_remote() {
+fn untrusted_project_does_not_share_lessons_through_its_remote() {
     let config = "[remote \"origin\"]\n\turl = git@example.com:team/app.git\n";
     let script = "call: Bash {\"command\":\"./gen.sh a\"}\n---\n\
                   call: Bash {\"command\":\"bash gen.sh a\"}\n---\ntext: done";
     let scopes = |args: &[&str]| {
         let test =
             Test::new().file(".git/config", config).file("gen.sh", "echo $*\n").script(script);
-        // Whatever git itself makes of such a folder: the agent reads its configuration.
+        // Independent of git's own checks: the agent reads the configuration itself.
         test.run(&[&["generate it", "--allow", "Bash"], args].concat()).expect_code(0);
         let lessons = store(&test).lessons(&[]).unwrap();
         let listed = |args: &[&str]| {
@@ -564,14 +564,14 @@ fn a_folder_that_nobody_trusts_teaches_no_other_that_names_its_remote() {
     assert_eq!((scopes_of_it, listed, as_trusted), (vec![remote], 0, 1));
 }
 
-/// The lesson with this id is recalled.
-fn is_told(test: &Test, id: &str) -> bool {
+/// Whether the lesson with this id was recalled.
+fn is_recalled(test: &Test, id: &str) -> bool {
     let recalled = test.events_of("memory.recalled").into_iter();
     recalled.flat_map(|event| event["items"].as_array().unwrap().clone()).any(|it| it["id"] == id)
 }
 
 #[test]
-fn a_lesson_is_no_longer_recalled_once_the_option_is_back() {
+fn lesson_that_became_wrong_is_no_longer_recalled() {
     let without = "#!/bin/sh\ncase \" $* \" in *' --fast '*) \
                    echo \"run.sh: error: unknown option --fast\" >&2; exit 2;; esac\necho ran $*\n";
     let with = "#!/bin/sh\necho ran $*\n";
@@ -583,7 +583,7 @@ fn a_lesson_is_no_longer_recalled_once_the_option_is_back() {
         executable(&test, "run.sh", with);
         let test = test.script(&format!("{}text: done", bash("./run.sh --fast a")));
         test.run(&["run it"]).expect_code(0);
-        assert!(is_told(&test, &lesson.id));
+        assert!(is_recalled(&test, &lesson.id));
         let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
         assert!(known.hurt > 1 && !known.is_in_use(), "{other} {known:#?}");
         test.run(&["run it"]).expect_code(0);
@@ -599,7 +599,7 @@ fn a_lesson_is_no_longer_recalled_once_the_option_is_back() {
 }
 
 #[test]
-fn a_file_in_another_encoding_is_read_right_at_once_in_the_second_session() {
+fn learnt_encoding_is_used_in_the_second_session() {
     let read =
         |encoding: &str| bash(&format!("python3 -c \"print(open('data.csv'{encoding}).read())\""));
     let (wrong, right) = (read(", encoding='utf-8'"), read(", encoding='gb18030'"));
@@ -607,7 +607,7 @@ fn a_file_in_another_encoding_is_read_right_at_once_in_the_second_session() {
     let test = Test::new().file("data.csv", [0xce, 0xc2, 0xb6, 0xc8, b'\n']);
     let lesson = learnt(&test, &format!("{wrong}{right}"));
     assert!(lesson.text.contains("UnicodeDecodeError"), "{}", lesson.text);
-    // The second session follows the lesson if there is one, and otherwise makes the mistake again.
+    // The second session follows the lesson if there is one; otherwise it repeats the mistake.
     let test = test.script(&format!(
         "when: encoding='gb18030'.* worked\n{right}when: 温度\ntext: read\n---\n{wrong}"
     ));

@@ -1,12 +1,12 @@
-//! The fault suite: small repositories, a scripted model that makes a typical mistake and follows advice
-//! when it is given, and what the kernel makes of it. `tests/recovery/README.md` describes the files.
-//!
-//! `RECOVERY=PART cargo test --test it recovery` runs the scenarios whose name holds PART and shows their
-//! traces; `UPDATE_TABLE=1` writes the table of `docs/RECOVERY.md`.
+//! The fault suite: small repositories and a scripted model that makes a typical mistake and
+//! follows advice when it receives any; the tests check how the kernel reacts.
+//! `tests/recovery/README.md` describes the files. `RECOVERY=PART cargo test --test it recovery`
+//! runs the scenarios whose name contains PART and shows their traces; `UPDATE_TABLE=1` writes the
+//! table of `docs/RECOVERY.md`.
 
+mod concurrent_changes;
 pub(crate) mod run;
 pub(crate) mod scenario;
-mod somebody;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -17,10 +17,11 @@ use self::run::{Measured, Setting, measure};
 use self::scenario::{Outcome, Scenario};
 use crate::support::say;
 
-/// The halves of the suite: one written with the kernel in view, one from the failure texts alone.
+/// The halves of the suite: one written with knowledge of the kernel, one from the failure texts
+/// alone.
 const HALVES: [&str; 2] = ["own", "blind"];
 
-/// A scenario and what it came to in each setting.
+/// A scenario and its result in each setting.
 struct Case {
     half: &'static str,
     scenario: Scenario,
@@ -28,17 +29,17 @@ struct Case {
 }
 
 #[test]
-fn the_half_that_knows_the_kernel_comes_out_as_expected() {
+fn scenarios_written_with_kernel_knowledge_match_expectations() {
     check("own");
 }
 
 #[test]
-fn the_half_that_knows_only_the_failure_texts_comes_out_as_expected() {
+fn scenarios_written_from_failure_texts_match_expectations() {
     check("blind");
 }
 
 #[test]
-fn the_table_in_the_documentation_holds() {
+fn recovery_table_in_the_docs_is_up_to_date() {
     if wanted().is_none() {
         table::check(cases());
     }
@@ -71,7 +72,7 @@ fn cases() -> &'static [Case] {
                 done.push((at, Setting::ALL.map(|setting| measure(scenario, setting))));
             }
         };
-        // Each run mostly waits for its own processes.
+        // Each run mostly waits for its child processes.
         let n_threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
         let mut runs: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(work)).collect();
@@ -102,7 +103,7 @@ fn half(half: &'static str) -> Vec<(&'static str, Scenario)> {
     paths.iter().map(|path| (half, Scenario::read(path))).collect()
 }
 
-/// The part of a name that somebody asked for.
+/// The part of the name to filter by, if any.
 fn wanted() -> Option<String> {
     std::env::var("RECOVERY").ok().filter(|part| !part.is_empty())
 }
@@ -112,7 +113,7 @@ impl Case {
         self.runs.iter().find(|run| run.setting == setting).unwrap()
     }
 
-    /// What differs from the scenario's expectations, each with its trace.
+    /// Differences from the scenario's expectations, each with its trace.
     fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for run in &self.runs {
@@ -162,7 +163,7 @@ impl Case {
                 }
             }
             Setting::WithoutReflection => {
-                // What can not be done can not be done without reflections either.
+                // An impossible task does not succeed without reflections either.
                 if matches!(scenario.outcome, Outcome::Stopped(_)) && run.code == 0 {
                     differs("outcome", &scenario.outcome, &ended);
                 }
@@ -188,7 +189,7 @@ impl Case {
         wrong
     }
 
-    /// It stopped, and not only because the limit of answers was reached, where that was not the point.
+    /// It stopped, and not only because of the turn limit, unless that is the expected outcome.
     fn stopped_in_time(&self, run: &Measured) -> bool {
         run.code != 0 && (run.code != 124 || self.scenario.outcome == Outcome::Stopped(124))
     }

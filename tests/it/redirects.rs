@@ -1,4 +1,5 @@
-//! Redirects: a Bash line that is one simple reading command is answered by the file tool, with what bash would have printed.
+//! Redirects: a Bash line that is one simple read command is answered by a file tool, with the
+//! output that bash would print.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -41,7 +42,7 @@ fn bash(project: &Project, line: &str) -> BTreeSet<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// What the answer says, as lines that bash would have printed.
+/// The answer as a set of lines in bash's format.
 fn printed(answer: &Value) -> BTreeSet<String> {
     let data = &answer["data"];
     let strings = |rows: &Value, line: &dyn Fn(&Value) -> String| {
@@ -67,7 +68,7 @@ fn printed(answer: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_redirected_line_answers_what_bash_prints() {
+fn redirected_line_has_the_output_of_bash() {
     let mut project = project();
     for line in [
         "cat numbers.txt",
@@ -107,7 +108,7 @@ fn a_redirected_line_answers_what_bash_prints() {
 }
 
 #[test]
-fn every_other_line_runs_in_bash() {
+fn other_lines_run_in_bash() {
     let mut project = project();
     for line in [
         "cat numbers.txt src/a.rs",
@@ -123,12 +124,12 @@ fn every_other_line_runs_in_bash() {
         "find . -type d",
         "cat $HOME/none 2>&1 | head -n 1",
         "cd src && cat a.rs",
-        // Links are files to Glob, and long lines are cut by Grep.
+        // Glob treats symlinks as files, and Grep truncates long lines.
         "find links -type f -name '*.rs'",
         "find . -name '*.md'",
         "grep -n needle wide.txt",
         "cat wide.txt",
-        // What `\r\n` ends, and patterns that mean something else to grep.
+        // CRLF line ends, and patterns with another meaning in grep.
         "grep -n 'one$' crlf.txt",
         "grep -n 'one.' crlf.txt",
         "grep -n 'a^b' src/a.rs || true",
@@ -148,12 +149,12 @@ fn every_other_line_runs_in_bash() {
     let line = format!("grep -rn 'a description' {}", project.test.root().display());
     let answer = project.ok("Bash", &json!({"command": line}));
     says(&answer, "/data/stdout", ".git/description:1:");
-    // What fails, fails as in bash.
+    // Errors are those of bash.
     for (line, stderr) in [("cat none.txt", "No such file"), ("cat src", "Is a directory")] {
         let answer = project.fails("Bash", &json!({"command": line}), "COMMAND_FAILED");
         says(&answer, "/data/stderr", stderr);
     }
-    // A directory that holds a binary file, and more lines than one answer has.
+    // A directory with a binary file, and more lines than fit in one answer.
     let answer = project.ok("Bash", &json!({"command": "grep -rn TODO ."}));
     says(&answer, "/data/stdout", "build.log:1:TODO in a log");
     let long: String = (0..5000).map(|n| format!("row {n}\n")).collect();
@@ -163,7 +164,7 @@ fn every_other_line_runs_in_bash() {
 }
 
 #[test]
-fn rules_decide_on_a_redirected_line_as_on_any_other() {
+fn permission_rules_apply_to_redirected_lines() {
     let test = Test::new().file(".env", "KEY=abcdefgh12345678\n").file("secret/a.txt", "hidden\n");
     let deny = ["tool", "batch", "--deny", "Read(secret/**)"];
     let mut batch = crate::batch::Batch::start(&mut test.command(&deny));
@@ -177,7 +178,7 @@ fn rules_decide_on_a_redirected_line_as_on_any_other() {
 
 /// One line costs one call, and the file counts as read.
 #[test]
-fn a_redirected_line_counts_as_read_and_costs_no_turn() {
+fn redirected_line_counts_as_a_read_without_an_extra_call() {
     let server = Server::playing([
         server::sse_calls(&[("Bash", json!({"command": "cat a.txt", "shell": "zsh"}))]),
         server::sse_calls(&[(
@@ -199,9 +200,9 @@ fn a_redirected_line_counts_as_read_and_costs_no_turn() {
             && result.contains("1 | one"),
         "{result}"
     );
-    // The call that answered is named once, and so is what was ignored.
+    // The tool that answered and the ignored argument are each mentioned once.
     assert!(result.contains(" Ignored: shell.") && !result.contains("redirected_to"), "{result}");
-    // The call keeps the name and the arguments that the model used.
+    // The call keeps the name and arguments that the model used.
     let call = &messages[messages.len() - 2]["tool_calls"][0]["function"];
     assert_eq!(
         (&call["name"], &call["arguments"]),
@@ -210,7 +211,7 @@ fn a_redirected_line_counts_as_read_and_costs_no_turn() {
 }
 
 #[test]
-fn an_edit_without_a_read_is_answered_with_the_file_and_can_be_sent_again() {
+fn not_read_error_contains_the_file_and_the_edit_can_be_repeated() {
     let edit = "call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}";
     let script = format!("{edit}\n---\nwhen: 1 . one\n{edit}\n---\ntext: done");
     let test = Test::new().file("a.txt", "one\n").script(&script);
@@ -225,7 +226,7 @@ fn an_edit_without_a_read_is_answered_with_the_file_and_can_be_sent_again() {
 }
 
 #[test]
-fn a_failed_change_shows_no_file_that_read_would_not_show() {
+fn failed_change_does_not_reveal_unreadable_files() {
     let test = Test::new()
         .file(".env", "KEY=abcdefgh12345678\n")
         .file("secret/a.txt", "hidden\n")
@@ -244,7 +245,7 @@ fn a_failed_change_shows_no_file_that_read_would_not_show() {
             assert!(!said.contains("abcdefgh12345678") && !said.contains("hidden"), "{said}");
         }
     }
-    // A file that the session wrote, and another process after it.
+    // A file that the session wrote and then another process changed.
     batch.call("Write", &json!({"path": "sub/.env", "content": "A=1\n"}));
     test.write("sub/.env", "KEY=abcdefgh12345678\n");
     let edit = json!({"path": "sub/.env", "old_string": "A=1", "new_string": "A=2"});
@@ -254,12 +255,12 @@ fn a_failed_change_shows_no_file_that_read_would_not_show() {
 }
 
 #[test]
-fn a_whole_file_is_only_written_after_all_of_it_was_shown() {
+fn write_requires_that_the_whole_file_was_shown() {
     let mut project = project();
     let long: String = (1..=800).map(|n| format!("row {n}\n")).collect();
     project.test.write("long.txt", &long);
     let write = |path: &str| json!({"path": path, "content": "new\n"});
-    // A part that was read, or that a redirected line showed, is not enough.
+    // Reading a part, or seeing it through a redirect, is not enough.
     project.partial("Read", &json!({"path": "numbers.txt", "limit": 3}));
     let answer = project.fails("Write", &write("numbers.txt"), "NOT_READ");
     says(&answer, "/data/content", "40 | line 40");
@@ -270,7 +271,7 @@ fn a_whole_file_is_only_written_after_all_of_it_was_shown() {
     says(&answer, "/error/hint", "start_line 504");
     project.ok("Read", &json!({"path": "long.txt", "start_line": 504}));
     project.ok("Write", &write("long.txt"));
-    // An edit needs no more than a part.
+    // An edit only needs the part.
     project.test.write("long.txt", &long);
     project.partial("Read", &json!({"path": "long.txt", "limit": 3}));
     project.ok("Edit", &json!({"path": "long.txt", "old_string": "row 700\n", "new_string": ""}));
@@ -278,7 +279,7 @@ fn a_whole_file_is_only_written_after_all_of_it_was_shown() {
 }
 
 #[test]
-fn lines_that_the_output_limit_cuts_do_not_count_as_shown() {
+fn lines_cut_by_the_output_limit_do_not_count_as_shown() {
     let line = "a line of about sixty characters, so that there is much of it\n";
     let config = "[context]\ntool_output_max_bytes = 4096\n";
     let test = Test::new().user_config(config).file("a.txt", line.repeat(300)).script(concat!(
@@ -294,7 +295,7 @@ fn lines_that_the_output_limit_cuts_do_not_count_as_shown() {
 }
 
 #[test]
-fn a_conflict_shows_the_place_of_the_first_change() {
+fn conflict_shows_the_first_changed_lines() {
     let mut project = project();
     let rows: Vec<String> = (1..=3000).map(|n| format!("row {n}\n")).collect();
     project.test.write("long.txt", rows.concat());
@@ -308,7 +309,7 @@ fn a_conflict_shows_the_place_of_the_first_change() {
 }
 
 #[test]
-fn lines_that_were_shown_before_still_count_when_the_same_lines_are_cut_later() {
+fn lines_shown_earlier_still_count_if_a_later_read_is_cut() {
     let text = "a line of about sixty characters, so that there is much of it\n".repeat(100);
     let config = "[context]\ntool_output_max_bytes = 4096\n";
     let read = |from: u32, limit: u32| {

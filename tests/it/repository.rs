@@ -1,5 +1,5 @@
-//! What file tools and an undo leave to git, whatever the repository is called: the next `git status` of the user's would
-//! run what its settings and hooks name.
+//! File tools and undo do not change git repositories, whatever their directory is called: the next
+//! `git status` of the user would run programs named in their settings and hooks.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::sandbox::{places, write};
 use crate::support::{Test, has};
 
-/// How people keep repositories that are no folder called `.git`, and by what name one is reached.
+/// Repository layouts without a `.git` directory, and a path that leads to the repository.
 const LAYOUTS: &[(&str, &str)] = &[
     ("git init -q --bare .bare; echo 'gitdir: ./.bare' > .git", ".bare/"),
     ("git init -q --bare .bare; echo 'gitdir: ./.bare' > .git; ln -s .bare way", "way/"),
@@ -18,7 +18,7 @@ const LAYOUTS: &[(&str, &str)] = &[
         "git init -q --bare project.git; mkdir -p project.git/worktrees/main main; echo 'gitdir: ../project.git/worktrees/main' > main/.git",
         "project.git/",
     ),
-    // A `.git` in it makes it nothing else.
+    // A nested `.git` does not change what the directory is.
     (
         "git init -q --bare project.git; cd project.git; mkdir -p {.,hooks,objects,refs,logs,worktrees}/.git",
         "project.git/",
@@ -27,7 +27,7 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("git init -q; mv .git repo.git; ln -s repo.git .git", "repo.git/"),
     ("git init -q; mv .git repo.git; ln -s repo.git .git", ".git/"),
     ("git init -q; mv .git repo.git; ln -s repo.git .git; ln -s .git way", "way/"),
-    // What does not look like one is git's by that name.
+    // A directory without HEAD is protected if `.git` points to it.
     ("git init -q; rm .git/HEAD; mv .git store; ln -s store .git", ".git/"),
     ("git init -q --bare .", ""),
     (
@@ -47,17 +47,17 @@ const LAYOUTS: &[(&str, &str)] = &[
         "git init -q --bare x; echo '[core]' > x/config; (echo ref: refs/heads/a; head -c 5000000 /dev/zero) > x/HEAD",
         "x/",
     ),
-    // A command has taken its HEAD away, and can bring it back.
+    // A command has removed its HEAD and could restore it.
     ("git init -q --bare x; rm x/HEAD", "x/"),
     ("git init -q --bare x; rm x/HEAD; mkfifo x/HEAD", "x/"),
-    // Of a worktree, whose repository is elsewhere.
+    // The git directory of a worktree whose repository is elsewhere.
     (
         "mkdir tree; echo 'ref: refs/heads/a' > tree/HEAD; echo /x > tree/commondir; touch tree/config",
         "tree/",
     ),
 ];
 
-/// What a project of somebody's may have of the same names.
+/// Names in a git directory that a project may also have.
 const PARTS: &[&str] = &["config", "hooks/x", "objects/x", "HEAD"];
 
 fn bash(at: &Path, line: &str) -> String {
@@ -67,7 +67,7 @@ fn bash(at: &Path, line: &str) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// Every file below a folder, and what it holds.
+/// Checksums of every file below a directory.
 fn content(at: &Path) -> String {
     bash(at, "find . -type f -print0 | sort -z | xargs -0r sha256sum")
 }
@@ -77,26 +77,26 @@ fn edit(path: &str, old: &str) -> Value {
 }
 
 #[track_caller]
-fn expect_gits(answer: &Value, told: &str) {
+fn expect_belongs_to_git(answer: &Value, told: &str) {
     let message = answer["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(answer["error"]["code"], "ACCESS_DENIED", "{told}: {answer}");
     assert!(message.ends_with("it belongs to git; use git commands"), "{told}: {answer}");
 }
 
 #[test]
-fn a_repository_is_gits_by_whatever_name() {
-    if !has("git", "a_repository_is_gits_by_whatever_name") {
+fn git_directories_of_any_name_are_protected() {
+    if !has("git", "git_directories_of_any_name_are_protected") {
         return;
     }
     for (make, at) in LAYOUTS {
         let test = Test::new();
         bash(&test.root(), make);
         let of = |name: &str| format!("{at}{name}");
-        // (`git worktree add --detach .bare/rebase-merge` makes such a one.)
+        // (`git worktree add --detach .bare/rebase-merge` creates such a directory.)
         for folder in ["rebase-merge", "modules", "hooks", "info"] {
             let folder = test.root().join(of(folder));
             fs::create_dir_all(&folder).unwrap();
-            // (In one layout there is one already.)
+            // (One layout already has it.)
             let place = folder.join(".git");
             if !place.exists() {
                 fs::write(place, "gitdir: x\n").unwrap();
@@ -124,7 +124,7 @@ fn a_repository_is_gits_by_whatever_name() {
         ];
         for name in names {
             let write = json!({"path": of(name), "content": "x"});
-            expect_gits(&test.call("Write", &write), &format!("{make}: {name}"));
+            expect_belongs_to_git(&test.call("Write", &write), &format!("{make}: {name}"));
         }
         let edits = json!([{"old_string": "[core]", "new_string": "x"}]);
         let calls = [
@@ -134,14 +134,14 @@ fn a_repository_is_gits_by_whatever_name() {
         ];
         let answers = test.batch(&calls);
         assert_eq!(answers[0]["status"], "success", "{make}: {}", answers[0]);
-        answers[1..].iter().for_each(|answer| expect_gits(answer, make));
+        answers[1..].iter().for_each(|answer| expect_belongs_to_git(answer, make));
         assert_eq!(content(&test.root()), before, "{make}");
     }
 }
 
-/// The file that says where it lies, behind a link.
+/// A `.git` file behind a symlink that names the git directory.
 #[test]
-fn where_a_repository_lies_is_said_by_git() {
+fn gitfile_behind_a_symlink_is_protected() {
     let test = Test::new().file("dotgit", "gitdir: ./store\n").file("other", "");
     std::os::unix::fs::symlink("dotgit", test.root().join(".git")).unwrap();
     for path in [".git", "dotgit"] {
@@ -150,15 +150,15 @@ fn where_a_repository_lies_is_said_by_git() {
             ("Edit", edit(path, "./store")),
             ("Write", json!({"path": path, "content": "gitdir: ./x\n"})),
         ]);
-        answers[1..].iter().for_each(|answer| expect_gits(answer, path));
+        answers[1..].iter().for_each(|answer| expect_belongs_to_git(answer, path));
     }
     let answer = test.call("Write", &json!({"path": "other", "content": "x"}));
     assert_eq!(answer["status"], "success", "{answer}");
 }
 
 #[test]
-fn what_lies_beside_a_repository_is_the_users() {
-    if !has("git", "what_lies_beside_a_repository_is_the_users") {
+fn worktrees_and_files_beside_a_git_directory_are_writable() {
+    if !has("git", "worktrees_and_files_beside_a_git_directory_are_writable") {
         return;
     }
     let commit = "git -c user.email=a@b -c user.name=a commit -q --allow-empty -m x";
@@ -191,7 +191,7 @@ fn what_lies_beside_a_repository_is_the_users() {
         (&sub, &["sub/src/x", "sub/config", "sub/HEAD", "config"]),
         (around, &["config", "hooks/x", "src/info/x", ".bare/README.md", ".bare-notes/config"]),
         (lookalike, &["config", "hooks/x", "objects/a.rs", "refs/b.rs", "HEAD/c.rs", "info/d"]),
-        // Made by hand, piece by piece, it is a fixture.
+        // Created piece by piece, it is a fixture.
         ("git init -q; mkdir -p x/objects x/refs", &["x/config", "x/hooks/pre-commit"]),
         ("git init -q; touch x HEAD commondir.rs objects refs", &["config", "index", "HEAD"]),
         ("mkdir objects refs; echo 'the head of it' > HEAD; echo a > config", PARTS),
@@ -220,10 +220,10 @@ fn what_lies_beside_a_repository_is_the_users() {
     assert_eq!(answer["status"], "success", "{answer}");
 }
 
-/// What is no worktree there is git's, and so is what git has of its worktrees.
+/// A directory that is not a registered worktree belongs to git, and so does worktree metadata.
 #[test]
-fn a_worktree_in_a_repository_opens_nothing_beside_it() {
-    if !has("git", "a_worktree_in_a_repository_opens_nothing_beside_it") {
+fn worktree_inside_a_git_directory_unprotects_nothing_else() {
+    if !has("git", "worktree_inside_a_git_directory_unprotects_nothing_else") {
         return;
     }
     let test = Test::new();
@@ -241,36 +241,37 @@ fn a_worktree_in_a_repository_opens_nothing_beside_it() {
         "hooks/update",
     ] {
         let write = json!({"path": format!("p.git/{path}"), "content": "x"});
-        expect_gits(&test.call("Write", &write), path);
+        expect_belongs_to_git(&test.call("Write", &write), path);
     }
     let answer = test.call("Write", &json!({"path": "p.git/branches/x/y", "content": "x"}));
     assert_eq!(answer["status"], "success", "{answer}");
 }
 
-/// Whoever writes a fixture would look for a way round else.
+/// Otherwise someone who writes a fixture would look for a workaround.
 #[test]
-fn what_only_looks_like_a_repository_is_told_how_it_can_be_changed() {
-    if !has("git", "what_only_looks_like_a_repository_is_told_how_it_can_be_changed") {
+fn fixture_repository_error_has_a_hint() {
+    if !has("git", "fixture_repository_error_has_a_hint") {
         return;
     }
     let test = Test::new();
     bash(&test.root(), "git init -q; mkdir -p tests; git init -q --bare tests/old.git");
     let write = |path: &str| test.call("Write", &json!({"path": path, "content": "x"}));
     let answer = write("tests/old.git/config");
-    expect_gits(&answer, "fixture");
+    expect_belongs_to_git(&answer, "fixture");
     assert_eq!(
         answer["error"]["hint"],
         "the folder tests/old.git looks like a repository; where it is a fixture, a command or the user can change it"
     );
     let answer = write(".git/config");
-    expect_gits(&answer, ".git");
+    expect_belongs_to_git(&answer, ".git");
     assert_eq!(answer["error"]["hint"], "leave it as it is, or use another path");
 }
 
-/// What would be refused is not advised; the line runs, and the box keeps what it may.
+/// No hint suggests a tool that would be refused; the line runs, and the sandbox enforces what it
+/// can.
 #[test]
-fn no_tool_is_advised_for_what_is_gits() {
-    if !has("git", "no_tool_is_advised_for_what_is_gits") {
+fn no_file_tool_is_suggested_for_git_files() {
+    if !has("git", "no_file_tool_is_suggested_for_git_files") {
         return;
     }
     for make in ["git init -q", LAYOUTS[0].0] {

@@ -1,4 +1,4 @@
-//! A session goes on after anything.
+//! Resuming sessions, including after a crash at any point.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::server::{Reply, Request, Server, sse_calls, sse_text};
 use crate::support::{Done, Test, events, say};
 
 #[test]
-fn a_session_goes_on_with_its_history_and_its_plan() {
+fn resumed_session_has_its_history_and_plan() {
     let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "cancelled"}]});
     let first = format!("call: TodoWrite {todos}\ncall: LS {{}}\n---\ntext: the first answer");
     let test = Test::new().file("a.txt", "x\n").script(&first);
@@ -32,7 +32,7 @@ fn a_session_goes_on_with_its_history_and_its_plan() {
 }
 
 #[test]
-fn a_torn_last_line_is_dropped_and_reported() {
+fn incomplete_last_log_line_is_dropped_and_reported() {
     let test = Test::new().script("text: ok");
     test.run(&["task"]).expect_code(0);
     let log = test.log();
@@ -46,7 +46,7 @@ fn a_torn_last_line_is_dropped_and_reported() {
 }
 
 #[test]
-fn a_session_in_use_is_not_opened_twice() {
+fn session_in_use_cannot_be_opened_twice() {
     let test = Test::new().script("fault: hang");
     let mut child = test.spawn(&["run", "task", "--model", "script:../script"]);
     wait_for(|| test.has_event("model.requested"));
@@ -58,7 +58,7 @@ fn a_session_in_use_is_not_opened_twice() {
 }
 
 #[test]
-fn a_call_whose_outcome_is_unknown_is_named() {
+fn interrupted_calls_are_reported_as_uncertain() {
     let script = "call: Bash {\"command\": \"touch begun; sleep 321\"}\ncall: LS {}";
     let test = Test::new().script(script);
     let mut child = test.spawn(&["run", "task", "--allow", "Bash", "--model", "script:../script"]);
@@ -81,7 +81,8 @@ fn a_call_whose_outcome_is_unknown_is_named() {
     assert_eq!(synthetic[1]["envelope"]["data"].get("uncertain"), None);
 }
 
-/// The answers of a model that repairs a small project in ten turns, by how often it has answered.
+/// The replies of a model that repairs a small project in ten calls, chosen by the number of
+/// earlier answers.
 fn repair(request: &Request) -> Reply {
     let answers = request.json()["messages"]
         .as_array()
@@ -129,7 +130,7 @@ fn run(test: &Test, url: &str, more: &[&str]) -> Done {
 }
 
 #[test]
-fn a_failing_test_is_repaired_over_the_wire_in_ten_turns() {
+fn failing_test_is_repaired_over_http_in_ten_model_calls() {
     let server = Server::with(|request, _| repair(request));
     let test = project();
     run(&test, &server.url(), &["repair it", "--check", "bash test.sh"])
@@ -144,10 +145,10 @@ fn a_failing_test_is_repaired_over_the_wire_in_ten_turns() {
     assert!(requests.iter().all(|request| request.connection == requests[0].connection));
 }
 
-/// Killed at a random point, over and over, then taken up again: no torn file, no written event lost,
-/// every uncertain action named, and the work is done in the end.
+/// Killed at a random point and resumed, repeatedly: no torn file, no written event lost, every
+/// uncertain action named, and the task completes.
 #[test]
-fn a_session_goes_on_after_kill_9_at_any_point() {
+fn session_resumes_after_sigkill_at_any_point() {
     const POINTS: u64 = 50;
     let slow = |request: &Request, _: usize| {
         std::thread::sleep(Duration::from_millis(4));
@@ -157,13 +158,13 @@ fn a_session_goes_on_after_kill_9_at_any_point() {
     let url = server.url();
     let mut seed = 0x2545_f491_4f6c_dd1d_u64;
     let mut uncertain_seen = 0;
-    // The points are spread over as long as a whole run takes on this machine, now.
+    // The points are spread over the duration of a whole run on this machine.
     let whole = project();
     let started = std::time::Instant::now();
     run(&whole, &url, &["repair it"]).expect_code(0);
     let took = u64::try_from(started.elapsed().as_micros()).unwrap();
     for point in 0..POINTS {
-        // xorshift: the points differ, and are the same in every run of the tests.
+        // xorshift: the points differ, but are the same in every run of the tests.
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
@@ -182,10 +183,10 @@ fn a_session_goes_on_after_kill_9_at_any_point() {
             lib.ends_with("41; }\n") || lib.ends_with("42; }\n"),
             "point {point}: torn: {lib:?}"
         );
-        // The folder of a session is there a moment before its log.
+        // The directory of a session exists shortly before its log.
         let before = test.try_log().map(|log| std::fs::read(log).unwrap()).unwrap_or_default();
         if before.is_empty() {
-            // Killed before the first event: there is nothing to go on with.
+            // Killed before the first event: there is no session to resume.
             continue;
         }
         let whole = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -213,7 +214,7 @@ fn a_session_goes_on_after_kill_9_at_any_point() {
     say(&format!("{uncertain_seen} uncertain actions in {POINTS} kills"));
 }
 
-/// Each call has exactly one answer.
+/// Each call has exactly one result.
 fn check_pairs(events: &[Value], point: u64) {
     let mut open = Vec::new();
     for event in events {
@@ -232,7 +233,7 @@ fn check_pairs(events: &[Value], point: u64) {
     assert!(open.is_empty(), "point {point}: {open:?} have no answer");
 }
 
-/// The writes and commands that were started before the resume and not answered before it.
+/// Writes and commands that were started but not answered before the resume.
 fn unanswered_before(events: &[Value]) -> Vec<&Value> {
     let resumed = events.iter().position(|event| event["type"] == "session.resumed").unwrap();
     let (before, _) = events.split_at(resumed);
@@ -249,7 +250,7 @@ fn unanswered_before(events: &[Value]) -> Vec<&Value> {
 }
 
 #[test]
-fn a_file_that_changed_meanwhile_is_told_and_read_again_before_an_edit() {
+fn files_changed_between_runs_are_reported_and_must_be_reread() {
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"});
     let write = json!({"path": "new.txt", "content": "mine\n"});
     let reads = "call: Read {\"path\": \"a.txt\"}\ncall: Read {\"path\": \"b.txt\"}\n\
@@ -271,7 +272,7 @@ fn a_file_that_changed_meanwhile_is_told_and_read_again_before_an_edit() {
     let test = test.script(&script);
     test.run(&["change it", "-c"]).expect_code(0).expect_stdout("a.txt is done\n");
     assert_eq!(test.read("a.txt"), "two more\n");
-    // What the session wrote itself is no news to it.
+    // Files written by the session itself are not reported.
     let told = |test: &Test| -> Vec<String> {
         let feedback = test.events_of("feedback").into_iter();
         feedback.map(|event| event["text"].as_str().unwrap().to_owned()).collect()
@@ -283,7 +284,7 @@ fn a_file_that_changed_meanwhile_is_told_and_read_again_before_an_edit() {
     assert!(told(&test)[1].contains("saw them: gone.txt (gone)."), "a.txt was read since");
     test.run(&["go on", "-c"]).expect_code(0);
     assert_eq!(told(&test).len(), 2, "the same is not said again");
-    // The same words about a later change are said.
+    // A later change is reported again, with the same text.
     test.write("gone.txt", "back\n");
     test.run(&["go on", "-c"]).expect_code(0);
     test.write("gone.txt", "back again\n");
@@ -293,31 +294,32 @@ fn a_file_that_changed_meanwhile_is_told_and_read_again_before_an_edit() {
 }
 
 #[test]
-fn a_session_goes_on_in_its_mode_unless_it_is_told_another() {
+fn resumed_session_keeps_its_mode_unless_another_is_given() {
     let test = Test::new().script("text: ok");
-    let goes_on_in = |more: &[&str], mode: &str| {
+    let resumes_in = |more: &[&str], mode: &str| {
         test.run(&[&["more", "-c"], more].concat()).expect_code(0);
         let resumed = test.events_of("session.resumed");
         assert_eq!(resumed.last().unwrap()["now"]["permission_mode"], mode, "{more:?}");
     };
     test.run(&["look", "--permission-mode", "read-only"]).expect_code(0);
-    goes_on_in(&[], "read-only");
-    goes_on_in(&["--permission-mode", "auto-edit"], "auto-edit");
-    goes_on_in(&[], "auto-edit");
-    goes_on_in(&["--yolo"], "full");
-    // Mode `full` is given by a person, each time; what a folder that is trusted says is no person.
-    goes_on_in(&["--trust"], "auto-edit");
-    goes_on_in(&["--permission-mode", "ask"], "ask");
-    goes_on_in(&["--permission-mode", "auto-edit"], "auto-edit");
-    // A record in a folder that nobody trusts frees nobody.
-    goes_on_in(&[], "auto-edit");
-    goes_on_in(&["--set", "permissions.mode=ask"], "ask");
-    goes_on_in(&["--trust"], "ask");
+    resumes_in(&[], "read-only");
+    resumes_in(&["--permission-mode", "auto-edit"], "auto-edit");
+    resumes_in(&[], "auto-edit");
+    resumes_in(&["--yolo"], "full");
+    // Mode `full` has to be given by the user each time; the configuration of a trusted project
+    // does not count.
+    resumes_in(&["--trust"], "auto-edit");
+    resumes_in(&["--permission-mode", "ask"], "ask");
+    resumes_in(&["--permission-mode", "auto-edit"], "auto-edit");
+    // A log in an untrusted project does not widen permissions.
+    resumes_in(&[], "auto-edit");
+    resumes_in(&["--set", "permissions.mode=ask"], "ask");
+    resumes_in(&["--trust"], "ask");
 }
 
-/// Each change of the branch is reported once, compared with the last message about it.
+/// Each branch change is reported once, compared with the last message about it.
 #[test]
-fn a_branch_that_is_switched_and_switched_back_is_told_twice() {
+fn each_branch_switch_is_reported_once() {
     let test = Test::new()
         .file("repository/HEAD", "ref: refs/heads/main\n")
         .file("work/.git", "gitdir: ../repository\n")
@@ -343,9 +345,10 @@ fn a_branch_that_is_switched_and_switched_back_is_told_twice() {
     assert_eq!(run("main", &["-c"]), "");
 }
 
-/// A session that a draft of this program wrote, in format 0: no rounds, and other words.
+/// A session written by an early version of this program, in format 0: without rounds, and with
+/// other field names.
 #[test]
-fn a_session_of_an_older_format_goes_on() {
+fn session_in_an_older_format_resumes() {
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
     let sandbox = json!({"backend": "none", "filesystem": "none", "network": "unenforced"});
     let event = |n: u64, turn: u32, body: Value| {
@@ -387,10 +390,10 @@ fn a_session_of_an_older_format_goes_on() {
     test.run(&["go on", "-c"]).expect_code(2).expect_one_line_of_stderr("events.jsonl:1");
 }
 
-/// What a reader of the event stream has seen is in the log, byte by byte, whenever the program is killed.
-/// `AGENT_KILL_ROUNDS` sets the number of kills.
+/// Everything a reader of the event stream has seen is in the log, byte for byte, whenever the
+/// program is killed. `AGENT_KILL_ROUNDS` sets the number of kills.
 #[test]
-fn nothing_that_was_said_is_lost_at_kill_9() {
+fn emitted_events_survive_sigkill() {
     use std::io::{BufRead as _, BufReader};
     let rounds: u64 =
         std::env::var("AGENT_KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
@@ -423,7 +426,7 @@ fn nothing_that_was_said_is_lost_at_kill_9() {
             said.push(line);
         }
         child.kill().unwrap();
-        // What was on its way is said too; only a line without an end is none.
+        // Buffered lines count too; only a line without an end does not.
         said.extend(lines.map_while(Result::ok));
         child.wait().unwrap();
         if said.last().is_some_and(|last| serde_json::from_str::<Value>(last).is_err()) {

@@ -24,7 +24,7 @@ text: answer.sh now prints 42.
 }
 
 #[test]
-fn a_task_is_done_and_everything_is_recorded() {
+fn completed_task_is_fully_logged() {
     let test = repair();
     test.run(&["make", "it", "42", "--check", "bash answer.sh | grep -qx 42"])
         .expect_code(0)
@@ -52,7 +52,7 @@ fn a_task_is_done_and_everything_is_recorded() {
 }
 
 #[test]
-fn without_checks_nothing_is_said_about_verification() {
+fn verified_is_null_without_checks() {
     let test = repair();
     let done = test.run(&["make it 42", "--output-format", "json"]).expect_code(0);
     let result = &done.lines()[0];
@@ -64,7 +64,7 @@ fn without_checks_nothing_is_said_about_verification() {
 }
 
 #[test]
-fn a_refusal_of_the_model_is_an_answer() {
+fn model_refusal_is_a_final_answer() {
     let task = "Fix it. Run the whole suite with pytest at the end.";
     let done = Test::new().script("text: I cannot.").run(&[task, "--output-format", "json"]);
     let result = &done.expect_code(0).lines()[0];
@@ -73,7 +73,7 @@ fn a_refusal_of_the_model_is_an_answer() {
 }
 
 #[test]
-fn words_of_the_task_do_not_send_an_answer_back() {
+fn task_text_does_not_cause_answers_to_be_rejected() {
     let script = "call: Bash {\"command\": \"true; echo \\\"exit $?\\\"\"}\n---\ntext: It passes.";
     let test = Test::new().script(script);
     let done = test.run(&["run the tests", "--allow", "Bash"]).expect_code(0);
@@ -90,7 +90,7 @@ fn standard_output_holds_only_the_answer() {
 }
 
 #[test]
-fn stream_json_has_the_shapes_that_scripts_parse() {
+fn stream_json_has_the_documented_format() {
     let test = repair();
     let done = test.run(&["make it 42", "--output-format", "stream-json"]).expect_code(0);
     let lines = done.lines();
@@ -100,7 +100,7 @@ fn stream_json_has_the_shapes_that_scripts_parse() {
     assert!(lines.iter().all(|line| line["session_id"] == *session));
     assert_eq!(lines[0]["subtype"], "init");
     assert_eq!(lines[0]["permissionMode"], "auto-edit");
-    // What holds depends on the system; `sandbox.rs` tries it.
+    // The value depends on the system; `sandbox.rs` tests it.
     assert!(lines[0]["sandbox"]["backend"].is_string());
     let call = &lines[1]["message"]["content"][0];
     assert_eq!(call["type"], "tool_use");
@@ -121,7 +121,7 @@ fn the_events_format_is_the_log() {
 }
 
 #[test]
-fn a_conflict_is_answered_and_nothing_is_lost() {
+fn conflict_is_resolved_without_losing_the_other_change() {
     let test = Test::new().file("a.txt", "one\n").script(
         r#"call: Read {"path": "a.txt"}
 ---
@@ -150,7 +150,7 @@ text: done with a.txt
 }
 
 #[test]
-fn a_check_that_never_passes_is_retried_repaired_replanned_and_then_fails_the_task() {
+fn failing_check_is_retried_replanned_and_fails_the_task() {
     let test = Test::new().file("a.txt", "x\n").script("times: any\ntext: done");
     let done = test.run(&["task", "--check", "grep y a.txt", "--output-format", "json"]);
     let result = &done.expect_code(1).lines()[0];
@@ -171,7 +171,7 @@ fn a_check_that_never_passes_is_retried_repaired_replanned_and_then_fails_the_ta
 }
 
 #[test]
-fn a_check_that_passes_after_feedback_is_done() {
+fn check_that_passes_after_feedback_completes_the_task() {
     let test = Test::new().script(
         "text: done\n---\ncall: Write {\"path\": \"y\", \"content\": \"y\\n\"}\n---\ntext: now y is there",
     );
@@ -180,7 +180,7 @@ fn a_check_that_passes_after_feedback_is_done() {
 }
 
 #[test]
-fn open_todos_are_reported_and_send_nothing_back() {
+fn open_todos_are_reported_and_do_not_reject_the_answer() {
     let todos = json!([{"content": "a thing", "status": "in_progress"}]);
     let plan = format!("call: TodoWrite {}", json!({"summary": "s", "todos": todos}));
     let test = Test::new().script(&format!("{plan}\n---\ntext: done"));
@@ -192,7 +192,7 @@ fn open_todos_are_reported_and_send_nothing_back() {
 }
 
 #[test]
-fn a_final_answer_has_to_fit_its_schema() {
+fn final_answer_must_match_the_json_schema() {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
     let test = Test::new().file("schema.json", schema);
     let test = test.script("text: it is 3\n---\ntext: {\"n\": \"3\"}\n---\ntext: {\"n\": 3}");
@@ -207,7 +207,7 @@ fn a_final_answer_has_to_fit_its_schema() {
 }
 
 #[test]
-fn the_checks_alone_decide_also_if_todos_stay_open() {
+fn open_todos_do_not_affect_verification() {
     let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "pending"}]});
     let script = format!("call: TodoWrite {todos}\n---\ntimes: any\ntext: done");
     let test = Test::new().script(&script);
@@ -218,7 +218,7 @@ fn the_checks_alone_decide_also_if_todos_stay_open() {
 }
 
 #[test]
-fn the_failure_report_says_what_failed_and_not_what_it_was_compared_by() {
+fn failure_report_describes_the_failed_check() {
     let test = Test::new().script("times: any\ntext: done");
     test.run(&["task", "--check", "echo 7 >&2; exit 3"]).expect_code(1);
     let attempts = &test.events_of("turn.finished")[0]["report"]["attempts"];
@@ -227,7 +227,7 @@ fn the_failure_report_says_what_failed_and_not_what_it_was_compared_by() {
 }
 
 #[test]
-fn how_often_an_answer_goes_back_is_a_limit_like_any_other() {
+fn retry_limits_apply_to_rejected_answers() {
     let answers = |retries: &str, repairs: &str, replans: &str| {
         let test = Test::new().script("times: any\ntext: done");
         let limits = [
@@ -245,7 +245,7 @@ fn how_often_an_answer_goes_back_is_a_limit_like_any_other() {
 }
 
 #[test]
-fn a_check_that_failed_stays_failed_when_the_model_falls_silent() {
+fn failed_check_stays_failed_after_empty_answers() {
     let test = Test::new().script(&format!("text: done\n---\n{}", "fault: empty\n---\n".repeat(5)));
     let args = ["task", "--check", "false", "--output-format", "json"];
     let done = test.run(&args).expect_code(1);
@@ -253,7 +253,7 @@ fn a_check_that_failed_stays_failed_when_the_model_falls_silent() {
 }
 
 #[test]
-fn empty_answers_use_up_no_retry_of_a_check() {
+fn empty_answers_do_not_consume_check_retries() {
     let script = "fault: empty\n---\ncall: LS {}\n---\nfault: empty\n---\ncall: LS {\"limit\": 9}\n---\n\
         text: done\n---\ncall: Write {\"path\": \"y\", \"content\": \"y\"}\n---\ntext: now it is";
     let test = Test::new().script(script);
@@ -261,7 +261,7 @@ fn empty_answers_use_up_no_retry_of_a_check() {
 }
 
 #[test]
-fn only_checks_decide_whether_it_is_verified() {
+fn only_checks_determine_verified() {
     let verified = |command: &str, checks: &[&str]| {
         let call = format!("call: Bash {}\n---\ntext: done", json!({"command": command}));
         let test = Test::new().script(&call);
@@ -275,14 +275,14 @@ fn only_checks_decide_whether_it_is_verified() {
 }
 
 #[test]
-fn what_the_operating_system_or_the_project_refuses_is_no_missing_permission() {
+fn path_outside_the_project_is_not_a_permission_denial() {
     let test = Test::new()
         .script("call: Write {\"path\": \"../x\", \"content\": \"x\"}\n---\ntext: it is outside");
     test.run(&["task"]).expect_code(0);
 }
 
 #[test]
-fn an_interrupted_check_is_no_evidence() {
+fn interrupted_check_has_no_verdict() {
     let test = Test::new().script("text: done");
     let check = "touch begun; sleep 300";
     let args = ["run", "task", "--check", check, "--model", "script:../script"];
@@ -294,7 +294,7 @@ fn an_interrupted_check_is_no_evidence() {
 }
 
 #[test]
-fn an_answer_that_stays_cut_off_says_so() {
+fn truncated_answer_is_marked_as_cut_off() {
     let cut = "text: part \nfault: length\n---\n";
     let test = Test::new().script(&cut.repeat(5));
     let done = test.run(&["task"]).expect_code(0);
@@ -304,7 +304,7 @@ fn an_answer_that_stays_cut_off_says_so() {
 }
 
 #[test]
-fn a_value_with_slashes_is_masked_and_so_is_the_answers_file() {
+fn secret_with_slashes_is_masked_in_output_and_answer_file() {
     let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY1";
     let test = Test::new()
         .env("AWS_SECRET_ACCESS_KEY", secret)
@@ -316,7 +316,7 @@ fn a_value_with_slashes_is_masked_and_so_is_the_answers_file() {
 }
 
 #[test]
-fn an_expression_of_the_users_own_hides_what_it_names_and_nothing_else() {
+fn redact_extra_masks_only_its_matches() {
     let test = Test::new()
         .user_config("[record]\nredact_extra = [\"password=.*\"]\n")
         .file(".agent/config.toml", "[record]\nredact_extra = []\n")
@@ -326,7 +326,7 @@ fn an_expression_of_the_users_own_hides_what_it_names_and_nothing_else() {
 }
 
 #[test]
-fn an_expression_that_hides_a_word_of_the_format_leaves_no_secret_in_a_result() {
+fn redact_extra_matching_json_syntax_leaks_no_secret() {
     let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY1";
     let test = Test::new()
         .env("AWS_SECRET_ACCESS_KEY", secret)
@@ -339,7 +339,7 @@ fn an_expression_that_hides_a_word_of_the_format_leaves_no_secret_in_a_result() 
 }
 
 #[test]
-fn an_untrusted_project_can_not_bring_its_own_script() {
+fn untrusted_project_cannot_set_model_or_mode() {
     let test = Test::new()
         .script("text: evil")
         .file(".agent/config.toml", "model = \"script:../script\"\n[permissions]\nmode = \"ask\"\n")
@@ -366,7 +366,7 @@ fn piped_input_is_appended_to_the_task() {
 }
 
 #[test]
-fn p_is_run() {
+fn dash_p_is_an_alias_of_run() {
     let test = Test::new().script("text: ok");
     test.agent(&["-p", "task", "--model", "script:../script"]).expect_code(0).expect_stdout("ok\n");
 }
@@ -398,7 +398,7 @@ fn limits_end_the_turn_with_124() {
 }
 
 #[test]
-fn a_denied_command_that_the_task_needed_is_77() {
+fn denied_command_exits_with_77() {
     let test =
         Test::new().script("call: Bash {\"command\": \"make\"}\n---\ntext: I could not build.");
     let done = test
@@ -413,7 +413,7 @@ fn a_denied_command_that_the_task_needed_is_77() {
 
 #[test]
 fn an_interrupt_ends_the_turn_cleanly() {
-    // A process id would be the box's own; the number in the command line is known outside.
+    // PIDs inside the sandbox differ; the number in the command line can be seen from outside.
     let id = format!("321.{}9", std::process::id());
     let script = format!(
         "call: Bash {{\"command\": \"sleep {id} & touch started; sleep 322\"}}\n\
@@ -436,7 +436,7 @@ fn an_interrupt_ends_the_turn_cleanly() {
 }
 
 #[test]
-fn a_second_interrupt_ends_the_program_at_once() {
+fn second_interrupt_exits_immediately() {
     let test = Test::new().script("fault: hang");
     let mut child = test.spawn(&["run", "task", "--model", "script:../script"]);
     wait_for(|| test.has_event("model.requested"));
@@ -446,7 +446,7 @@ fn a_second_interrupt_ends_the_program_at_once() {
 }
 
 #[test]
-fn sigterm_is_143() {
+fn sigterm_exits_with_143() {
     let test = Test::new().script("fault: hang");
     let mut child = test.spawn(&["run", "task", "--model", "script:../script"]);
     wait_for(|| test.has_event("model.requested"));
@@ -469,7 +469,7 @@ fn json_lines_are_flushed_one_by_one() {
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut seen = String::new();
-    // The process hangs in its second answer; the lines of the first round must come all the same.
+    // The process hangs in its second answer; the lines of the first must arrive nevertheless.
     while seen.lines().count() < 3 || !seen.ends_with('\n') {
         let mut some = [0; 4096];
         let n = stdout.read(&mut some).unwrap();
@@ -500,7 +500,7 @@ fn secrets_are_masked_everywhere() {
 }
 
 #[test]
-fn a_secret_in_a_protected_path_is_masked_and_denied_all_the_same() {
+fn secret_in_a_protected_path_is_masked_and_the_rule_applies() {
     let token = "tok-9f8e7d6c5b4a";
     let path = format!("out/{token}.log");
     let test = Test::new().env("MY_TOKEN", token).file(&path, "y\n").script(&format!(
@@ -518,7 +518,7 @@ fn a_secret_in_a_protected_path_is_masked_and_denied_all_the_same() {
 }
 
 #[test]
-fn rules_of_the_project_are_in_the_prompt() {
+fn project_rules_are_in_the_prompt() {
     let test = Test::new()
         .file("code_law.md", "Always say please.\n")
         .file("AGENTS.md", "Use tabs.\n")

@@ -1,5 +1,5 @@
-//! The box that commands run in, attacked through the built binary: as root and as somebody else, in
-//! namespaces and with Landlock alone. What this system does not have is skipped, loudly.
+//! The sandbox of commands, attacked through the built binary: as root and as another user, with
+//! namespaces and with Landlock alone. Anything this system lacks is reported as skipped.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -17,7 +17,7 @@ use crate::support::{Done, Test, has, is_root, running, say};
 
 const NOBODY: u32 = 65534;
 
-/// A project in somebody's home, beside folders that are none of its business, and the box it is in.
+/// A project in a home directory, beside unrelated directories, with its sandbox backend.
 pub(crate) struct Place {
     pub(crate) test: Test,
     pub(crate) backend: &'static str,
@@ -35,7 +35,7 @@ impl Place {
         let test = Test::new_in(parent);
         let place = Self { test, backend, user, settings: Vec::new(), env: Vec::new() };
         std::fs::create_dir_all(place.outside()).unwrap();
-        // Root's git looks at folders that belong to another user here, and the other way round.
+        // Here root's git accesses directories of another user, and vice versa.
         write(&place.home().join(".gitconfig"), "[safe]\n\tdirectory = *\n");
         write(&place.outside().join("victim"), "intact\n");
         write(&place.home().join(".bashrc"), "# intact\n");
@@ -56,7 +56,7 @@ impl Place {
         self
     }
 
-    /// The binary, as this user, in this box.
+    /// The binary as this user with this sandbox.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.test.command(args);
         command.args(["--permission-mode", "full"]);
@@ -78,7 +78,7 @@ impl Place {
         serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
     }
 
-    /// Runs a script: what its text says is no business of the judge's here.
+    /// Runs commands from a script file, so that the command judge does not see them.
     pub(crate) fn script(&self, script: &str) -> Value {
         write(&self.test.root().join("script.sh"), script);
         self.call(&json!({"command": "bash ./script.sh"}))
@@ -89,7 +89,7 @@ impl Place {
         envelope["data"]["stdout"].as_str().unwrap_or_else(|| panic!("{envelope}")).to_owned()
     }
 
-    /// The program that makes system calls.
+    /// Builds the program that makes raw system calls.
     fn with_attack(self) -> Self {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/attack.c");
         let to = self.test.root().join("attack");
@@ -114,7 +114,7 @@ fn give(path: &Path, user: u32) {
     }
 }
 
-/// Every box that this system has.
+/// Every sandbox that this system supports.
 pub(crate) fn places() -> Vec<Place> {
     places_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
@@ -157,7 +157,7 @@ impl Place {
     }
 }
 
-/// All that can be seen of a folder from outside.
+/// Metadata and content of everything below a directory.
 pub(crate) fn look(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)> {
     let mut seen = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -170,7 +170,7 @@ pub(crate) fn look(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<
             if metadata.is_dir() && !seen.contains_key(&path) && !folders.contains(&path) {
                 folders.push(path.clone());
             }
-            // Of folders the number of links and the times are not looked at twice.
+            // Link count and times of directories are not compared.
             let facts =
                 (metadata.mode(), metadata.nlink(), metadata.mtime(), metadata.mtime_nsec(), text);
             if seen.insert(path.clone(), facts).is_some() {
@@ -181,7 +181,7 @@ pub(crate) fn look(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<
     seen
 }
 
-/// Each tries to change something in `$OUT`, or to make `$OUT/new-N`.
+/// Each attempts to change something in `$OUT` or to create `$OUT/new-N`.
 const WRITES: &[&str] = &[
     "echo x > $OUT/victim",
     "echo x >> $OUT/victim",
@@ -222,7 +222,7 @@ const WRITES: &[&str] = &[
     "echo x > ~/.bashrc; echo x >> ~/.profile; mkdir -p ~/.config/autostart; echo x > ~/.new-N",
     "./attack call 83 $OUT/new-N 0777; ./attack call 257 -100 $OUT/new-N 0101 0600",
 ];
-/// The same where Landlock alone can not help.
+/// Further attempts that Landlock alone cannot prevent.
 const CHANGES: &[&str] = &[
     "chmod 777 $OUT/victim; chmod 777 $OUT",
     "touch -d 2001-01-01 $OUT/victim; touch $OUT",
@@ -232,7 +232,7 @@ const CHANGES: &[&str] = &[
 ];
 
 #[test]
-fn nothing_outside_is_changed_by_any_way() {
+fn nothing_outside_the_project_can_be_changed() {
     for place in places() {
         let place = place.with_attack();
         let mut script = String::new();
@@ -242,14 +242,14 @@ fn nothing_outside_is_changed_by_any_way() {
             script.push_str(&format!("( {attack} ) >/dev/null 2>&1\n"));
         }
         script.push_str("echo over\n");
-        // What the binary itself makes there is there before.
+        // Files created by the binary itself exist beforehand.
         place.stdout("true");
         let before = (look(&place.outside()), look(&place.home()));
         assert_eq!(place.stdout(&script), "over\n", "{} {:?}", place.backend, place.user);
         let after = (look(&place.outside()), look(&place.home()));
         assert_eq!(before.0, after.0, "{} {:?}", place.backend, place.user);
         let names = |seen: &BTreeMap<PathBuf, _>| {
-            // Of the home: the caches are kept there, and are the project's own.
+            // In the home, the project's caches are expected.
             let own = |path: &&PathBuf| !path.to_string_lossy().contains("/.cache");
             seen.keys().filter(own).cloned().collect::<Vec<_>>()
         };
@@ -260,21 +260,21 @@ fn nothing_outside_is_changed_by_any_way() {
 }
 
 #[test]
-fn the_project_and_its_temporary_folders_can_be_written() {
+fn project_and_temporary_directories_are_writable() {
     for place in places() {
         let line = "echo a > a && mkdir -p d/e && mv a d/e/b && ln d/e/b c && chmod 755 c && \
                     touch -d 2001-01-01 c && rm -r d && echo x > $TMPDIR/t && cat $TMPDIR/t && \
                     f=$(mktemp) && echo y > $f && cat $f && echo z > /dev/null && \
                     mkdir -p $XDG_CACHE_HOME && echo k > $XDG_CACHE_HOME/kept && echo done";
         assert_eq!(place.stdout(line), "x\ny\ndone\n", "{} {:?}", place.backend, place.user);
-        // Caches stay for the next session; what was temporary does not.
+        // Caches are kept for the next session; temporary files are not.
         let line = "cat $XDG_CACHE_HOME/kept; ls $TMPDIR";
         assert_eq!(place.stdout(line), "k\n", "{} {:?}", place.backend, place.user);
     }
 }
 
 #[test]
-fn secrets_and_the_agents_environment_can_not_be_read() {
+fn credentials_and_the_agents_environment_are_not_readable() {
     const STORES: &[&str] = &[
         ".ssh/id_ed25519",
         ".aws/credentials",
@@ -310,7 +310,7 @@ fn secrets_and_the_agents_environment_can_not_be_read() {
 }
 
 #[test]
-fn what_is_typed_at_the_users_other_terminals_can_not_be_read() {
+fn other_terminals_are_not_readable() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     for place in places() {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -329,7 +329,7 @@ fn what_is_typed_at_the_users_other_terminals_can_not_be_read() {
 }
 
 #[test]
-fn no_socket_but_a_local_one_can_be_made() {
+fn only_local_sockets_can_be_created() {
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_nonblocking(true).unwrap();
@@ -353,7 +353,7 @@ fn no_socket_but_a_local_one_can_be_made() {
 }
 
 #[test]
-fn loopback_is_the_commands_own_or_an_error() {
+fn loopback_is_private_or_an_error() {
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     tcp.set_nonblocking(true).unwrap();
     let port = tcp.local_addr().unwrap().port();
@@ -368,11 +368,12 @@ fn loopback_is_the_commands_own_or_an_error() {
         }
         let script = format!("./attack pair; ./attack tcp {port}; ./attack call 41 40 1 0");
         assert_eq!(place.stdout(&script), "ok\nECONNREFUSED\nEPERM\n", "{:?}", place.user);
-        // A line that names no other machine stays there, whoever allows it.
+        // A command line that names no other host stays local, whoever allows it.
         let named = format!("(: < /dev/tcp/127.0.0.1/{port}) 2>&- && echo open || echo closed");
         assert_eq!(place.stdout(&named), "closed\n", "{:?}", place.user);
         assert!(tcp.accept().is_err());
-        // What one command of a session serves the next one reaches, and nobody else.
+        // A server of one command is reachable by later commands of the session, and by nobody
+        // else.
         let serve = "./attack serve > port & until [ -s port ]; do sleep 0.01; done";
         let lines = [serve, "./attack tcp $(cat port)"]
             .map(|line| json!({"name": "Bash", "id": 1, "input": {"command": line}}).to_string());
@@ -390,7 +391,7 @@ fn loopback_is_the_commands_own_or_an_error() {
 }
 
 #[test]
-fn services_behind_sockets_in_the_file_system_are_not_there() {
+fn unix_sockets_outside_the_sandbox_are_not_reachable() {
     for place in places() {
         let place = place.with_attack();
         if place.backend == "landlock" {
@@ -399,7 +400,7 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
         }
         let docker = place.home().join(".docker/run/docker.sock");
         std::fs::create_dir_all(docker.parent().unwrap()).unwrap();
-        // An editor that listens in the project does what it is told, outside of the box.
+        // An editor that listens in the project executes what it receives, outside the sandbox.
         let editor = place.test.root().join("sub/e.sock");
         std::fs::create_dir(editor.parent().unwrap()).unwrap();
         let listeners: Vec<UnixListener> = [docker.clone(), place.outside().join("s.sock"), editor]
@@ -419,7 +420,7 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
         let stdout = place.stdout(&script);
         assert!(!stdout.contains("ok"), "{:?}: {stdout}", place.user);
         assert!(listeners.iter().all(|listener| listener.accept().is_err()));
-        // Its own are its own business.
+        // Its own sockets work.
         let own = "exec 2>&1; command -v python3 >/dev/null || { echo fine; exit; }; \
                    python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"own.sock\"); \
                    s.listen(); c = socket.socket(socket.AF_UNIX); c.connect(\"own.sock\"); print(\"fine\")'";
@@ -428,8 +429,8 @@ fn services_behind_sockets_in_the_file_system_are_not_there() {
 }
 
 #[test]
-fn other_processes_are_not_signalled_or_shared_with() {
-    // The calls stand here by their numbers.
+fn other_processes_cannot_be_signalled_or_share_ipc() {
+    // System calls are given by number.
     if !cfg!(target_arch = "x86_64") {
         return say(
             "SKIPPED: system calls on other processes: their numbers here are those of x86-64",
@@ -437,7 +438,7 @@ fn other_processes_are_not_signalled_or_shared_with() {
     }
     for place in places() {
         let place = place.with_attack();
-        // Of the same user, and outside of the box.
+        // A process of the same user outside the sandbox.
         let mut sleep = Command::new("sleep");
         sleep.arg("600").stdout(Stdio::null());
         if let Some(user) = place.user {
@@ -449,10 +450,10 @@ fn other_processes_are_not_signalled_or_shared_with() {
         assert!(other.try_wait().unwrap().is_none(), "{} {:?}", place.backend, place.user);
         other.kill().unwrap();
         other.wait().unwrap();
-        // One's own limits and priority are one's own.
+        // It may change its own limits and priority.
         let own = "ulimit -S -n 64 && nice -n 5 true && exec 2>&1 && echo fine";
         assert_eq!(place.stdout(own), "fine\n", "{} {:?}", place.backend, place.user);
-        // Memory, semaphores and queues that programs share by a number: shmget, semget, msgget.
+        // Shared memory, semaphores and message queues with a numeric key: shmget, semget, msgget.
         let made = Command::new("ipcmk").args(["-M", "4096", "-p", "0666"]).output();
         let Some(id) = made.ok().and_then(|made| {
             let text = String::from_utf8(made.stdout).ok()?;
@@ -468,7 +469,7 @@ fn other_processes_are_not_signalled_or_shared_with() {
 }
 
 #[test]
-fn the_memory_cannot_be_read() {
+fn memory_database_is_not_readable() {
     for place in places() {
         write(&place.home().join(".local/share/agent/memory.db"), "learnt-secret\n");
         let stdout = place.stdout("grep -r secret ~/.local 2>/dev/null; echo over");
@@ -477,13 +478,14 @@ fn the_memory_cannot_be_read() {
 }
 
 #[test]
-fn system_calls_that_open_the_box_are_denied() {
+fn escape_system_calls_are_denied() {
     for place in places() {
         let place = place.with_attack();
-        // Of x86-64: mount, umount2, pivot_root, chroot, unshare(user), unshare(mount), setns, bpf,
-        // perf_event_open, keyctl, add_key, userfaultfd, kexec_load, init_module, open_by_handle_at,
-        // fsopen, move_mount, open_tree, mount_setattr, clone(newuser), swapon, reboot, iopl; ioctl: of btrfs a
-        // snapshot, the end of one, another, flags; of fscrypt a key more, a key less; fs-verity; OCFS2's copy.
+        // On x86-64: mount, umount2, pivot_root, chroot, unshare(user), unshare(mount), setns, bpf,
+        // perf_event_open, keyctl, add_key, userfaultfd, kexec_load, init_module,
+        // open_by_handle_at, fsopen, move_mount, open_tree, mount_setattr, clone(newuser), swapon,
+        // reboot, iopl; ioctls: btrfs snapshot create, snapshot destroy, subvolume create, flags;
+        // fscrypt add key, remove key; fs-verity; OCFS2 reflink.
         let calls = "165 @ @ @; 166 @; 155 @ @; 161 /tmp; 272 0x10000000; 272 0x20000; 308 0 0; 321 0 @ 0; \
                      298 @; 250 0; 248 @ @; 323 0; 246; 175 @; 304 0 @; 430 @; 429 0 @ 0 @; 428 0 @ 0; \
                      442 0 @; 56 0x10000000; 167 @; 169 0; 172 3; \
@@ -494,10 +496,10 @@ fn system_calls_that_open_the_box_are_denied() {
             calls.split(';').map(|call| format!("./attack call {call}\n")).collect();
         script.push_str("./attack call 435 @ 88\n./attack ptrace 1\n");
         script.push_str("grep -c 'CapEff:\t0000000000000000' /proc/self/status\n");
-        // (Root gets none by starting a program.)
+        // (Root gains none by executing a program.)
         script.push_str("grep -c 'CapPrm:\t0000000000000000' /proc/self/status\n");
         script.push_str("grep -c 'NoNewPrivs:\t1' /proc/self/status\n");
-        // A raw disk, by whatever name.
+        // A raw disk under any name.
         script.push_str("for d in $(find /dev -type b); do head -c 1 $d | wc -c; done 2>/dev/null | grep -c 1\n");
         script.push_str("./attack int80 /tmp 2>/dev/null; echo $?\n");
         let expected = format!("{}ENOSYS\nEPERM\n1\n1\n1\n0\n159\n", "EPERM\n".repeat(n_calls));
@@ -506,7 +508,7 @@ fn system_calls_that_open_the_box_are_denied() {
 }
 
 #[test]
-fn devices_stay_as_they_are() {
+fn devices_cannot_be_changed() {
     let look = || {
         ["/dev/full", "/dev/null"].map(|device| {
             let metadata = std::fs::metadata(device).unwrap();
@@ -516,10 +518,10 @@ fn devices_stay_as_they_are() {
     let before = look();
     for place in places() {
         if place.backend == "landlock" && place.user.is_none() {
-            // A gap that init names, and the machine's own device.
+            // A gap named at init, and it is the machine's real device.
             continue;
         }
-        // (By its name, and as what a command has as its input.)
+        // (By name, and through the standard input of a command.)
         let script = "exec 2>/dev/null; chmod 0640 /dev/full; touch -d @1 /dev/full /proc/self/fd/0; \
                       touch -d @1 - >&0; echo x > /dev/null; head -c 1 /dev/zero | wc -c; \
                       echo x > /dev/full || echo full";
@@ -528,9 +530,9 @@ fn devices_stay_as_they_are() {
     }
 }
 
-/// What plain bash makes of a line, in every box: code, output, stages.
+/// A line has the same exit code, output and stages in every sandbox as in plain bash.
 #[test]
-fn a_command_ends_as_it_does_in_plain_bash() {
+fn command_results_are_equal_to_plain_bash() {
     const LINES: &[&str] = &[
         "true",
         "false",
@@ -601,7 +603,7 @@ fn gone_within(text: &str, time: Duration) -> bool {
     false
 }
 
-/// A tree that does all it can to be left alone; `ID` is in the command line of each of it.
+/// A process tree that tries to survive; `ID` is in the command line of each process.
 const TREE: &str = "trap '' TERM HUP INT\n\
     sleep 1000.ID &\n\
     nohup sleep 1001.ID >/dev/null 2>&1 & disown\n\
@@ -621,14 +623,14 @@ fn started(place: &Place) {
 }
 
 #[test]
-fn nothing_outlives_a_timeout_or_the_agent_however_it_ends() {
+fn no_process_survives_a_timeout_or_the_agent() {
     for (n, place) in (0..).zip(places()) {
         let id = format!("{}{n}7301", std::process::id());
         write(&place.test.root().join("tree.sh"), &TREE.replace("ID", &id));
         let input = json!({"command": "bash ./tree.sh", "timeout_ms": 1000});
         let envelope = place.call(&input);
         assert_eq!(envelope["error"]["code"], "TIMEOUT", "{envelope}");
-        // The envelope is given when they are gone.
+        // The envelope is returned after they have ended.
         assert_eq!(running(&id), [""; 0], "{} {:?}", place.backend, place.user);
         _ = std::fs::remove_file(place.test.root().join("started"));
         for signal in ["KILL", "TERM"] {
@@ -647,7 +649,7 @@ fn nothing_outlives_a_timeout_or_the_agent_however_it_ends() {
     }
 }
 
-/// Who started the process that has this in its command line: its parent, the parent of that, and so on.
+/// Ancestors of the process with this text in its command line: parent, grandparent, and so on.
 fn ancestors(text: &str) -> Vec<i32> {
     let read = |pid: i32, name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -664,7 +666,7 @@ fn ancestors(text: &str) -> Vec<i32> {
 }
 
 #[test]
-fn processes_that_only_start_the_next_one_end_with_the_command() {
+fn fork_chains_end_with_the_command() {
     for place in places() {
         let place = place.with_attack();
         place.stdout(
@@ -678,7 +680,7 @@ fn processes_that_only_start_the_next_one_end_with_the_command() {
 }
 
 #[test]
-fn what_runs_ends_with_a_supervisor_that_somebody_ended() {
+fn killing_the_supervisor_ends_its_command() {
     for (n, place) in (0..).zip(places()) {
         let id = format!("{}{n}7303", std::process::id());
         let line = format!("setsid sleep 1000.{id} & sleep 1001.{id}; :");
@@ -692,7 +694,7 @@ fn what_runs_ends_with_a_supervisor_that_somebody_ended() {
             assert!(Instant::now() < deadline, "it did not start");
             std::thread::sleep(Duration::from_millis(2));
         }
-        // The shell, the inner one, the outer one.
+        // The shell, the inner supervisor, the outer supervisor.
         let outer = Pid::from_raw(ancestors(&format!("1001.{id}"))[2]).unwrap();
         kill_process(outer, Signal::KILL).unwrap();
         let is_gone = gone_within(&id, Duration::from_secs(5));
@@ -701,7 +703,7 @@ fn what_runs_ends_with_a_supervisor_that_somebody_ended() {
     }
 }
 
-/// The processes that this one, which has one thread, started. (All of `/proc` would take longer to be read.)
+/// Child processes of this single-threaded process. (Reading all of `/proc` would take longer.)
 fn children(parent: Pid) -> Vec<Pid> {
     let pid = parent.as_raw_pid();
     let pids = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -710,14 +712,15 @@ fn children(parent: Pid) -> Vec<Pid> {
 }
 
 #[test]
-fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
-    let name = "a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run";
+fn command_does_not_run_if_its_supervisor_dies_during_setup() {
+    let name = "command_does_not_run_if_its_supervisor_dies_during_setup";
     if !has("strace", name) {
         return;
     }
     for (n, place) in (0..).zip(places()) {
         let id = format!("{}{n}7304", std::process::id());
-        // The first that the inner one does is to ask to be ended with the outer one: that takes its time here.
+        // The inner supervisor first requests to be killed together with the outer one: that call
+        // is delayed here.
         let traced = place.command(&["tool", "batch"]);
         let mut command = Command::new("strace");
         command
@@ -733,7 +736,7 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
             command.uid(user).gid(user);
         }
         let mut batch = Batch::start(&mut command);
-        // (The sandbox is tried before the first command.)
+        // (The sandbox is probed before the first command.)
         batch.send("Bash", &json!({"command": "echo a"}));
         if batch.answer().is_none() {
             say(&format!("SKIPPED: {name}: {} {:?} can not be traced", place.backend, place.user));
@@ -741,11 +744,11 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
         }
         let strace = Pid::from_raw(i32::try_from(batch.id()).unwrap()).unwrap();
         let agent = children(strace)[0];
-        let [stand_by] = stand_by(agent.as_raw_pid().cast_unsigned())[..] else { panic!() };
+        let [standby] = standby(agent.as_raw_pid().cast_unsigned())[..] else { panic!() };
         let deadline = Instant::now() + Duration::from_secs(20);
         let until = |is_so: &dyn Fn(&[Pid]) -> bool| {
             loop {
-                let supervisors: Vec<Pid> = children(stand_by);
+                let supervisors: Vec<Pid> = children(standby);
                 if is_so(&supervisors) {
                     return supervisors;
                 }
@@ -753,9 +756,9 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         };
-        // The helper that makes sockets stays.
+        // The helper that creates sockets remains.
         until(&|before| before.len() <= usize::from(place.backend == "namespaces"));
-        let helpers = children(stand_by);
+        let helpers = children(standby);
         let line = format!("touch started; sleep 1000.{id}; :");
         batch.send("Bash", &json!({"command": line, "timeout_ms": 4000}));
         let is_supervisor = |pid: &&Pid| !helpers.contains(pid) && !children(**pid).is_empty();
@@ -772,7 +775,7 @@ fn a_command_whose_supervisor_ends_while_it_is_set_up_does_not_run() {
 }
 
 #[test]
-fn what_lies_above_a_home_or_a_project_below_tmp_can_not_be_moved() {
+fn parents_of_home_and_project_below_tmp_cannot_be_moved() {
     for place in places_in(Path::new("/tmp")) {
         if place.backend == "landlock" {
             continue;
@@ -781,7 +784,7 @@ fn what_lies_above_a_home_or_a_project_below_tmp_can_not_be_moved() {
         let mut batch = session(&place);
         let above = place.home().parent().unwrap().to_owned();
         let (above, name) = (above.display(), above.file_name().unwrap().to_str().unwrap());
-        // In its place there would be a way past what covers the secret.
+        // Replacing it would bypass the mount that covers the secret.
         let attack = format!(
             "exec 2>/dev/null; cd /tmp; mv {above} /tmp/real && ln -s /tmp/real {above} && echo moved; \
              mv /var/tmp/{name} /var/tmp/real && echo moved; rmdir {above} && echo removed; \
@@ -800,7 +803,7 @@ fn what_lies_above_a_home_or_a_project_below_tmp_can_not_be_moved() {
 }
 
 #[test]
-fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
+fn processes_left_running_are_reported_and_end_with_the_session() {
     for (n, place) in (0..).zip(places()) {
         let id = format!("{}{n}7302", std::process::id());
         let line = format!("setsid sleep 1000.{id} >/dev/null 2>&1 & echo a; exit 3");
@@ -812,8 +815,8 @@ fn what_a_command_leaves_running_is_told_and_ends_with_the_session() {
     }
 }
 
-/// What the supervisors of an agent are copied from: its one child that waits.
-fn stand_by(agent: u32) -> Vec<Pid> {
+/// The standby process from which supervisors are forked: the agent's one waiting child.
+fn standby(agent: u32) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let waits = |pid: &i32| {
@@ -826,17 +829,17 @@ fn stand_by(agent: u32) -> Vec<Pid> {
 }
 
 #[test]
-fn a_stand_by_that_somebody_ended_is_replaced_and_takes_nothing_along() {
+fn killed_standby_process_is_replaced_without_ending_commands() {
     for place in places() {
         let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
         let job = json!({"command": "sleep 1000", "background": true});
         let started = batch.call("Bash", &job);
         assert_eq!(started["status"], "success", "{started}");
         for signal in [Signal::KILL, Signal::TERM] {
-            let [one] = stand_by(batch.id())[..] else { panic!("{:?}", stand_by(batch.id())) };
+            let [one] = standby(batch.id())[..] else { panic!("{:?}", standby(batch.id())) };
             kill_process(one, signal).unwrap();
             let deadline = Instant::now() + Duration::from_secs(20);
-            while stand_by(batch.id()).contains(&one) {
+            while standby(batch.id()).contains(&one) {
                 assert!(Instant::now() < deadline, "{signal:?} did not end it");
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -848,22 +851,22 @@ fn a_stand_by_that_somebody_ended_is_replaced_and_takes_nothing_along() {
         }
         let runs = batch.call("BashOutput", &json!({"id": started["data"]["background_id"]}));
         assert_eq!(runs["data"]["running"], true, "{runs}");
-        let pid = stand_by(batch.id())[0];
+        let pid = standby(batch.id())[0];
         batch.end();
         assert!(!Path::new(&format!("/proc/{}", pid.as_raw_pid())).exists());
     }
 }
 
-/// Makes each copy of this stand-by take so long to begin; what it does is told in the file.
-fn slowed(stand_by: Pid, time: Duration, log: &Path) -> Child {
-    let pid = stand_by.as_raw_pid().to_string();
+/// Delays the start of each fork of this standby process; logs its calls to the file.
+fn delay_forks(standby: Pid, time: Duration, log: &Path) -> Child {
+    let pid = standby.as_raw_pid().to_string();
     let strace = Command::new("strace")
         .args(["-qq", "-p", &pid, "--trace=clone,fork", "-o"])
         .arg(log)
         .arg(format!("--inject=clone,fork:delay_enter={}", time.as_micros()))
         .spawn()
         .unwrap();
-    wait_until("it is traced", || !status(stand_by).contains("TracerPid:\t0\n"));
+    wait_until("it is traced", || !status(standby).contains("TracerPid:\t0\n"));
     strace
 }
 
@@ -881,9 +884,9 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_stand_by_that_is_slow_is_waited_for() {
-    let name = "a_stand_by_that_is_slow_is_waited_for";
-    // (Another's process is traced by root alone.)
+fn slow_standby_process_is_awaited() {
+    let name = "slow_standby_process_is_awaited";
+    // (Only root can trace processes of other users.)
     if !has("strace", name) || !is_root() {
         return say(&format!("SKIPPED: {name}"));
     }
@@ -891,13 +894,13 @@ fn a_stand_by_that_is_slow_is_waited_for() {
         let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
         let echo = json!({"command": "echo a"});
         assert_eq!(batch.call("Bash", &echo)["data"]["stdout"], "a\n");
-        let before = stand_by(batch.id());
-        let mut strace = slowed(before[0], Duration::from_millis(700), Path::new("/dev/null"));
+        let before = standby(batch.id());
+        let mut strace = delay_forks(before[0], Duration::from_millis(700), Path::new("/dev/null"));
         assert_eq!(batch.call("Bash", &echo)["data"]["stdout"], "a\n");
-        assert_eq!(stand_by(batch.id()), before, "{} {:?}", place.backend, place.user);
+        assert_eq!(standby(batch.id()), before, "{} {:?}", place.backend, place.user);
         let job = batch.call("Bash", &json!({"command": "echo a", "background": true}));
         assert_eq!(job["status"], "success", "{job}");
-        assert_eq!(stand_by(batch.id()), before, "{} {:?}", place.backend, place.user);
+        assert_eq!(standby(batch.id()), before, "{} {:?}", place.backend, place.user);
         strace.kill().unwrap();
         strace.wait().unwrap();
         batch.end();
@@ -905,15 +908,15 @@ fn a_stand_by_that_is_slow_is_waited_for() {
 }
 
 #[test]
-fn a_stand_by_has_no_environment_but_what_finds_its_libraries() {
+fn standby_process_has_only_the_library_path_in_its_environment() {
     for mut place in places() {
         let one = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        // What lies in the project, or where the program was started, commands could have put there.
+        // Commands could have placed files in the project or in the start directory.
         let libraries = format!("{}/lib:lib:/nowhere/lib", place.test.root().display());
         place.env = vec![one("LD_LIBRARY_PATH", &libraries), one("GREETING", "hello")];
         let mut batch = Batch::start(&mut place.command(&["tool", "batch"]));
         assert_eq!(batch.call("Bash", &json!({"command": "echo a"}))["data"]["stdout"], "a\n");
-        let pid = stand_by(batch.id())[0].as_raw_pid();
+        let pid = standby(batch.id())[0].as_raw_pid();
         match std::fs::read(format!("/proc/{pid}/environ")) {
             Ok(environment) => assert_eq!(environment, b"LD_LIBRARY_PATH=/nowhere/lib\0"),
             Err(error) => say(&format!("SKIPPED: a stand-by's environment: {error}")),
@@ -922,7 +925,7 @@ fn a_stand_by_has_no_environment_but_what_finds_its_libraries() {
 }
 
 #[test]
-fn a_checks_command_runs_in_the_box_too() {
+fn checks_run_in_the_sandbox() {
     for place in places() {
         write(&place.test.root().parent().unwrap().join("script"), "text: done");
         let model = ["run", "task", "--model", "script:../script", "--check"];
@@ -938,7 +941,7 @@ fn a_checks_command_runs_in_the_box_too() {
 }
 
 #[test]
-fn init_and_doctor_say_what_holds() {
+fn init_and_doctor_report_sandbox_guarantees() {
     for place in places() {
         write(&place.test.root().parent().unwrap().join("script"), "text: done");
         let args = ["run", "task", "--model", "script:../script", "--output-format", "stream-json"];
@@ -967,7 +970,7 @@ fn init_and_doctor_say_what_holds() {
 }
 
 #[test]
-fn without_a_sandbox_a_command_needs_a_rule() {
+fn commands_need_a_rule_without_a_sandbox() {
     let test = Test::new();
     let input = json!({"command": "mkdir -p d && echo hi"}).to_string();
     let off = ["--set", "sandbox.enabled=false"];
@@ -983,7 +986,7 @@ fn without_a_sandbox_a_command_needs_a_rule() {
 }
 
 #[test]
-fn nothing_of_the_box_stays_behind() {
+fn sandbox_leaves_no_temporary_files() {
     for place in places() {
         let temporary = place.outside().join("temporary");
         std::fs::create_dir(&temporary).unwrap();
@@ -1011,7 +1014,7 @@ fn a_killed_agent_leaves_no_temporary_directory() {
 }
 
 #[test]
-fn a_folder_outside_is_written_if_the_user_says_so() {
+fn extra_writable_directories_are_writable() {
     for place in places() {
         let folder = place.outside();
         let told = place.script("echo x > $OUT/new; exit 1");
@@ -1030,7 +1033,7 @@ fn a_folder_outside_is_written_if_the_user_says_so() {
 }
 
 #[test]
-fn who_works_in_a_folder_of_startup_files_can_write_there() {
+fn project_inside_a_config_directory_is_writable() {
     for place in places() {
         let folder = place.home().join(".config/nvim");
         write(&folder.join("init.lua"), "-- one\n");
@@ -1042,7 +1045,7 @@ fn who_works_in_a_folder_of_startup_files_can_write_there() {
 }
 
 #[test]
-fn where_the_home_is_the_project_its_startup_files_are_not_written() {
+fn startup_files_are_read_only_if_the_home_is_the_project() {
     for place in places() {
         if place.backend == "landlock" {
             continue;
@@ -1061,9 +1064,9 @@ fn where_the_home_is_the_project_its_startup_files_are_not_written() {
     }
 }
 
-/// The home is the project, and its stores are kept elsewhere.
+/// The home is the project, and its credential stores are symlinks.
 #[test]
-fn a_store_behind_a_link_stays_closed_when_the_link_is_gone() {
+fn credential_store_stays_hidden_after_its_symlink_is_removed() {
     for place in places() {
         let home = place.test.root();
         let env = vec![("HOME".to_owned(), home.display().to_string())];
@@ -1083,7 +1086,7 @@ fn a_store_behind_a_link_stays_closed_when_the_link_is_gone() {
 }
 
 #[test]
-fn secrets_in_a_writable_folder_are_not_read() {
+fn credentials_in_a_writable_directory_are_not_readable() {
     for place in places().into_iter().filter(|place| place.backend == "landlock") {
         let home = place.test.root();
         let env = vec![("HOME".to_owned(), home.display().to_string())];
@@ -1106,7 +1109,7 @@ fn secrets_in_a_writable_folder_are_not_read() {
         for secret in [".ssh/id", ".config/gh/hosts.yml"] {
             assert_eq!(place.test.read(secret), "a secret\n");
         }
-        // Work goes on beside them, and in what one command made in the next.
+        // Other files still work, including those that one command creates for the next.
         let work = "set -e; echo mine > o; mv o own; echo a > sub/a; mkdir sub/deep; mv sub/a sub/deep/; cat sub/deep/a; \
                     rm -r sub/deep; mkdir made; echo b > made/b; echo c > new; rm script.sh";
         write(&home.join("script.sh"), work);
@@ -1119,9 +1122,9 @@ fn secrets_in_a_writable_folder_are_not_read() {
     }
 }
 
-/// What lies in the project is looked at, and laid over itself read-only a moment later.
+/// Paths in the project are inspected and bind-mounted read-only shortly afterwards.
 #[test]
-fn a_folder_that_turns_into_a_link_while_the_box_is_made_brings_nothing_into_it() {
+fn directory_swapped_for_a_symlink_during_setup_exposes_nothing() {
     for place in places().into_iter().filter(|place| place.backend == "namespaces") {
         let place = place.with_attack();
         let secrets = place.home().join(".ssh");
@@ -1134,7 +1137,7 @@ fn a_folder_that_turns_into_a_link_while_the_box_is_made_brings_nothing_into_it(
         let mut n_ran = 0;
         for n in 0..60 {
             let done = batch.call("Bash", &json!({"command": format!("bash ./script.sh {n}")}));
-            // A box that can not be made is no box.
+            // If the sandbox cannot be set up, the command does not run.
             n_ran += usize::from(done["status"] != "error");
             let stdout = done["data"]["stdout"].as_str().unwrap_or_default();
             assert_eq!(stdout, "", "{n}: {done}");
@@ -1144,9 +1147,9 @@ fn a_folder_that_turns_into_a_link_while_the_box_is_made_brings_nothing_into_it(
     }
 }
 
-/// With Landlock alone what may be read is worked out once, for as long as it is the same.
+/// With Landlock alone, the readable paths are computed once and cached while nothing changes.
 #[test]
-fn what_is_new_beside_a_secret_is_read_and_a_new_secret_is_not() {
+fn new_files_beside_a_secret_are_readable_and_new_secrets_are_not() {
     for place in places().into_iter().filter(|place| place.backend == "landlock") {
         let home = place.home();
         write(&home.join(".ssh/id"), "a secret\n");
@@ -1159,7 +1162,8 @@ fn what_is_new_beside_a_secret_is_read_and_a_new_secret_is_not() {
         let mut batch = session(&place);
         let mut printed = || batch.call("Bash", &run)["data"]["stdout"].clone();
         assert_eq!(printed(), "");
-        // Longer than two changes of a folder can have the same time.
+        // Longer than the interval within which two changes of a directory can have equal
+        // timestamps.
         std::thread::sleep(Duration::from_millis(3100));
         assert_eq!(printed(), "");
         let write = |name: &str, text: &str| {
@@ -1180,7 +1184,7 @@ fn what_is_new_beside_a_secret_is_read_and_a_new_secret_is_not() {
 }
 
 #[test]
-fn the_network_of_one_command_is_not_that_of_its_neighbours() {
+fn network_access_applies_only_if_every_command_of_a_line_has_it() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo open");
@@ -1195,12 +1199,12 @@ fn the_network_of_one_command_is_not_that_of_its_neighbours() {
     assert!(!both.contains("open"), "{both}");
     let quoted = call("cat <<< /dev/tcp/; bash connect.sh", &[]);
     assert!(!quoted.contains("open"), "{quoted}");
-    // Each of its commands is allowed: then it has it.
+    // All of its commands are allowed, so it has network access.
     let all = call("git fetch -q nowhere; bash connect.sh", &["--allow", "Bash"]);
     assert!(all.contains("open"), "{all}");
 }
 
-/// Everything below a folder: what it is, and what is in it.
+/// Type and content of everything below a directory.
 fn contents(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -1217,9 +1221,10 @@ fn contents(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// What the judge of commands can not see, or does not claim to: each such line of `tests/shell` is run here.
+/// Lines that the command judge cannot see through, or does not claim to: each such line of
+/// `tests/shell` is run here.
 #[test]
-fn what_the_judge_can_not_see_is_held() {
+fn sandbox_contains_what_the_command_judge_cannot_see() {
     const EVIL: &str = "#!/bin/sh\ntouch \"$OUT/pwned\"; echo x > \"$HOME/pwned\"\n";
     let cases = crate::shell::corpus().into_iter().filter(|case| case.verdict == "sandbox");
     let lines: Vec<String> = cases.map(|case| case.command).collect();
@@ -1251,7 +1256,7 @@ fn what_the_judge_can_not_see_is_held() {
         let git = Command::new("git").args(["init", "-q"]).current_dir(&root).status();
         let has_git = git.is_ok_and(|status| status.success());
         write(&home.join(".profile"), "# intact\n");
-        // Where nothing can cover it, a change of what is protected is told, and allowed here.
+        // Where a protected path cannot be covered, a change is reported; that is allowed here.
         let is_covered = place.backend == "namespaces";
         let look = || {
             let mut found = BTreeMap::new();
@@ -1269,18 +1274,18 @@ fn what_the_judge_can_not_see_is_held() {
             for name in root.parent().unwrap().read_dir().unwrap() {
                 found.insert(name.unwrap().path(), String::new());
             }
-            // The agent's own: caches of the project, which commands write.
+            // The project's caches, which commands may write.
             found.retain(|path, _| !path.starts_with(home.join(".cache")));
             found
         };
-        // Once, so that what the agent itself makes is there.
+        // One command first, so that files created by the agent exist.
         place.call(&json!({"command": "true"}));
         let before = look();
         let mut command = place.command(&["tool", "batch"]);
         let mut batch = Batch::start(&mut command);
         for line in &lines {
             let line = line.replace("/tmp", outside.to_str().unwrap());
-            // Whatever came of it: an answer, and nothing else.
+            // Any result is accepted, as long as there is an answer.
             let answer = batch.call("Bash", &json!({"command": line, "timeout_ms": 4000}));
             assert!(answer["status"].is_string(), "{line}: {answer}");
         }
@@ -1299,7 +1304,7 @@ fn what_the_judge_can_not_see_is_held() {
 }
 
 #[test]
-fn a_temporary_folder_in_the_project_is_not_where_the_nothing_lies() {
+fn tmpdir_in_the_project_does_not_expose_hidden_files() {
     for place in places() {
         let root = place.test.root();
         let mut place = place;
@@ -1317,7 +1322,7 @@ fn a_temporary_folder_in_the_project_is_not_where_the_nothing_lies() {
     }
 }
 
-/// A repository with a first commit in the place's project, by the user himself.
+/// Runs a git command in the place's project, outside the sandbox.
 pub(crate) fn git(place: &Place, line: &str) {
     let mut command = Command::new("bash");
     command.args(["-ec", line]).current_dir(place.test.root()).env("HOME", place.home());
@@ -1328,7 +1333,8 @@ pub(crate) fn git(place: &Place, line: &str) {
 pub(crate) const REPOSITORY: &str = "git init -q; git config user.email a@b; git config user.name a; \
                           git commit -q --allow-empty -m first";
 
-/// What is handed over by a socket: one takes an open folder, one gives it and ends.
+/// Passes a directory file descriptor over a socket: one process receives it, the other sends it
+/// and exits.
 const TAKES: &str = "import socket, os, array, time, sys
 listens = socket.socket(socket.AF_UNIX); listens.bind('/tmp/handed'); listens.listen(1)
 open('listens', 'w')
@@ -1350,11 +1356,11 @@ to.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, folder)])
 ";
 
 #[test]
-fn an_open_folder_that_is_handed_to_another_box_shows_no_more_than_here() {
-    if !has("python3", "an_open_folder_that_is_handed_to_another_box_shows_no_more_than_here") {
+fn directory_descriptor_passed_between_sandboxes_exposes_nothing() {
+    if !has("python3", "directory_descriptor_passed_between_sandboxes_exposes_nothing") {
         return;
     }
-    // (With Landlock alone nothing is mounted, and the box is the process's own.)
+    // (With Landlock alone nothing is mounted, and the sandbox belongs to the process.)
     for place in places().into_iter().filter(|place| place.backend == "namespaces") {
         git(&place, REPOSITORY);
         let root = place.test.root();
@@ -1375,8 +1381,8 @@ fn an_open_folder_that_is_handed_to_another_box_shows_no_more_than_here() {
 }
 
 #[test]
-fn hooks_that_are_a_link_keep_nobody_from_his_git() {
-    if !has("git", "hooks_that_are_a_link_keep_nobody_from_his_git") {
+fn symlinked_hooks_do_not_block_commits() {
+    if !has("git", "symlinked_hooks_do_not_block_commits") {
         return;
     }
     for place in places() {
@@ -1389,13 +1395,13 @@ fn hooks_that_are_a_link_keep_nobody_from_his_git() {
 }
 
 #[test]
-fn what_the_agent_keeps_of_its_user_is_neither_read_nor_written() {
+fn agent_state_is_neither_readable_nor_writable() {
     for place in places() {
         write(&place.home().join(".local/state/agent/history"), "typed-secret\n");
         let stdout = place.stdout("cat ~/.local/state/agent/history 2>/dev/null; echo over");
         assert_eq!(stdout, "over\n", "{} {:?}", place.backend, place.user);
     }
-    // Where the home is the project, before there is anything of it; by its name, or by a link.
+    // The home is the project, before any state exists; by its name, or through a symlink.
     for (place, is_linked) in places().into_iter().flat_map(|place| {
         let other = Place::new(place.backend, place.user);
         [(place, false), (other, true)]
@@ -1418,7 +1424,7 @@ fn what_the_agent_keeps_of_its_user_is_neither_read_nor_written() {
 }
 
 #[test]
-fn caches_in_the_project_lead_nowhere_else() {
+fn cache_directory_in_the_project_cannot_be_redirected() {
     for place in places() {
         let root = place.test.root();
         let env = vec![("XDG_CACHE_HOME".to_owned(), root.join(".cache").display().to_string())];
@@ -1437,9 +1443,9 @@ fn caches_in_the_project_lead_nowhere_else() {
     }
 }
 
-/// Where one session may write the user's caches, the next one follows no link there.
+/// If one session can write the user's caches, the next one follows no symlink there.
 #[test]
-fn a_link_in_the_place_of_another_projects_cache_is_none() {
+fn symlink_in_place_of_a_cache_is_not_followed() {
     for place in places() {
         place.stdout("mkdir -p $XDG_CACHE_HOME/x");
         let caches = place.home().join(".cache/agent/projects");
@@ -1453,9 +1459,9 @@ fn a_link_in_the_place_of_another_projects_cache_is_none() {
     }
 }
 
-/// A folder that is added lies around the project.
+/// An added directory that contains the project.
 #[test]
-fn a_project_in_an_added_directory_is_protected() {
+fn project_inside_an_added_directory_is_protected() {
     for place in places() {
         if place.backend == "landlock" {
             continue;
@@ -1468,7 +1474,7 @@ fn a_project_in_an_added_directory_is_protected() {
 }
 
 #[test]
-fn a_process_whose_first_thread_has_ended_ends_with_the_session() {
+fn process_with_an_exited_main_thread_ends_with_the_session() {
     for place in places() {
         let place = place.with_attack();
         let beat = place.test.root().join("beat");
@@ -1480,13 +1486,13 @@ fn a_process_whose_first_thread_has_ended_ends_with_the_session() {
     }
 }
 
-/// The calls of one session, all in this place's box.
+/// One session whose calls run in this place's sandbox.
 pub(crate) fn session(place: &Place) -> Batch {
     Batch::start(&mut place.command(&["tool", "batch"]))
 }
 
 #[test]
-fn a_folder_of_caches_that_is_a_link_is_written() {
+fn symlinked_cache_directory_is_writable() {
     for place in places() {
         let elsewhere = place.home().join("elsewhere");
         std::fs::rename(place.home().join(".cache"), &elsewhere).unwrap();

@@ -1,5 +1,6 @@
-//! Folders that a command closes (`chmod 000`), so that the agent can not look at what lies in them when it makes the next
-//! box: what is covered there stays covered, or is told. (Root can look at all of them.)
+//! Directories that a command makes unreadable (`chmod 000`), so that the agent cannot inspect them
+//! for the next sandbox: covered paths stay covered, or the gap is reported. (Root can read all of
+//! them.)
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +26,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// The commands in one session; the last one's answer.
+/// Runs the commands in one session; returns the last answer.
 fn run(place: &Place, options: &[&str], commands: &[&str]) -> String {
     let mut batch = Batch::start(&mut place.command(&[&["tool", "batch"], options].concat()));
     let mut last = String::new();
@@ -37,8 +38,8 @@ fn run(place: &Place, options: &[&str], commands: &[&str]) -> String {
 }
 
 #[test]
-fn a_store_in_a_folder_that_was_closed_stays_closed() {
-    for place in places_of_users("a_store_in_a_folder_that_was_closed_stays_closed") {
+fn credential_store_in_an_unreadable_directory_stays_hidden() {
+    for place in places_of_users("credential_store_in_an_unreadable_directory_stays_hidden") {
         let home = place.home();
         write(&home.join(".ssh/id_rsa"), "PRIVATE\n");
         write(&home.join(".config/gh/hosts.yml"), "TOKEN\n");
@@ -62,7 +63,7 @@ fn a_store_in_a_folder_that_was_closed_stays_closed() {
             let config = fs::read_to_string(home.join(".config/agent/config.toml")).unwrap();
             let startup = fs::read_to_string(home.join(".bashrc")).unwrap();
             let is_intact = config.is_empty() && startup == "# intact\n";
-            // With Landlock alone these can be written: `init.sandbox.gaps` says so.
+            // With Landlock alone these are writable: `init.sandbox.gaps` says so.
             assert!(is_intact || place.backend == "landlock", "{how}");
             fs::write(home.join(".config/agent/config.toml"), "").unwrap();
             fs::write(home.join(".bashrc"), "# intact\n").unwrap();
@@ -71,8 +72,8 @@ fn a_store_in_a_folder_that_was_closed_stays_closed() {
 }
 
 #[test]
-fn a_project_below_a_folder_that_can_not_be_listed_can_be_read() {
-    for place in places_of_users("a_project_below_a_folder_that_can_not_be_listed_can_be_read") {
+fn project_below_an_unlistable_directory_is_readable() {
+    for place in places_of_users("project_below_an_unlistable_directory_is_readable") {
         write(&place.home().join(".ssh/id_rsa"), "PRIVATE\n");
         let above = place.test.root().parent().unwrap().to_owned();
         set_mode(&above, 0o311);
@@ -84,7 +85,7 @@ fn a_project_below_a_folder_that_can_not_be_listed_can_be_read() {
 }
 
 #[test]
-fn a_project_where_removable_disks_are_mounted_has_the_same_box() {
+fn project_below_run_has_the_same_sandbox() {
     let Ok(above) = tempfile::tempdir_in("/run") else {
         say("SKIPPED: a project in /run: this user can make no folder there");
         return;

@@ -1,4 +1,4 @@
-//! Git in the sandbox: commands commit as they like, and existing hooks and configuration stay as they are.
+//! Git in the sandbox: commands can commit, but existing hooks and configuration cannot be changed.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::sandbox::{Place, git, places, session, write};
 
 const HOOK: &str = "#!/bin/sh\necho hook ran\n";
 
-/// A project with a repository, a commit and a hook.
+/// Places with a repository, a commit and a hook.
 fn repositories() -> Vec<Place> {
     let places = places();
     for place in &places {
@@ -28,7 +28,7 @@ fn repository(root: &Path) {
     run(root, "chmod +x .git/hooks/pre-commit");
 }
 
-/// Outside the sandbox.
+/// Runs a line outside the sandbox.
 fn run(directory: &Path, line: &str) {
     let mut command = Command::new("bash");
     command.args(["-c", line]).current_dir(directory).env("HOME", directory);
@@ -82,7 +82,7 @@ fn git_commits_in_a_linked_worktree() {
 }
 
 #[test]
-fn a_worktree_that_its_repository_does_not_know_is_not_writable() {
+fn repository_of_an_unregistered_worktree_is_not_writable() {
     for place in places() {
         let victim = place.outside().join("victim-repository");
         repository(&victim);
@@ -155,7 +155,7 @@ fn the_git_directory_cannot_be_moved() {
 }
 
 #[test]
-fn a_planted_commondir_and_a_missing_head_are_undone_and_reported() {
+fn created_commondir_and_removed_head_are_reverted_and_reported() {
     for place in repositories() {
         let head = place.test.read(".git/HEAD");
         let envelope = place.script("echo /tmp > .git/commondir; rm .git/HEAD");
@@ -170,7 +170,7 @@ fn a_planted_commondir_and_a_missing_head_are_undone_and_reported() {
 }
 
 #[test]
-fn a_background_command_that_removes_head_is_undone_when_it_ends() {
+fn head_removed_by_a_background_command_is_restored_when_it_ends() {
     for place in repositories() {
         let mut batch = session(&place);
         batch.call("Bash", &json!({"command": "rm .git/HEAD", "background": true}));
@@ -182,7 +182,7 @@ fn a_background_command_that_removes_head_is_undone_when_it_ends() {
 }
 
 #[test]
-fn a_directory_without_hooks_gets_none() {
+fn missing_hooks_directory_is_not_created() {
     for place in places() {
         git(&place, "git init -q . && rm -rf .git/hooks");
         let envelope = call(&place, "git add -A && git status --short");

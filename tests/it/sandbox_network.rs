@@ -1,4 +1,5 @@
-//! The network of commands: localhost is the session's own, and nothing beyond it is reachable.
+//! Network access of commands: localhost is private to the session, and nothing beyond it is
+//! reachable.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,12 +10,12 @@ use crate::chat::Pty;
 use crate::sandbox::{Place, places, session, write};
 use crate::support::{Done, has, say};
 
-/// Connects with bash alone.
+/// A client written in plain bash.
 const FETCH: &str = "exec 3<>/dev/tcp/127.0.0.1/$(cat port); echo hello >&3; cat <&3";
 
 #[test]
-fn a_test_suite_that_opens_a_socket_passes() {
-    if !has("python3", "a_test_suite_that_opens_a_socket_passes") {
+fn test_suite_using_sockets_passes() {
+    if !has("python3", "test_suite_using_sockets_passes") {
         return;
     }
     for place in places().into_iter().filter(|place| place.backend == "namespaces") {
@@ -32,8 +33,8 @@ fn a_test_suite_that_opens_a_socket_passes() {
 }
 
 #[test]
-fn a_server_in_the_background_is_reachable_by_later_commands() {
-    let name = "a_server_in_the_background_is_reachable_by_later_commands";
+fn background_server_is_reachable_by_later_commands() {
+    let name = "background_server_is_reachable_by_later_commands";
     if !has("python3", name) {
         return;
     }
@@ -57,7 +58,7 @@ fn a_server_in_the_background_is_reachable_by_later_commands() {
 }
 
 #[test]
-fn nothing_beyond_the_machine_and_no_service_of_the_machine_is_reachable() {
+fn remote_hosts_and_host_services_are_not_reachable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -72,7 +73,7 @@ fn nothing_beyond_the_machine_and_no_service_of_the_machine_is_reachable() {
         );
         let stdout = place.stdout(&script);
         let stdout = if place.backend == "landlock" {
-            // The interfaces are visible; no socket can be made.
+            // The interfaces are visible, but no socket can be created.
             stdout
                 .lines()
                 .filter(|line| !line.contains(':'))
@@ -87,7 +88,7 @@ fn nothing_beyond_the_machine_and_no_service_of_the_machine_is_reachable() {
 }
 
 #[test]
-fn configured_ports_of_the_machine_are_reachable() {
+fn configured_host_ports_are_reachable() {
     for place in places() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -114,7 +115,7 @@ fn configured_ports_of_the_machine_are_reachable() {
 }
 
 #[test]
-fn a_session_with_landlock_alone_works_without_network_and_names_its_gaps_once() {
+fn landlock_alone_has_no_network_and_reports_gaps_once() {
     for place in places() {
         if place.backend == "namespaces" {
             continue;
@@ -138,12 +139,12 @@ fn a_session_with_landlock_alone_works_without_network_and_names_its_gaps_once()
 }
 
 #[test]
-fn in_chat_a_server_in_the_background_is_reachable_for_the_user() {
-    if !has("python3", "in_chat_a_server_in_the_background_is_reachable_for_the_user") {
+fn background_server_in_chat_is_reachable_from_the_host() {
+    if !has("python3", "background_server_in_chat_is_reachable_from_the_host") {
         return;
     }
     for place in places().into_iter().filter(|place| place.backend == "namespaces") {
-        // The same port is taken on the machine: the address names another one.
+        // The port is in use on the host, so the displayed address has another one.
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let server = format!(

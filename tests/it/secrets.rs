@@ -1,4 +1,4 @@
-//! The values of secret files of the project in the output of commands.
+//! Redaction of values from the project's secret files in command output.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ fn output(test: &Test, command: &str) -> (String, String) {
 }
 
 #[test]
-fn the_values_of_secret_files_are_redacted_in_command_output() {
+fn values_of_secret_files_are_redacted_in_command_output() {
     let test = project();
     let (stdout, _) = output(&test, "cat .env");
     assert_eq!(
@@ -50,7 +50,7 @@ fn the_values_of_secret_files_are_redacted_in_command_output() {
 }
 
 #[test]
-fn file_tools_show_the_real_text() {
+fn file_tools_do_not_redact() {
     let test = project();
     let envelope = call(&test, "Read", &json!({"path": "a.txt"}));
     assert!(envelope["data"]["content"].as_str().unwrap().contains("hunter2hunter2"), "{envelope}");
@@ -59,7 +59,7 @@ fn file_tools_show_the_real_text() {
 }
 
 #[test]
-fn a_changed_or_new_secret_file_counts_from_the_next_command_on() {
+fn changed_and_new_secret_files_apply_from_the_next_command() {
     let script = concat!(
         "call: Bash {\"command\": \"echo a-new-secret first-secret\"}\n---\n",
         "call: Bash {\"command\": \"sleep 0.02; echo NEW_SECRET=a-new-secret > .env; mkdir -p sub; ",
@@ -84,7 +84,7 @@ fn a_changed_or_new_secret_file_counts_from_the_next_command_on() {
 }
 
 #[test]
-fn output_that_is_kept_whole_or_comes_from_the_background_is_redacted() {
+fn stored_and_background_output_is_redacted() {
     let script = concat!(
         "call: Bash {\"command\": \"for i in $(seq 9000); do echo \\\"$i an-old-secret\\\"; done\"}\n---\n",
         "call: Bash {\"command\": \"echo an-old-secret; echo an-old-secret >&2\", \"background\": true}\n---\n",
@@ -106,7 +106,7 @@ fn output_that_is_kept_whole_or_comes_from_the_background_is_redacted() {
 }
 
 #[test]
-fn keys_are_redacted_once_in_command_output_and_shown_by_file_tools() {
+fn api_keys_are_redacted_in_command_output_only() {
     let key = "sk-proj-abcdefghijklmnopqrstuvwx0123456789";
     let server = Server::playing([
         sse_calls(&[
@@ -130,6 +130,6 @@ fn keys_are_redacted_once_in_command_output_and_shown_by_file_tools() {
     assert!(sent[0].to_string().contains(key), "Edit needs the real text: {sent:?}");
     assert_eq!(sent[1], resumed[1]);
     assert!(sent[1].to_string().contains("[redacted:api-key]"), "{sent:?}");
-    // The log has no key, so that a resumed conversation has none either.
+    // The log contains no key, so neither does a resumed conversation.
     assert!(!format!("{resumed:?}{:?}", test.events()).contains(key));
 }

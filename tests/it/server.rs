@@ -1,4 +1,4 @@
-//! A scripted HTTP server on loopback, of `std` alone: it plays replies, and remembers what was asked.
+//! A scripted HTTP server on loopback, using only `std`: it plays replies and records requests.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What the server answers.
+/// A reply of the server.
 #[derive(Clone)]
 pub(crate) struct Reply {
-    /// 0: the connection is closed without an answer.
+    /// 0: the connection is closed without a response.
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Vec<Chunk>,
@@ -20,20 +20,20 @@ pub(crate) struct Reply {
 #[derive(Clone)]
 pub(crate) enum Chunk {
     Send(Vec<u8>),
-    /// Waits, or until the client hangs up.
+    /// Waits for this time, or until the client hangs up.
     Pause(Duration),
     Hangup,
 }
 
-/// What was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// With names in lower case.
+    /// Names are in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
-    /// The number of the connection, from 0.
+    /// Number of the connection, starting at 0.
     pub(crate) connection: usize,
 }
 
@@ -64,23 +64,23 @@ impl Reply {
     }
 }
 
-/// The connection is closed without an answer.
+/// Closes the connection without a response.
 pub(crate) fn no_answer() -> Reply {
     Reply { status: 0, headers: vec![], body: vec![] }
 }
 
-/// Events with these lines of data, and nothing else.
+/// A stream with exactly these `data` lines.
 pub(crate) fn sse_raw(data: &[&str]) -> Reply {
     let events = data.iter().map(|data| format!("data: {data}\n\n"));
     Reply::new(200, "text/event-stream", events.collect::<String>())
 }
 
-/// A whole streamed answer of words.
+/// A complete streamed text answer.
 pub(crate) fn sse_text(text: &str) -> Reply {
     whole(&json!({"content": text}), "stop")
 }
 
-/// A whole streamed answer of calls.
+/// A complete streamed answer with tool calls.
 pub(crate) fn sse_calls(calls: &[(&str, Value)]) -> Reply {
     let calls = (0..).zip(calls).map(|(index, (name, arguments)): (u32, _)| {
         json!({"index": index, "id": format!("c{index}"), "type": "function",
@@ -124,14 +124,14 @@ struct Shared {
 #[derive(Default)]
 struct Seen {
     requests: Vec<Request>,
-    /// Requests in which calls and results do not pair.
+    /// Requests with calls and results that do not pair.
     broken: Vec<String>,
-    /// How often a client hung up before its answer was complete.
+    /// Number of clients that hung up before the response was complete.
     hangups: usize,
 }
 
 impl Server {
-    /// Plays these replies, one for each request.
+    /// Plays these replies, one per request.
     pub(crate) fn playing(replies: impl IntoIterator<Item = Reply>) -> Self {
         let replies = Mutex::new(replies.into_iter().collect::<VecDeque<_>>());
         Self::with(move |_, _| {
@@ -140,7 +140,7 @@ impl Server {
         })
     }
 
-    /// Answers with what is computed from the request and its number, from 0.
+    /// Computes each reply from the request and its number, starting at 0.
     pub(crate) fn with(answers: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -150,7 +150,7 @@ impl Server {
         std::thread::spawn(move || {
             for (connection, stream) in listener.incoming().map_while(Result::ok).enumerate() {
                 let shared = Arc::clone(&shared);
-                // A connection ends as it wants: the client is what is tested.
+                // Connection errors are ignored: the client is under test.
                 std::thread::spawn(move || shared.serve(&stream, connection));
             }
         });
@@ -161,12 +161,12 @@ impl Server {
         format!("http://{}/v1", self.address)
     }
 
-    /// What was asked so far.
+    /// The requests received so far.
     pub(crate) fn finish(&self) -> Vec<Request> {
         self.shared.seen.lock().unwrap().requests.clone()
     }
 
-    /// Waits until a client hung up before its answer was complete.
+    /// Waits until a client hung up before its response was complete.
     pub(crate) fn wait_for_hangup(&self) {
         let seen = self.shared.seen.lock().unwrap();
         let limit = Duration::from_secs(5);
@@ -185,7 +185,7 @@ impl Drop for Server {
 }
 
 impl Shared {
-    /// In every request of every test each call has exactly one result, right after it.
+    /// In every request of every test, each call has exactly one result right after it.
     fn check(&self, request: &Request) {
         let Ok(body) = serde_json::from_str::<Value>(&request.body) else { return };
         let mut waiting: Vec<String> = Vec::new();
@@ -208,9 +208,9 @@ impl Shared {
         }
     }
 
-    /// Answers the requests of a connection; `None` when it is over.
+    /// Answers the requests of a connection; `None` when it is closed.
     fn serve(&self, mut stream: &TcpStream, connection: usize) -> Option<()> {
-        // Each piece of an answer is on its way at once, as servers of streams do it.
+        // Send each chunk immediately, as streaming servers do.
         stream.set_nodelay(true).unwrap();
         let mut reader = BufReader::new(stream);
         loop {
@@ -238,7 +238,7 @@ impl Shared {
                     }
                     Chunk::Pause(pause) => {
                         stream.set_read_timeout(Some(pause)).unwrap();
-                        // Nothing is to be read in mid-answer but the end.
+                        // In the middle of a response the client can only hang up.
                         if stream.read(&mut [0]).is_ok_and(|n_bytes| n_bytes == 0) {
                             self.seen.lock().unwrap().hangups += 1;
                             self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! `agent session`: what was recorded is found again, shown, copied, taken back and deleted.
+//! `agent session`: list, show, fork, rewind and delete recorded sessions.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::support::{Done, Test, events};
 
 const OLD: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-/// A session of these event bodies, as a file; each `turn.started` begins a turn.
+/// Writes a session with these event bodies; each `turn.started` begins a turn.
 fn recorded(test: &Test, id: &str, bodies: &[Value]) -> PathBuf {
     let mut turn = 0;
     let mut text = String::new();
@@ -36,7 +36,7 @@ fn said(input: &str) -> Value {
     json!({"type": "turn.started", "input": input})
 }
 
-/// An answer that took 1,000 tokens, half of them cached, and gave 20 for this much.
+/// A model response of 1,000 input tokens, half of them cached, and 20 output tokens, at this cost.
 fn answered(text: &str, purpose: &str, cost_usd: f64) -> Value {
     json!({"type": "model.responded", "purpose": purpose, "text": text, "stop": "end", "time_ms": 1,
         "usage": {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 500},
@@ -55,7 +55,7 @@ fn latest_id(test: &Test) -> String {
     list.split_whitespace().next().unwrap().to_owned()
 }
 
-/// Goes on with the latest session; what the model was asked.
+/// Resumes the latest session; returns the request sent to the model.
 fn asked_next(test: &Test, more: &[&str]) -> String {
     let server = Server::with(|_: &Request, _| sse_text("ok"));
     let mut args = vec!["run", "--model", "openai/m", "--base-url"];
@@ -69,7 +69,7 @@ fn asked_next(test: &Test, more: &[&str]) -> String {
 }
 
 #[test]
-fn tokens_and_money_are_counted_by_turn_and_in_all() {
+fn tokens_and_cost_are_shown_per_turn_and_in_total() {
     let test = Test::new();
     let bodies = [
         started(),
@@ -99,7 +99,7 @@ fn tokens_and_money_are_counted_by_turn_and_in_all() {
 }
 
 #[test]
-fn a_well_known_model_costs_what_its_vendor_asks() {
+fn known_models_use_built_in_prices() {
     let answer = |_: &Request, _: usize| {
         let said =
             json!({"choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]});
@@ -114,7 +114,8 @@ fn a_well_known_model_costs_what_its_vendor_asks() {
     let run = |model: &str, more: &[&str]| {
         test.agent(&[&["run", "task", "--model", model, "--base-url", &url], more].concat())
     };
-    // 50,000 fresh tokens at $1, 150,000 cached ones at $0.10 and 10,000 of the answer at $6 a million.
+    // 50,000 new tokens at $1, 150,000 cached ones at $0.10 and 10,000 output tokens at $6 per
+    // million.
     let done = run("openai/gpt-5.6-luna", &["--output-format", "json"]).expect_code(0);
     let cost = done.lines()[0]["total_cost_usd"].as_f64().unwrap();
     assert!((cost - 0.125).abs() < 1e-9, "{cost}");
@@ -122,7 +123,7 @@ fn a_well_known_model_costs_what_its_vendor_asks() {
     assert!(list.contains(" $0.1250 "), "{list}");
     let show = test.agent(&["session", "show"]).expect_code(0).stdout;
     assert!(show.contains("200,000 in (150,000 cached), 10,000 out · $0.1250\n"), "{show}");
-    // The configuration outranks it; what nobody knows is no limit to be promised.
+    // The configuration overrides it; with an unknown price no budget can be enforced.
     let dear =
         ["--set", "models.\"openai/gpt-5.6-luna\".price_out=100.0", "--output-format", "json"];
     let cost = run("openai/gpt-5.6-luna", &dear).lines()[0]["total_cost_usd"].as_f64().unwrap();
@@ -134,7 +135,7 @@ fn a_well_known_model_costs_what_its_vendor_asks() {
 }
 
 #[test]
-fn the_list_is_there_for_scripts_too() {
+fn session_list_has_a_json_format() {
     let test = Test::new().script("usage: 100 20\ntext: ok");
     test.run(&["the task"]).expect_code(0);
     let test = test.script("text: ok");
@@ -157,7 +158,7 @@ fn the_list_is_there_for_scripts_too() {
 }
 
 #[test]
-fn a_long_task_and_a_long_answer_are_listed_too() {
+fn session_list_handles_long_tasks_and_answers() {
     let long = "long ".repeat(40_000);
     let test = Test::new().script(&format!("text: {long}")).stdin(long.as_bytes());
     test.run(&["the task"]).expect_code(0);
@@ -166,7 +167,7 @@ fn a_long_task_and_a_long_answer_are_listed_too() {
 }
 
 #[test]
-fn a_page_for_a_browser_carries_nothing_out() {
+fn html_export_escapes_content_and_loads_nothing() {
     let evil = "<script>alert(1)</script> \u{1b}[31mred\u{202e}txt \" onload='x'";
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two </pre><b>"});
     let script = format!(
@@ -194,7 +195,7 @@ fn a_page_for_a_browser_carries_nothing_out() {
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }
-    // Each element that is opened is closed.
+    // Each opened element is closed.
     for name in ["details", "pre", "section", "div", "p", "span", "summary"] {
         let opened = page.matches(&format!("<{name}>")).count();
         let opened = opened + page.matches(&format!("<{name} ")).count();
@@ -202,7 +203,7 @@ fn a_page_for_a_browser_carries_nothing_out() {
     }
 }
 
-/// Three turns: the first reads more than is shown, the second and the third change `a.txt`.
+/// Three turns: the first reads more than is shown, the second and third change `a.txt`.
 fn three_turns() -> Test {
     let long: String = (1..3000).map(|n| format!("line {n}\n")).collect();
     let test = Test::new()
@@ -228,7 +229,7 @@ fn three_turns() -> Test {
 }
 
 #[test]
-fn a_copy_holds_everything_up_to_the_end_of_a_turn() {
+fn fork_copies_everything_up_to_a_turn() {
     let test = three_turns();
     let old = latest_id(&test);
     let before = events(&test.log());
@@ -248,7 +249,7 @@ fn a_copy_holds_everything_up_to_the_end_of_a_turn() {
     }
     assert_eq!(copy[copy.len() - 2]["type"], "turn.finished");
     assert_eq!(copy[copy.len() - 2]["turn"], 2);
-    // What was too large to be shown came along, and is spoken of by its new path.
+    // Output too large to be shown is copied and referenced by its new path.
     let output = format!("{}/{new}/tool-output/", test.sessions().display());
     let text = std::fs::read_to_string(test.log()).unwrap();
     let at = text.find(&output).unwrap() + output.len();
@@ -257,7 +258,7 @@ fn a_copy_holds_everything_up_to_the_end_of_a_turn() {
     let output = std::fs::read_to_string(format!("{output}{name}")).unwrap();
     assert!(output.contains("line 1500\n"));
     assert!(!text.contains(&format!("sessions/{old}")));
-    // The old one is as it was.
+    // The original session is unchanged.
     let log = test.sessions().join(&old).join("events.jsonl");
     assert_eq!(std::fs::read(log).unwrap(), log_before);
 
@@ -268,22 +269,22 @@ fn a_copy_holds_everything_up_to_the_end_of_a_turn() {
 }
 
 #[test]
-fn a_copy_can_undo_what_it_inherited() {
+fn fork_can_undo_inherited_changes() {
     let test = three_turns();
     let old = latest_id(&test);
     test.agent(&["session", "fork"]).expect_code(0);
     test.agent(&["session", "undo"]).expect_code(0);
     assert_eq!(test.read("a.txt"), "two\n");
-    // The file is already as it was before that turn.
+    // The file already has the content from before that turn.
     let done = test.agent(&["session", "undo", &old]).expect_code(0);
     assert!(done.stdout.contains("already as before"), "{}", done.stdout);
     test.agent(&["session", "rewind", "--turn", "1"]).expect_code(0);
     assert_eq!(test.read("a.txt"), "one\n");
 }
 
-/// A line that is meant to be copied holds nothing that somebody wrote into a record, or called a folder.
+/// Lines meant to be copied contain no text from a log or a directory name.
 #[test]
-fn only_what_can_be_an_id_is_a_session() {
+fn only_valid_ids_are_sessions() {
     const FORGED: &str = "$(cd;touch owned)";
     let test = three_turns();
     let old = latest_id(&test);
@@ -298,7 +299,7 @@ fn only_what_can_be_an_id_is_a_session() {
         let told = format!("{}{}", done.stdout, done.stderr);
         assert!(told.contains(&fork) && !told.contains(FORGED), "{args:?}: {told}");
     }
-    // The same session in a folder of another name.
+    // The same session in a directory with another name.
     let sessions = test.sessions();
     for name in [FORGED, "zz", "{0192f0c1-2345-7000-8000-000000000000}"] {
         std::fs::create_dir(sessions.join(name)).unwrap();
@@ -313,7 +314,7 @@ fn only_what_can_be_an_id_is_a_session() {
 }
 
 #[test]
-fn a_run_may_go_on_with_a_copy() {
+fn run_can_continue_in_a_fork() {
     let test = three_turns();
     let old = latest_id(&test);
     let log = test.log();
@@ -330,7 +331,7 @@ fn a_run_may_go_on_with_a_copy() {
 }
 
 #[test]
-fn a_turn_that_is_not_there_can_not_be_gone_back_to() {
+fn rewind_to_a_missing_turn_is_a_usage_error() {
     let test = three_turns();
     for command in ["fork", "rewind"] {
         let done = test.agent(&["session", command, "--turn", "7"]).expect_code(2);
@@ -341,7 +342,7 @@ fn a_turn_that_is_not_there_can_not_be_gone_back_to() {
 }
 
 #[test]
-fn a_rewind_takes_back_what_was_said_and_what_was_changed() {
+fn rewind_reverts_conversation_and_files() {
     let test = three_turns();
     let done = test.agent(&["session", "rewind", "--turn", "2"]).expect_code(0);
     done.expect_stdout("turns 2 to 3\n  a.txt: restored\nconversation: back to before turn 2\n");
@@ -351,7 +352,7 @@ fn a_rewind_takes_back_what_was_said_and_what_was_changed() {
     for gone in ["the second", "the third", "taken back"] {
         assert!(!asked.contains(gone), "{gone}\n{asked}");
     }
-    // The record keeps all of it, and each number is given once.
+    // The log keeps all turns, and each number is used once.
     let turns: Vec<Value> =
         test.events_of("turn.started").iter().map(|event| event["turn"].clone()).collect();
     assert_eq!(turns, [1, 2, 3, 4]);
@@ -360,20 +361,20 @@ fn a_rewind_takes_back_what_was_said_and_what_was_changed() {
     assert!(show.contains("turn 4    another way\n"), "{show}");
     let done = test.agent(&["session", "rewind", "--turn", "3"]).expect_code(2);
     done.expect_one_line_of_stderr("already rewound");
-    // A copy up to a turn that was taken back brings it to life.
+    // A fork up to a rewound turn restores it.
     test.agent(&["session", "fork", "--turn", "3"]).expect_code(0);
     let asked = asked_next(&test, &["go on", "-c"]);
     assert!(asked.contains("the third answer") && !asked.contains("another way"), "{asked}");
 }
 
 #[test]
-fn a_rewind_may_take_back_one_of_both() {
+fn rewind_can_revert_only_conversation_or_files() {
     let test = three_turns();
     test.agent(&["session", "rewind", "--turn", "3", "--conversation"])
         .expect_code(0)
         .expect_stdout("conversation: back to before turn 3\n");
     assert_eq!(test.read("a.txt"), "three\n");
-    // What turn 2 wrote is no longer what stands there.
+    // The content written by turn 2 is no longer current.
     let asked = asked_next(&test, &["go on", "-c"]);
     assert!(asked.contains("the second answer") && !asked.contains("the third"), "{asked}");
     assert!(asked.contains("no longer as you saw them: a.txt"), "{asked}");
@@ -389,7 +390,7 @@ fn a_rewind_may_take_back_one_of_both() {
 }
 
 #[test]
-fn a_rewind_stops_at_a_file_that_somebody_changed() {
+fn rewind_stops_at_externally_changed_files_unless_forced() {
     let test = three_turns();
     test.write("a.txt", "somebody's\n");
     let done = test.agent(&["session", "rewind", "--turn", "2"]).expect_code(1);
@@ -403,7 +404,7 @@ fn a_rewind_stops_at_a_file_that_somebody_changed() {
 }
 
 #[test]
-fn what_holds_since_a_turn_goes_with_it() {
+fn rewind_reverts_mode_and_plan() {
     let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "in_progress"}]});
     let test = Test::new().script("text: the first answer");
     test.run(&["the first task"]).expect_code(0);
@@ -427,7 +428,7 @@ fn what_holds_since_a_turn_goes_with_it() {
 }
 
 #[test]
-fn sessions_are_deleted_only_if_a_person_agrees() {
+fn session_rm_requires_yes() {
     let test = three_turns();
     let old = latest_id(&test);
     let kept = test.sessions().join(&old).join("operations.jsonl");
@@ -442,7 +443,7 @@ fn sessions_are_deleted_only_if_a_person_agrees() {
 }
 
 #[test]
-fn in_a_terminal_a_person_is_asked() {
+fn session_rm_asks_in_a_terminal() {
     let test = Test::new().script("text: ok");
     test.run(&["the task"]).expect_code(0);
     let id = latest_id(&test);
@@ -451,7 +452,7 @@ fn in_a_terminal_a_person_is_asked() {
         assert!(done.stdout.contains(&format!("delete session {id}")), "{done:?}");
         assert!(test.log().exists());
     }
-    // Without an id there is something to choose from.
+    // Without an id the sessions are listed for selection.
     let done = test.in_terminal(&["run", "--resume"], "").expect_code(2);
     assert!(done.stdout.contains(&id) && done.stdout.contains("the task"), "{done:?}");
     test.in_terminal(&["session", "rm", &id], "y\n").expect_code(0);
@@ -459,7 +460,7 @@ fn in_a_terminal_a_person_is_asked() {
 }
 
 #[test]
-fn a_session_in_use_is_neither_deleted_nor_gone_back_in() {
+fn session_in_use_cannot_be_deleted_or_rewound() {
     let test = Test::new().script("text: ok");
     test.run(&["idle"]).expect_code(0);
     let idle = latest_id(&test);
@@ -478,7 +479,7 @@ fn a_session_in_use_is_neither_deleted_nor_gone_back_in() {
     refused(&["session", "undo"]);
     refused(&["run", "more", "-c", "--model", "script:../script"]);
     assert_eq!(test.agent(&["session", "list"]).stdout.lines().count(), 2, "none was deleted");
-    // To look and to copy are no use of it.
+    // Showing and forking do not need exclusive access.
     test.agent(&["session", "show", &busy]).expect_code(0);
     test.agent(&["session", "fork", &busy]).expect_code(0);
     child.kill().unwrap();
@@ -487,7 +488,7 @@ fn a_session_in_use_is_neither_deleted_nor_gone_back_in() {
 }
 
 #[test]
-fn resume_without_an_id_says_how() {
+fn resume_without_an_id_explains_usage() {
     let test = Test::new().script("text: ok");
     let done = test.agent(&["run", "--resume"]).expect_code(2);
     done.expect_one_line_of_stderr("--resume needs the id of a session");

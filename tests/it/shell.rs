@@ -1,4 +1,4 @@
-//! The judge against the corpus in `tests/shell`, and its verdicts at the boundary.
+//! The command judge against the corpus in `tests/shell`, and its verdicts in the binary.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub(crate) fn corpus() -> Vec<Case> {
     cases
 }
 
-/// The project of the corpus.
+/// The project that the corpus assumes.
 fn project() -> (Test, Workspace) {
     let test = Test::new()
         .file("a.txt", "one\n")
@@ -90,7 +90,7 @@ fn verdict(command: &str, policy: &Policy, workspace: &Workspace) -> (&'static s
 }
 
 #[test]
-fn every_command_of_the_corpus_gets_its_verdict() {
+fn corpus_commands_have_the_expected_verdict() {
     let (_test, workspace) = project();
     let policy = Policy::new(PermissionMode::AutoEdit, true);
     let mut wrong = Vec::new();
@@ -110,7 +110,7 @@ fn every_command_of_the_corpus_gets_its_verdict() {
 }
 
 #[test]
-fn what_is_never_run_is_not_run_in_any_mode() {
+fn blocked_commands_are_blocked_in_every_mode() {
     let (_test, workspace) = project();
     for case in corpus().iter().filter(|case| case.verdict == "never") {
         for mode in [PermissionMode::ReadOnly, PermissionMode::Ask, PermissionMode::Full] {
@@ -122,7 +122,7 @@ fn what_is_never_run_is_not_run_in_any_mode() {
 
 /// With `UPDATE_DOCS=1` the table is written instead of compared.
 #[test]
-fn the_table_of_the_documentation_is_that_of_the_data_file() {
+fn permission_table_in_the_docs_is_up_to_date() {
     const BEGIN: &str = "<!-- generated from data/commands.toml -->\n";
     const END: &str = "<!-- end -->";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/PERMISSIONS.md");
@@ -146,7 +146,7 @@ fn call(test: &Test, command: &str, options: &[&str]) -> Value {
 }
 
 #[test]
-fn a_question_without_a_user_names_the_rule_that_allows_it() {
+fn approval_error_names_the_rule_that_allows_the_command() {
     let (test, _) = project();
     for (command, rule) in [
         ("git push origin main", "Bash(git push *)"),
@@ -167,7 +167,7 @@ fn a_question_without_a_user_names_the_rule_that_allows_it() {
 }
 
 #[test]
-fn everyday_destruction_needs_no_question() {
+fn undoable_destructive_commands_need_no_approval() {
     let (test, _) = project();
     for command in [
         "rm -rf build",
@@ -184,7 +184,7 @@ fn everyday_destruction_needs_no_question() {
 }
 
 #[test]
-fn an_interactive_command_is_refused_with_the_other_form_as_hint() {
+fn interactive_command_is_refused_with_an_alternative() {
     let (test, _) = project();
     let envelope = call(&test, "git rebase -i HEAD~2", &["-y"]);
     assert_eq!(envelope["error"]["code"], "COMMAND_BLOCKED");
@@ -192,7 +192,7 @@ fn an_interactive_command_is_refused_with_the_other_form_as_hint() {
 }
 
 #[test]
-fn a_rule_against_a_command_holds_for_it_behind_whatever_runs_it() {
+fn deny_rules_apply_behind_wrappers() {
     let (test, _) = project();
     let options = ["--allow", "Bash", "--deny", "Bash(touch new*)"];
     for command in [
@@ -213,7 +213,7 @@ fn a_rule_against_a_command_holds_for_it_behind_whatever_runs_it() {
 }
 
 #[test]
-fn commands_that_only_read_run_together() {
+fn read_only_commands_run_concurrently() {
     let script = "call: Bash {\"command\": \"sleep 0.5; pwd\"}\n\
         call: Bash {\"command\": \"sleep 0.5; date\"}\n---\ntext: ok";
     let test = Test::new().script(script);
@@ -231,7 +231,7 @@ fn commands_that_only_read_run_together() {
 }
 
 #[test]
-fn rules_count_by_where_they_stand() {
+fn rule_precedence_depends_on_the_source() {
     let script = "call: Bash {\"command\": \"make all\"}\n---\ntext: ok";
     let decided = |test: &Test, options: &[&str]| {
         let mut args = vec!["task", "--permission-mode", "ask"];
@@ -257,7 +257,7 @@ fn rules_count_by_where_they_stand() {
 }
 
 #[test]
-fn a_bad_rule_is_a_wrong_usage() {
+fn invalid_rule_is_a_usage_error() {
     let test = Test::new();
     for rule in ["Edit(..)", "Edit(\"b.txt\")", "Edit(a.txt)Edit(b.txt)", "Read(//a)"] {
         let done = test.agent(&["tool", "call", "LS", "{}", "--deny", rule]);
@@ -266,7 +266,7 @@ fn a_bad_rule_is_a_wrong_usage() {
 }
 
 #[test]
-fn a_rule_about_a_path_holds_for_each_file_tool() {
+fn path_rules_apply_to_every_file_tool() {
     let (test, _) = project();
     std::os::unix::fs::symlink("sub/x.txt", test.root().join("link")).unwrap();
     let read = ("Read", json!({"path": "sub/x.txt"}));
@@ -290,7 +290,7 @@ fn a_rule_about_a_path_holds_for_each_file_tool() {
 }
 
 #[test]
-fn files_that_a_command_takes_away_come_back_with_the_undo() {
+fn undo_restores_files_removed_moved_or_overwritten_by_commands() {
     let script = "call: Bash {\"command\": \"rm a.txt && mv b.txt sub/c.txt && echo 2 > d.txt && true\"}\n---\n\
         expect: Exited 0\ntext: ok";
     let test = Test::new()
@@ -317,7 +317,7 @@ fn files_that_a_command_takes_away_come_back_with_the_undo() {
 }
 
 #[test]
-fn what_is_moved_by_options_or_named_by_variables_comes_back_too() {
+fn undo_covers_moves_by_options_and_paths_in_variables() {
     let line = "mv -t sub b.txt && mv -b c.txt a.txt; x=d.txt; echo 2 > $x; rm -r *.md";
     let script =
         format!("call: Bash {}\n---\nexpect: Exited 0\ntext: ok", json!({"command": line}));

@@ -1,4 +1,5 @@
-//! Where the state of a project lies: outside of it, below `XDG_STATE_HOME`, the home, or `TMPDIR`.
+//! Location of a project's state: outside of the project, below `XDG_STATE_HOME`, the home, or
+//! `TMPDIR`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -20,7 +21,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// A directory beside the project.
+/// Creates a directory beside the project.
 fn beside(test: &Test, name: &str) -> PathBuf {
     new_folder(&test.home().with_file_name(name))
 }
@@ -30,7 +31,7 @@ fn agent_in(test: &Test, folder: &Path, args: &[&str]) -> Done {
     Done::new(&test.command(args).current_dir(folder).output().unwrap())
 }
 
-/// `agent run` with the script, in this directory.
+/// Runs `agent run` with the script in this directory.
 fn run_in(test: &Test, folder: &Path, args: &[&str]) -> Done {
     let script = test.home().with_file_name("script");
     let model = format!("script:{}", script.display());
@@ -41,7 +42,7 @@ fn write_call(path: &str) -> String {
     format!("call: Write {}\n---\ntext: done", json!({"path": path, "content": "x\n"}))
 }
 
-/// The id of the only session in this log.
+/// The session id in this log.
 fn id_of(log: &Path) -> String {
     events(log)[0]["session"].as_str().unwrap().to_owned()
 }
@@ -61,20 +62,20 @@ fn user_of(folder: &Path) -> u32 {
     std::os::unix::fs::MetadataExt::uid(&fs::metadata(folder).unwrap())
 }
 
-/// The directory that is used below TMPDIR.
+/// The state directory below TMPDIR.
 fn temporary_state(test: &Test, tmpdir: &Path) -> PathBuf {
     tmpdir.join(format!("agent-{}", user_of(&test.home())))
 }
 
-/// The same test with a home below which nothing can be made, for root neither, and this TMPDIR.
+/// Makes the home's state directory impossible to create, even for root, and sets TMPDIR.
 fn without_state_home(test: Test, tmpdir: &Path) -> Test {
     fs::write(test.home().join(".local"), "a file\n").unwrap();
     test.env("TMPDIR", tmpdir.to_str().unwrap())
 }
 
 #[test]
-fn a_session_leaves_nothing_in_the_project_but_its_changes() {
-    if !has("git", "a_session_leaves_nothing_in_the_project_but_its_changes") {
+fn session_leaves_only_its_changes_in_the_project() {
+    if !has("git", "session_leaves_only_its_changes_in_the_project") {
         return;
     }
     let test = Test::new().script(&format!(
@@ -113,11 +114,11 @@ fn a_session_of_another_project_continues_in_its_own_directory() {
     done.expect_stderr(&format!("working in {}", root.display()));
     assert!(root.join("here.txt").exists() && !other.join("here.txt").exists());
     assert_eq!(n_turns(&log), 2);
-    // In its own directory nothing needs to be said.
+    // In its own directory there is no notice.
     let test = test.script("text: ok");
     let done = run_in(&test, &root, &["more", "--resume", &id]).expect_code(0);
     assert!(!done.stderr.contains("working in"), "{}", done.stderr);
-    // With -C it continues there.
+    // With -C it continues in that directory.
     let test = test.script(&write_call("there.txt"));
     let there = other.to_str().unwrap();
     run_in(&test, &root, &["more", "--resume", &id, "-C", there]).expect_code(0);
@@ -128,7 +129,7 @@ fn a_session_of_another_project_continues_in_its_own_directory() {
 }
 
 #[test]
-fn a_session_whose_directory_is_gone_needs_another_one() {
+fn session_with_a_missing_directory_requires_dash_c() {
     let test = Test::new().script("text: ok");
     let (own, root) = (beside(&test, "own"), test.root());
     run_in(&test, &own, &["task"]).expect_code(0);
@@ -140,7 +141,7 @@ fn a_session_whose_directory_is_gone_needs_another_one() {
     let done = done.expect_one_line_of_stderr("-C DIR");
     done.expect_stderr(own.to_str().unwrap());
     agent_in(&test, &root, &["session", "undo", &id]).expect_code(2).expect_stderr("-C DIR");
-    // To look at it, no directory is needed.
+    // Showing it requires no directory.
     agent_in(&test, &root, &["session", "show", &id]).expect_code(0);
     assert_eq!(n_turns(&log), 1);
     let renamed = renamed.to_str().unwrap();
@@ -149,7 +150,7 @@ fn a_session_whose_directory_is_gone_needs_another_one() {
 }
 
 #[test]
-fn a_session_of_another_project_is_shown_exported_undone_copied_and_deleted() {
+fn session_commands_work_from_another_project() {
     let test = Test::new().script(&write_call("new.txt"));
     test.run(&["the task"]).expect_code(0);
     let (id, root) = (id_of(&test.log()), test.root());
@@ -175,7 +176,7 @@ fn a_session_of_another_project_is_shown_exported_undone_copied_and_deleted() {
 }
 
 #[test]
-fn a_beginning_of_ids_in_several_projects_is_refused() {
+fn id_prefix_that_matches_several_projects_is_refused() {
     let test = Test::new().script("text: ok");
     for name in ["one", "two"] {
         run_in(&test, &beside(&test, name), &["task"]).expect_code(0);
@@ -188,7 +189,7 @@ fn a_beginning_of_ids_in_several_projects_is_refused() {
 }
 
 #[test]
-fn state_lies_below_xdg_state_home() {
+fn state_is_stored_below_xdg_state_home() {
     let test = Test::new().script("text: ok");
     let state = beside(&test, "state");
     let test = test.env("XDG_STATE_HOME", state.to_str().unwrap());
@@ -197,7 +198,7 @@ fn state_lies_below_xdg_state_home() {
     assert!(!test.home().join(".local/state/agent").exists());
     assert!(test.agent(&["session", "list"]).stdout.contains("task"));
     test.run(&["more", "-c"]).expect_code(0);
-    // Only an absolute path counts.
+    // Relative paths are ignored.
     let test = test.env("XDG_STATE_HOME", "state");
     test.run(&["task"]).expect_code(0);
     only_log(&test.sessions());
@@ -205,8 +206,8 @@ fn state_lies_below_xdg_state_home() {
 }
 
 #[test]
-fn without_home_the_passwd_entry_names_it() {
-    let this = "without_home_the_passwd_entry_names_it";
+fn unset_home_falls_back_to_the_passwd_entry() {
+    let this = "unset_home_falls_back_to_the_passwd_entry";
     if !is_root() {
         return say(&format!("SKIPPED: {this}: this would write to the real home"));
     }
@@ -226,7 +227,7 @@ fn without_home_the_passwd_entry_names_it() {
     };
     let task = ["run", "--model", "script:../script", NO_MEMORY, "task"];
     let done = run(&task).expect_code(0);
-    // It can not be made: that it was tried is said.
+    // The home cannot be created: the error shows that it was tried.
     let done = done.expect_stderr(&format!("{home}/.local/state/agent"));
     let state = temporary_state(&test, &tmpdir);
     done.expect_stderr(state.to_str().unwrap());
@@ -234,7 +235,7 @@ fn without_home_the_passwd_entry_names_it() {
 }
 
 #[test]
-fn without_a_usable_home_state_lies_in_a_private_temporary_directory() {
+fn unusable_home_falls_back_to_a_private_temporary_directory() {
     let test = Test::new().script("text: ok");
     let tmpdir = beside(&test, "tmp");
     let state = temporary_state(&test, &tmpdir);
@@ -247,14 +248,14 @@ fn without_a_usable_home_state_lies_in_a_private_temporary_directory() {
     assert!(test.agent(&["session", "list"]).expect_code(0).stdout.contains("task"));
     test.run(&["more", "-c", NO_MEMORY]).expect_code(0);
     assert_eq!(n_turns(&log), 2);
-    // It is found when the home can be used again.
+    // It is still found when the home is usable again.
     fs::remove_file(test.home().join(".local")).unwrap();
     test.run(&["more", "--resume", &id_of(&log)[..20]]).expect_code(0);
     assert_eq!(n_turns(&log), 3);
 }
 
 #[test]
-fn a_state_home_that_can_not_be_written_is_replaced_by_the_default_one() {
+fn unwritable_xdg_state_home_falls_back_to_the_default() {
     let test = Test::new().script("text: ok");
     let file = test.home().join("file");
     fs::write(&file, "").unwrap();
@@ -265,7 +266,7 @@ fn a_state_home_that_can_not_be_written_is_replaced_by_the_default_one() {
 }
 
 #[test]
-fn a_temporary_directory_that_others_can_write_is_not_used() {
+fn temporary_directory_writable_by_others_is_not_used() {
     let kinds = [("group", 0o770, false), ("all", 0o777, false), ("another user's", 0o700, true)];
     for (kind, mode, is_others) in kinds {
         if is_others && !is_root() {
@@ -288,7 +289,7 @@ fn a_temporary_directory_that_others_can_write_is_not_used() {
         }
         let test = without_state_home(test, &tmpdir);
         let done = test.run(&["task", NO_MEMORY, "--quiet"]).expect_code(0);
-        // The session runs all the same.
+        // The session runs nevertheless.
         let done = done.expect_one_line_of_stderr("this session is not recorded");
         done.expect_stderr("cannot be undone");
         assert_eq!(test.read("new.txt"), "x\n", "{kind}");
@@ -300,10 +301,10 @@ fn a_temporary_directory_that_others_can_write_is_not_used() {
 }
 
 #[test]
-fn a_project_that_can_not_be_written_is_worked_in() {
+fn session_runs_in_an_unwritable_project() {
     let test = Test::new().file("a.txt", "one\n");
     let test = test.script("call: Read {\"path\": \"a.txt\"}\n---\ntext: ok");
-    let Some(test) = test.unprivileged("a_project_that_can_not_be_written_is_worked_in") else {
+    let Some(test) = test.unprivileged("session_runs_in_an_unwritable_project") else {
         return;
     };
     set_mode(&test.root(), 0o555);
@@ -317,7 +318,7 @@ fn a_project_that_can_not_be_written_is_worked_in() {
 }
 
 #[test]
-fn a_project_on_a_read_only_file_system_is_worked_in() {
+fn session_runs_on_a_read_only_file_system() {
     let test = Test::new().file("a.txt", "one\n");
     let test = test.script("call: Read {\"path\": \"a.txt\"}\n---\ntext: ok");
     let line = "mount --bind . . && mount -o remount,bind,ro . . 2>/dev/null && cd \"$PWD\" && \
@@ -347,7 +348,7 @@ fn a_project_on_a_read_only_file_system_is_worked_in() {
 }
 
 #[test]
-fn sessions_that_begin_at_once_are_all_recorded() {
+fn concurrently_started_sessions_are_all_recorded() {
     let test = Test::new().script("pause: 500ms\ntext: ok");
     let children: Vec<_> = (0..4)
         .map(|n| test.spawn(&["run", &format!("task {n}"), "--model", "script:../script"]))
@@ -365,7 +366,7 @@ fn sessions_that_begin_at_once_are_all_recorded() {
 }
 
 #[test]
-fn all_of_a_deleted_session_is_removed() {
+fn deleting_a_session_removes_all_its_files() {
     let script = format!(
         "call: Bash {}\n---\n{}",
         json!({"command": "seq 100000; true"}),
@@ -391,7 +392,7 @@ fn all_of_a_deleted_session_is_removed() {
 }
 
 #[test]
-fn changes_are_undone_where_state_lies_on_another_file_system() {
+fn undo_works_with_state_on_another_file_system() {
     let test = Test::in_memory()
         .file("a.txt", "one\n")
         .script(&format!("call: Read {{\"path\": \"a.txt\"}}\n---\n{}", write_call("a.txt")));

@@ -1,4 +1,4 @@
-//! What the tests share: a project in a temporary folder, the built binary, and what it left behind.
+//! Shared by the tests: a project in a temporary directory, the built binary, and its results.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A project, a home, and the binary to be started in them.
+/// A project, a home, and the binary to run in them.
 #[must_use]
 pub(crate) struct Test {
     dir: tempfile::TempDir,
@@ -15,7 +15,7 @@ pub(crate) struct Test {
     user: Option<u32>,
 }
 
-/// `nobody`: whom the binary is run as where root would be refused nothing.
+/// `nobody`: the user to run the binary as where root would be refused nothing.
 const NOBODY: u32 = 65534;
 
 impl Test {
@@ -23,12 +23,12 @@ impl Test {
         Self::with_dir(tempfile::tempdir().unwrap())
     }
 
-    /// A project in memory, where that is possible: nothing waits for a disk there.
+    /// A project in memory if possible, which avoids waiting for a disk.
     pub(crate) fn in_memory() -> Self {
         tempfile::tempdir_in("/dev/shm").map_or_else(|_| Self::new(), Self::with_dir)
     }
 
-    /// The same below this folder.
+    /// A project below this directory.
     pub(crate) fn new_in(folder: &Path) -> Self {
         Self::with_dir(tempfile::tempdir_in(folder).unwrap())
     }
@@ -39,19 +39,19 @@ impl Test {
         Self { dir, env: Vec::new(), stdin: None, user: None }
     }
 
-    /// A file of the project.
+    /// Adds a file to the project.
     pub(crate) fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
         self.write(path, text);
         self
     }
 
-    /// A script for `--model script:../script`.
+    /// Sets the script for `--model script:../script`.
     pub(crate) fn script(self, text: &str) -> Self {
         std::fs::write(self.dir.path().join("script"), text).unwrap();
         self
     }
 
-    /// The user's own configuration.
+    /// Sets the user's configuration.
     pub(crate) fn user_config(self, text: &str) -> Self {
         let dir = self.dir.path().join("home/.config/agent");
         std::fs::create_dir_all(&dir).unwrap();
@@ -59,8 +59,8 @@ impl Test {
         self
     }
 
-    /// The same for a user who can be refused something: where the tests run as root, everything is
-    /// given to `nobody`, who runs the binary. Nothing, loudly, where that does not work.
+    /// The same test without root privileges: if the tests run as root, all files are given to
+    /// `nobody`, who runs the binary. Reports a skip and returns `None` if that does not work.
     pub(crate) fn unprivileged(mut self, test: &str) -> Option<Self> {
         if !is_root() {
             return Some(self);
@@ -123,7 +123,7 @@ impl Test {
         command
     }
 
-    /// Runs the binary to its end.
+    /// Runs the binary to completion.
     pub(crate) fn agent(&self, args: &[&str]) -> Done {
         let mut command = self.command(args);
         let output = match &self.stdin {
@@ -133,7 +133,7 @@ impl Test {
                 let mut stdin = child.stdin.take().unwrap();
                 let text = text.clone();
                 let writer = std::thread::spawn(move || {
-                    // A program that reads nothing may be gone before all is written.
+                    // A program that reads no input may exit before everything is written.
                     _ = std::io::Write::write_all(&mut stdin, &text);
                 });
                 let output = child.wait_with_output().unwrap();
@@ -144,7 +144,8 @@ impl Test {
         Done::new(&output)
     }
 
-    /// Runs the binary to its end in a terminal, on which this is typed; what it wrote is in `stdout`.
+    /// Runs the binary to completion in a terminal with this typed input; its output is in
+    /// `stdout`.
     pub(crate) fn in_terminal(&self, args: &[&str], typed: &str) -> Done {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -154,12 +155,12 @@ impl Test {
         let side = || std::fs::File::options().read(true).write(true).open(&name).unwrap();
         let mut command = self.command(args);
         let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
-        // The last end of that side is the child's: reading ends with it.
+        // Close our copy of the slave side, so that reading ends when the child exits.
         drop(command);
         let mut terminal = std::fs::File::from(terminal);
         std::io::Write::write_all(&mut terminal, typed.as_bytes()).unwrap();
         let mut written = Vec::new();
-        // Linux ends with an error what others end with nothing.
+        // Linux reports EIO where other systems report end of file.
         _ = std::io::Read::read_to_end(&mut terminal, &mut written);
         let status = child.wait().unwrap();
         Done {
@@ -169,10 +170,10 @@ impl Test {
         }
     }
 
-    /// `agent run` with the script.
+    /// Runs `agent run` with the script.
     pub(crate) fn run(&self, args: &[&str]) -> Done {
         let mut all = vec!["run", "--model", "script:../script"];
-        // A busy machine does not decide what is recalled.
+        // The result must not depend on the load of the machine.
         all.extend(["--set", "learning.wait_ms=10000"]);
         all.extend(args);
         self.agent(&all)
@@ -183,13 +184,13 @@ impl Test {
         self.command(args).spawn().unwrap()
     }
 
-    /// `agent tool call`, its envelope.
+    /// Runs `agent tool call`; returns its envelope.
     pub(crate) fn call(&self, name: &str, input: &Value) -> Value {
         let done = self.agent(&["tool", "call", name, &input.to_string()]);
         serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
     }
 
-    /// `agent tool batch` of these calls, their envelopes.
+    /// Runs `agent tool batch` with these calls; returns their envelopes.
     pub(crate) fn batch(&self, calls: &[(&str, Value)]) -> Vec<Value> {
         let lines: String = calls
             .iter()
@@ -208,14 +209,14 @@ impl Test {
             .collect()
     }
 
-    /// The directory in which the sessions of the project are recorded, whether it exists yet or not.
+    /// The directory of the project's sessions, whether it exists or not.
     pub(crate) fn sessions(&self) -> PathBuf {
         let home = self.env.iter().rev().find(|(name, _)| name == "HOME");
         let home = home.map_or_else(|| self.home(), |(_, home)| PathBuf::from(home));
         sessions_in(&home.join(".local/state/agent"), &self.root())
     }
 
-    /// Records a session with these events; the path of its log.
+    /// Writes a session with these events; returns the path of its log.
     pub(crate) fn record(&self, id: &str, events: &str) -> PathBuf {
         let sessions = self.sessions();
         let log = sessions.join(id).join("events.jsonl");
@@ -226,7 +227,7 @@ impl Test {
         log
     }
 
-    /// The event log of the latest session, if there is one yet.
+    /// The event log of the latest session, if there is one.
     pub(crate) fn try_log(&self) -> Option<PathBuf> {
         let sessions = std::fs::read_dir(self.sessions()).ok()?;
         let mut logs: Vec<_> = sessions
@@ -242,7 +243,7 @@ impl Test {
         self.try_log().expect("a session")
     }
 
-    /// An event of this type is in the log, which another process may be writing.
+    /// Whether the log, which may be being written, contains an event of this type.
     pub(crate) fn has_event(&self, kind: &str) -> bool {
         let text = self.try_log().and_then(|log| std::fs::read_to_string(log).ok());
         text.is_some_and(|text| text.contains(&format!("\"type\":\"{kind}\"")))
@@ -259,7 +260,7 @@ impl Test {
     }
 }
 
-/// Where the sessions of a project are recorded in a state directory.
+/// Directory of a project's sessions in a state directory.
 pub(crate) fn sessions_in(state: &Path, project: &Path) -> PathBuf {
     let name = project.file_name().unwrap().to_str().unwrap();
     let hash = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
@@ -275,20 +276,19 @@ fn give_to_nobody(path: &Path) {
     }
 }
 
-/// The tests run as root.
+/// Whether the tests run as root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Says something in the output of the tests, also where the test passes: a test that was skipped must
-/// be seen.
+/// Prints to the output of the tests even if the test passes, so that skipped tests are visible.
 pub(crate) fn say(text: &str) {
-    // Not `eprintln`, which the test runner swallows.
+    // Not `eprintln`, which the test runner captures.
     _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes());
 }
 
-/// Compares a table with what stands on this page behind this line; with `UPDATE_TABLE=1` writes it there.
-pub(crate) fn stands_in(page: &str, begin: &str, table: &str) {
+/// Compares a table with the one after this line of a page; with `UPDATE_TABLE=1`, writes it there.
+pub(crate) fn check_generated_table(page: &str, begin: &str, table: &str) {
     const END: &str = "<!-- its end -->\n";
 
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
@@ -302,7 +302,7 @@ pub(crate) fn stands_in(page: &str, begin: &str, table: &str) {
     }
 }
 
-/// Whether there is such a program here; where it is missing, says that this test is skipped.
+/// Whether this program is installed; if not, reports that the test is skipped.
 pub(crate) fn has(program: &str, test: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).exists());
@@ -312,7 +312,7 @@ pub(crate) fn has(program: &str, test: &str) -> bool {
     is_there
 }
 
-/// Command lines of processes that hold this text.
+/// Command lines of processes that contain this text.
 pub(crate) fn running(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -325,13 +325,13 @@ pub(crate) fn running(text: &str) -> Vec<String> {
     found
 }
 
-/// The events in a log; each line must be whole.
+/// The events in a log; each line must be complete.
 pub(crate) fn events(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// How a run of the binary ended.
+/// The result of a run of the binary.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -360,7 +360,7 @@ impl Done {
         self
     }
 
-    /// One clear line, no panic.
+    /// Exactly one line, and no panic.
     #[track_caller]
     pub(crate) fn expect_one_line_of_stderr(self, part: &str) -> Self {
         assert_eq!(self.stderr.lines().count(), 1, "{}", self.stderr);

@@ -1,5 +1,5 @@
-//! What others put in the place of files that the agent itself writes and reads: links, FIFOs, devices. And what of a
-//! home its file tools leave alone.
+//! Symlinks, FIFOs and devices in place of files that the agent itself reads and writes; and
+//! sensitive files in a home that file tools do not access.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::support::{Done, Test};
 
 const OUTSIDE: &str = "the user's own\n";
-/// Longer than anybody waits for a file that is there.
+/// Far longer than reading a regular file takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn fifo(path: &Path) {
@@ -21,7 +21,7 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-/// The binary's end, if it comes to one.
+/// Runs the binary to completion; fails if it does not end in time.
 fn end_of(test: &Test, args: &[&str]) -> Done {
     let mut child = test.spawn(args);
     let until = Instant::now() + PATIENCE;
@@ -42,7 +42,7 @@ fn call_in_time(test: &Test, name: &str, input: &Value) -> Value {
 }
 
 #[test]
-fn a_repository_that_never_ends_keeps_no_command_from_running() {
+fn fifo_or_device_as_dot_git_does_not_block_commands() {
     let test = Test::new();
     fifo(&test.root().join("sub/.git"));
     fs::create_dir(test.root().join("other")).unwrap();
@@ -52,7 +52,7 @@ fn a_repository_that_never_ends_keeps_no_command_from_running() {
 }
 
 #[test]
-fn an_ignore_file_that_never_ends_keeps_nobody_from_searching() {
+fn fifo_as_ignore_file_does_not_block_searches() {
     for name in [".gitignore", ".ignore", ".git/info/exclude", "sub/.gitignore", "git/commondir"] {
         let test = Test::new().file("a.txt", "needle\n").file("sub/b.txt", "x\n");
         fifo(&test.root().join(name));
@@ -72,7 +72,7 @@ fn an_ignore_file_that_never_ends_keeps_nobody_from_searching() {
 }
 
 #[test]
-fn a_configuration_that_never_ends_is_refused() {
+fn fifo_as_config_file_is_refused() {
     let test = Test::new().script("text: ok");
     fifo(&test.root().join(".agent/config.toml"));
     let done = end_of(&test, &["run", "--model", "script:../script", "task"]);
@@ -80,7 +80,7 @@ fn a_configuration_that_never_ends_is_refused() {
 }
 
 #[test]
-fn file_tools_leave_the_secrets_of_a_home_alone_and_what_runs_there() {
+fn file_tools_deny_credentials_and_startup_files_of_a_home() {
     let at_home = Test::new();
     let home = at_home.root();
     let beside = Test::new();
@@ -130,7 +130,7 @@ fn file_tools_leave_the_secrets_of_a_home_alone_and_what_runs_there() {
         assert_eq!(written["status"], "success", "{written}");
         fs::remove_file(home.join("new.txt")).unwrap();
     }
-    // Who gives the folder by its name has said so.
+    // An explicitly named directory is allowed.
     let folder = home.join(".aws");
     let mut batch = Batch::start(&mut beside.command(&[
         "tool",
@@ -143,7 +143,7 @@ fn file_tools_leave_the_secrets_of_a_home_alone_and_what_runs_there() {
 }
 
 #[test]
-fn an_answer_is_written_where_it_was_said_or_nowhere() {
+fn output_file_is_not_written_through_project_symlinks() {
     let test = Test::new().script("text: the answer");
     let target = test.home().join("target");
     fs::write(&target, OUTSIDE).unwrap();
@@ -156,7 +156,7 @@ fn an_answer_is_written_where_it_was_said_or_nowhere() {
     test.run(&["-o", "new.md", "task"]).expect_code(0);
     test.run(&["-o", "new.md", "task"]).expect_code(0);
     assert_eq!(test.read("new.md").trim(), "the answer");
-    // By whatever way the project is reached.
+    // However the project is reached.
     let (way, root) = (test.home().join("way"), test.root());
     symlink(&root, &way).unwrap();
     let by_link = way.join("answer.md");
@@ -169,16 +169,17 @@ fn an_answer_is_written_where_it_was_said_or_nowhere() {
     fifo(&root.join("fifo.md"));
     let done = end_of(&test, &["run", "-o", "fifo.md", "task", "--model", "script:../script"]);
     assert_eq!(done.code, Some(2), "{done:?}");
-    // One that he names outside may be a link.
+    // An explicitly named path outside may be a symlink.
     let link = test.home().join("link");
     symlink(&target, &link).unwrap();
     test.run(&["-o", link.to_str().unwrap(), "task"]).expect_code(0);
     assert_eq!(fs::read_to_string(&target).unwrap().trim(), "the answer");
 }
 
-/// The project lies on the way between two links of the user's own: what a command puts there leads nowhere.
+/// The path between two of the user's symlinks passes through the project: a symlink that a command
+/// creates there is not followed.
 #[test]
-fn a_way_that_comes_through_the_project_ends_there() {
+fn symlink_chain_through_the_project_is_not_followed() {
     let test = Test::new().script("text: ok");
     let elsewhere = test.home().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -195,7 +196,7 @@ fn a_way_that_comes_through_the_project_ends_there() {
 }
 
 #[test]
-fn what_a_projects_configuration_leads_to_counts_as_nobodys() {
+fn symlinked_project_config_is_not_trusted() {
     let config =
         "[sandbox]\nenabled = false\n[permissions]\nmode = \"full\"\ndeny = [\"Read(own)\"]\n";
     let test = Test::new().script("text: ok").file("cfg/config.toml", config).file("own", "own\n");
@@ -205,14 +206,14 @@ fn what_a_projects_configuration_leads_to_counts_as_nobodys() {
     let done =
         done.expect_stderr("ignored permissions.mode, sandbox because a command could write");
     assert!(!done.stderr.contains("agent trust"), "{done:?}");
-    // What it forbids holds all the same.
+    // Its restrictions still apply.
     let read = test.call("Read", &json!({"path": "own"}));
     assert_eq!(read["error"]["code"], "ACCESS_DENIED", "{read}");
 }
 
-/// An environment for Python lies in the project, and is in the user's PATH while he works there.
+/// A Python environment in the project is in the user's PATH.
 #[test]
-fn a_bash_of_the_projects_is_not_the_one_that_runs_commands() {
+fn bash_is_not_taken_from_the_project() {
     let test = Test::new();
     let (bin, ran) = (test.root().join(".venv/bin"), test.home().join("ran"));
     fs::create_dir_all(&bin).unwrap();
@@ -234,7 +235,7 @@ fn a_bash_of_the_projects_is_not_the_one_that_runs_commands() {
 }
 
 #[test]
-fn a_project_that_became_a_link_in_an_added_folder_is_none() {
+fn project_replaced_by_a_symlink_in_an_added_directory_is_refused() {
     let test = Test::new().script("text: ok");
     let (above, elsewhere) = (test.home().join("above"), test.home().join("elsewhere"));
     fs::create_dir_all(above.join("project")).unwrap();
@@ -250,14 +251,14 @@ fn a_project_that_became_a_link_in_an_added_folder_is_none() {
 }
 
 #[test]
-fn a_folder_of_a_project_that_leads_out_of_it_is_no_project() {
+fn project_directory_behind_a_project_symlink_is_refused() {
     let test = Test::new().script("text: ok").file("sub/a", "");
     let (root, elsewhere) = (test.root(), test.home().join("elsewhere"));
     fs::create_dir(root.join(".git")).unwrap();
     fs::create_dir_all(elsewhere.join("deep")).unwrap();
     symlink(&elsewhere, root.join("led")).unwrap();
     symlink("sub", root.join("inside")).unwrap();
-    // By way of a link of the user's, and to what is protected.
+    // Through a symlink of the user, and to a protected path.
     symlink(root.join("led"), test.home().join("short")).unwrap();
     let short = test.home().join("short/deep").display().to_string();
     fs::create_dir(root.join(".git/hooks")).unwrap();
@@ -273,11 +274,11 @@ fn a_folder_of_a_project_that_leads_out_of_it_is_no_project() {
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
     assert!(from("led/deep").contains(said), "{}", from("led/deep"));
-    // Of one in another, both hold what is in the outer one.
+    // With nested projects, both contain paths in the outer one.
     fs::create_dir_all(root.join("app/.agent")).unwrap();
     symlink("../sub", root.join("app/lib")).unwrap();
     test.run(&["task", "-C", "app/lib"]).expect_code(0);
-    // By its own name, and what leads to the project itself.
+    // Accepted: its real name, and symlinks to the project itself.
     assert!(!from("inside").contains(said), "{}", from("inside"));
     let own = elsewhere.join("deep").display().to_string();
     for folder in ["inside", "sub/../sub", &own] {
@@ -289,7 +290,7 @@ fn a_folder_of_a_project_that_leads_out_of_it_is_no_project() {
 }
 
 #[test]
-fn a_folder_can_be_named_where_the_one_that_the_user_stands_in_is_gone() {
+fn dash_c_works_if_the_current_directory_was_removed() {
     let test = Test::new().script("text: ok");
     let line = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" run --model script:\"$1\"/../script -C \"$1\" task";
     let command = test.command(&[]);
@@ -301,7 +302,7 @@ fn a_folder_can_be_named_where_the_one_that_the_user_stands_in_is_gone() {
 }
 
 #[test]
-fn an_answer_of_before_stays_where_no_session_begins() {
+fn output_file_is_kept_if_no_session_starts() {
     let test = Test::new().script("text: ok").file("out.txt", "of before, and longer\n");
     test.run(&["task", "-o", "out.txt", "--set", "sandbox.extra_writable=[\"nope\"]"])
         .expect_code(2);
@@ -310,9 +311,9 @@ fn an_answer_of_before_stays_where_no_session_begins() {
     assert_eq!(test.read("out.txt"), "ok");
 }
 
-/// Outside of it there is no bash at all.
+/// If the project is `/`, there is no bash outside of it.
 #[test]
-fn commands_run_where_the_project_is_everything() {
+fn commands_run_if_the_project_is_the_root_directory() {
     let test = Test::new();
     let input = json!({"command": "echo ran"}).to_string();
     let args = ["tool", "call", "Bash", &input, "-C", "/", "--permission-mode", "full"];
@@ -321,7 +322,7 @@ fn commands_run_where_the_project_is_everything() {
 }
 
 #[test]
-fn a_record_gives_no_mode_that_only_a_person_gives() {
+fn log_cannot_grant_full_mode() {
     let test = Test::new().script("text: ok");
     test.run(&["--trust", "task"]).expect_code(0);
     let log = test.log();

@@ -1,4 +1,4 @@
-//! The tools at their boundary: `agent tool list`, `call` and `batch`.
+//! The tools in the binary: `agent tool list`, `call` and `batch`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn code(envelope: &Value) -> &str {
 }
 
 #[test]
-fn an_envelope_has_its_fields_and_no_others() {
+fn envelope_has_exactly_the_documented_fields() {
     let test = Test::new().file("a.txt", "one\ntwo\n");
     let envelope = test.call("Read", &json!({"path": "a.txt"}));
     let fields: Vec<&String> = envelope.as_object().unwrap().keys().collect();
@@ -28,7 +28,7 @@ fn an_envelope_has_its_fields_and_no_others() {
 }
 
 #[test]
-fn call_exits_0_for_an_answer_1_for_an_error_2_for_wrong_usage() {
+fn tool_call_exit_code_is_0_1_or_2() {
     let test = Test::new().file("a.txt", "one\n");
     test.agent(&["tool", "call", "Read", r#"{"path":"a.txt"}"#]).expect_code(0);
     test.agent(&["tool", "call", "Read", r#"{"path":"b.txt"}"#]).expect_code(1);
@@ -39,7 +39,7 @@ fn call_exits_0_for_an_answer_1_for_an_error_2_for_wrong_usage() {
 }
 
 #[test]
-fn every_tool_is_listed_with_what_it_takes() {
+fn tool_list_contains_every_tool_and_its_schema() {
     let test = Test::new();
     let names: Vec<Value> = test
         .agent(&["tool", "list", "--json"])
@@ -66,7 +66,7 @@ fn every_tool_is_listed_with_what_it_takes() {
 }
 
 #[test]
-fn batch_answers_line_by_line_in_one_registry() {
+fn batch_answers_each_line_and_shares_read_state() {
     let test = Test::new().file("a.txt", "one\n").stdin(
         "{\"id\":\"x\",\"name\":\"Read\",\"input\":{\"path\":\"a.txt\"}}\n\
          no call\n\
@@ -93,7 +93,7 @@ fn envelopes(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_log_and_standard_output_hold_the_same_envelopes() {
+fn log_and_standard_output_contain_the_same_envelopes() {
     let test = Test::new()
         .file("a.txt", "tab\tquote\" back\\slash\r\nändert \u{1}\u{7f} 🦀\n")
         .file("key.txt", "first\nAKIAIOSFODNN7EXAMPLE\n")
@@ -114,7 +114,7 @@ fn the_log_and_standard_output_hold_the_same_envelopes() {
 }
 
 #[test]
-fn a_file_that_was_not_read_is_not_changed() {
+fn unread_file_cannot_be_changed() {
     let test = Test::new().file("a.txt", "one\n");
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"});
     let envelope = test.call("Edit", &edit);
@@ -129,7 +129,7 @@ fn a_file_that_was_not_read_is_not_changed() {
 }
 
 #[test]
-fn the_lock_is_injected_and_what_the_model_sends_for_it_is_ignored() {
+fn lock_fields_are_injected_and_model_values_ignored() {
     let test = Test::new().file("a.txt", "one\n");
     let edit = json!({
         "path": "a.txt", "old_string": "one", "new_string": "two", "file_size_bytes": 999
@@ -174,7 +174,7 @@ fn an_edit_of_a_file_changed_on_disk_is_refused() {
 }
 
 #[test]
-fn the_same_call_with_the_same_answer_is_noted_then_refused() {
+fn repeated_call_is_noted_then_refused() {
     let test = Test::new().file("a.txt", "one\n");
     let read = || ("Read", json!({"path": "a.txt"}));
     let other = ("Write", json!({"path": "b.txt", "content": "x\n"}));
@@ -186,7 +186,7 @@ fn the_same_call_with_the_same_answer_is_noted_then_refused() {
 }
 
 #[test]
-fn the_same_call_in_other_words_is_the_same_call() {
+fn equivalent_arguments_count_as_the_same_call() {
     let test = Test::new().file("src/a.txt", "one\n");
     let absolute = test.root().join("src/a.txt").display().to_string();
     let check = |calls: &[(&str, Value)]| {
@@ -218,7 +218,7 @@ fn the_same_call_in_other_words_is_the_same_call() {
 }
 
 #[test]
-fn output_that_is_too_large_is_cut_and_kept_whole() {
+fn oversized_output_is_truncated_and_stored_whole() {
     let text: String = (1..=3000).map(|n| format!("line {n}\n")).collect();
     let test = Test::new().file("big.txt", &text).script(
         "call: Bash {\"command\": \"cat big.txt; echo the end\"}\n---\n\
@@ -238,7 +238,7 @@ fn output_that_is_too_large_is_cut_and_kept_whole() {
 }
 
 #[test]
-fn bash_tells_which_stage_failed() {
+fn bash_reports_the_failed_pipeline_stage() {
     let test = Test::new();
     let call = |command: &str| {
         let input = json!({"command": command}).to_string();
@@ -259,7 +259,7 @@ fn bash_tells_which_stage_failed() {
 }
 
 #[test]
-fn modes_and_rules_hold() {
+fn modes_and_rules_apply_to_tool_calls() {
     let test = Test::new().file("a.txt", "one\n");
     let call = |name: &str, input: Value, options: &[&str]| {
         let input = input.to_string();
@@ -292,7 +292,7 @@ fn modes_and_rules_hold() {
 }
 
 #[test]
-fn nothing_outside_the_project_is_reached() {
+fn paths_outside_the_project_are_denied() {
     let test = Test::new().file("a.txt", "one\n");
     std::os::unix::fs::symlink("/etc", test.root().join("link")).unwrap();
     for path in ["../home", "/etc/passwd", "link/passwd", "a/../../x"] {
@@ -310,7 +310,7 @@ fn nothing_outside_the_project_is_reached() {
 }
 
 #[test]
-fn a_further_folder_is_reached_when_it_is_named() {
+fn added_directory_is_accessible() {
     let test = Test::new();
     let other = test.home().join("other");
     std::fs::create_dir(&other).unwrap();
@@ -323,11 +323,11 @@ fn a_further_folder_is_reached_when_it_is_named() {
 }
 
 #[test]
-fn reads_of_one_answer_run_together_and_answer_in_order() {
+fn reads_of_one_answer_run_concurrently_with_results_in_order() {
     let reads: String = (0..8).map(|n| format!("call: Read {{\"path\": \"{n}.txt\"}}\n")).collect();
     let mut test = Test::new().script(&format!("{reads}---\ntext: ok"));
     for n in 0..8 {
-        // Large enough that none is through before the next is begun.
+        // Large enough that none finishes before the next one starts.
         test = test.file(&format!("{n}.txt"), format!("file {n}\n{}", "x".repeat(8 << 20)));
     }
     test.run(&["task"]).expect_code(0);
@@ -337,14 +337,14 @@ fn reads_of_one_answer_run_together_and_answer_in_order() {
     let first_finished = events.iter().position(|e| e["type"] == "tool.finished").unwrap();
     let started = events[..first_finished].iter().filter(|e| e["type"] == "tool.started").count();
     assert!(started > 1, "they were started together");
-    // What the model is shown is in call order, whatever order they finished in.
+    // The model sees results in call order, whatever order they finished in.
     let test = test.script("when: file 0[\\s\\S]*file 1[\\s\\S]*file 7\ntext: in order");
     test.run(&["next", "-c"]).expect_code(0).expect_stdout("in order\n");
     assert_eq!(responded.len(), 8);
 }
 
 #[test]
-fn null_means_no_value() {
+fn null_argument_means_absent() {
     let test = Test::new().file("a.txt", "one\n");
     let envelopes = test.batch(&[
         ("Read", json!({"path": "a.txt", "limit": null, "start_line": null})),
@@ -357,7 +357,7 @@ fn null_means_no_value() {
 }
 
 #[test]
-fn a_line_that_is_no_text_is_answered_and_the_batch_goes_on() {
+fn invalid_utf8_line_is_answered_and_the_batch_continues() {
     let mut lines = b"\xff\xfe{}\n".to_vec();
     lines.extend(b"{\"id\":1,\"name\":\"LS\",\"input\":{}}\n");
     let test = Test::new().stdin(lines);
@@ -367,7 +367,7 @@ fn a_line_that_is_no_text_is_answered_and_the_batch_goes_on() {
 }
 
 #[test]
-fn a_batch_that_waits_for_its_next_line_can_be_ended() {
+fn sigterm_ends_a_batch_waiting_for_input() {
     use std::io::{BufRead as _, Write as _};
     let test = Test::new();
     let mut child =
@@ -381,7 +381,7 @@ fn a_batch_that_waits_for_its_next_line_can_be_ended() {
 }
 
 #[test]
-fn what_a_call_without_a_session_leaves_can_be_read_for_a_day() {
+fn output_stored_without_a_session_is_kept_for_a_day() {
     let test = Test::new();
     let place = test.home().join("tmp");
     let test = test.env("TMPDIR", place.to_str().unwrap());

@@ -1,5 +1,5 @@
-//! What is the agent's own outside of a project: its folders, what its configuration links to, and whom the user trusts.
-//! Commands and file tools leave it alone, wherever it lies.
+//! Files of the agent outside of a project: its directories, symlink targets of its configuration,
+//! and the list of trusted projects. Commands and file tools cannot access them, wherever they are.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::support::{Done, Test, has, is_root, say};
 
 const INTACT: &str = "# intact\n";
 
-/// A batch of file calls in a mode that asks for none of them.
+/// A batch of file calls in a mode that does not ask for approval.
 fn batch(test: &Test, cwd: &Path, more: &[&str]) -> Batch {
     let args = [&["tool", "batch", "--permission-mode", "auto-edit"], more].concat();
     Batch::start(test.command(&args).current_dir(cwd))
@@ -34,9 +34,9 @@ fn call_args(line: &str) -> Vec<String> {
     ["tool", "call", "Bash", &input].map(str::to_owned).to_vec()
 }
 
-/// As somebody keeps them who works on his dotfiles.
+/// The layout of a dotfiles repository.
 #[test]
-fn what_is_closed_is_closed_where_it_leads_too() {
+fn symlink_targets_of_protected_paths_are_protected() {
     let test =
         Test::new().file("agent/config.toml", INTACT).file("gh/hosts.yml", "token: needle\n");
     test.write("bashrc", INTACT);
@@ -53,14 +53,14 @@ fn what_is_closed_is_closed_where_it_leads_too() {
     expect_denied(&mut calls, "Read", &json!({"path": "gh/hosts.yml"}));
     let found = calls.call("Grep", &json!({"pattern": "needle"})).to_string();
     assert!(found.contains("more") && !found.contains("hosts.yml"), "{found}");
-    // That is what he works on.
+    // The project's own files are accessible.
     assert_eq!(calls.call("Read", &json!({"path": "bashrc"}))["status"], "success");
     let edit = json!({"path": "bashrc", "old_string": "intact", "new_string": "changed"});
     let edited = calls.call("Edit", &edit);
     assert_eq!(edited["status"], "success", "{edited}");
     calls.end();
     assert_eq!(test.read("agent/config.toml"), INTACT);
-    // Who names the folder is given it.
+    // An explicitly added directory is accessible.
     let mut calls = batch(&test, &root.join("gh"), &[]);
     let read = calls.call("Read", &json!({"path": "hosts.yml"}));
     assert_eq!(read["status"], "success", "{read}");
@@ -68,14 +68,14 @@ fn what_is_closed_is_closed_where_it_leads_too() {
 }
 
 #[test]
-fn a_trusted_folder_is_configured_by_nothing_that_commands_lead_elsewhere() {
+fn trusted_config_behind_a_writable_symlink_is_ignored() {
     let test = Test::new().script("text: ok").file("words/compact.md", "x\n");
     let shared = test.home().join("shared");
     write(&shared.join("config.toml"), "[sandbox]\nnetwork = \"on\"\n");
     fs::create_dir(test.root().join(".agent")).unwrap();
     let link = test.root().join(".agent/config.toml");
     let ignored = "ignored sandbox because a command could write";
-    // Straight to it, by no folder of the project's.
+    // A direct symlink that passes through no directory of the project.
     symlink("../../home/shared/config.toml", &link).unwrap();
     let done = test.run(&["--trust", "task"]).expect_code(0);
     assert!(!done.stderr.contains(ignored), "{done:?}");
@@ -83,15 +83,16 @@ fn a_trusted_folder_is_configured_by_nothing_that_commands_lead_elsewhere() {
     symlink(&shared, test.root().join("way")).unwrap();
     symlink("../way/config.toml", &link).unwrap();
     test.run(&["--trust", "task"]).expect_code(0).expect_stderr(ignored);
-    // So it is with what is said to models.
+    // The same applies to prompts.
     symlink("../words", test.root().join(".agent/prompts")).unwrap();
     let done = test.run(&["--trust", "task"]).expect_code(0);
     done.expect_stderr(".agent/prompts: ignored because a command could write");
 }
 
-/// The home is the project, and this session's folders lie elsewhere; those of the next one may not.
+/// The home is the project and this session's directories are elsewhere; those of the next session
+/// may not be.
 #[test]
-fn the_agents_folders_by_default_are_its_own_whatever_the_variables_say() {
+fn default_agent_directories_are_protected_despite_xdg_variables() {
     const NAMES: [&str; 4] =
         ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"];
     for place in places() {
@@ -119,7 +120,7 @@ fn the_agents_folders_by_default_are_its_own_whatever_the_variables_say() {
     }
 }
 
-/// The binary where the system says that this is the user's home, if that can be.
+/// The binary with this directory as the user's home in `/etc/passwd`, if that can be set up.
 fn where_home_is(test: &Test, home: &Path, args: &[&str]) -> Option<Command> {
     let users = test.home().join("passwd");
     fs::write(&users, format!("own:x:0:0::{}:/bin/sh\n", home.display())).unwrap();
@@ -143,7 +144,7 @@ fn where_home_is(test: &Test, home: &Path, args: &[&str]) -> Option<Command> {
 }
 
 #[test]
-fn the_home_that_the_system_names_is_a_home() {
+fn home_from_the_passwd_entry_is_protected() {
     let test = Test::new().file(".config/gh/hosts.yml", "token: needle\n");
     test.write(".local/state/agent/trusted", "");
     let args = ["tool", "batch", "--permission-mode", "auto-edit"];
@@ -159,7 +160,7 @@ fn the_home_that_the_system_names_is_a_home() {
 }
 
 #[test]
-fn the_folder_that_is_trusted_is_the_one_that_was_named() {
+fn trusted_directory_names_are_stored_byte_exact() {
     let test = Test::new();
     let trusted = test.home().join(".local/state/agent/trusted");
     let trust = |name: &[u8]| {
@@ -171,7 +172,7 @@ fn the_folder_that_is_trusted_is_the_one_that_was_named() {
         let lines = folders.iter().map(|folder| [folder.as_os_str().as_bytes(), b"\n"].concat());
         lines.collect::<Vec<_>>().concat()
     };
-    // Somebody wrote in it by hand.
+    // An entry without a final newline, written by hand.
     let by_hand = test.root().join("by hand");
     write(&trusted, by_hand.to_str().unwrap());
     let (done, odd) = trust(b"odd\xff");
@@ -179,7 +180,7 @@ fn the_folder_that_is_trusted_is_the_one_that_was_named() {
     assert_eq!(fs::read(&trusted).unwrap(), lines(&[&by_hand, &odd]));
     let again = Done::new(&test.command(&["trust"]).current_dir(&odd).output().unwrap());
     assert!(again.stdout.contains("trusted already"), "{again:?}");
-    // What a lossy name would be, and one that ends like a line of another system.
+    // A name equal to a lossy conversion of the first, and one that ends with a carriage return.
     for name in ["odd\u{fffd}".as_bytes(), b"end\r"] {
         let (done, folder) = trust(name);
         assert!(!done.expect_code(0).stdout.contains("already"));
@@ -189,7 +190,7 @@ fn the_folder_that_is_trusted_is_the_one_that_was_named() {
     let (done, _) = trust(b"two\nlines");
     done.expect_code(2).expect_stderr("line break");
     assert_eq!(fs::read(&trusted).unwrap(), before);
-    // They count.
+    // They are trusted.
     fs::create_dir(odd.join(".agent")).unwrap();
     fs::write(odd.join(".agent/config.toml"), "[sandbox]\nnetwork = \"on\"\n").unwrap();
     let done = Done::new(&test.command(&["config"]).current_dir(&odd).output().unwrap());
@@ -197,7 +198,7 @@ fn the_folder_that_is_trusted_is_the_one_that_was_named() {
 }
 
 #[test]
-fn trust_is_written_through_no_link() {
+fn trust_list_is_not_written_through_a_symlink() {
     let test = Test::new();
     let state = test.home().join(".local/state/agent");
     fs::create_dir_all(&state).unwrap();
@@ -208,7 +209,7 @@ fn trust_is_written_through_no_link() {
     assert_eq!(fs::read_to_string(test.home().join(".bashrc")).unwrap(), "# mine\n");
 }
 
-/// A project with a repository, configured by this, which the user trusts.
+/// A repository with this configuration, which the user trusts.
 fn trusted(config: &str) -> Test {
     let test = Test::new().file(".agent/config.toml", config).script("text: ok");
     git(&test.root(), &["init", "-q", "-b", "main"]);
@@ -226,7 +227,8 @@ fn git(folder: &Path, args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {output:?}");
 }
 
-/// A command makes a branch with another configuration, in a work tree below the project, and the user merges it.
+/// A command commits another configuration on a branch, in a worktree below the project, and the
+/// user merges it.
 fn merged(test: &Test, config: &str) {
     for line in [
         "git worktree add -q -b fix wt",
@@ -244,8 +246,8 @@ fn merged(test: &Test, config: &str) {
 }
 
 #[test]
-fn a_folder_is_trusted_as_it_was_when_the_user_said_so() {
-    if !has("git", "a_folder_is_trusted_as_it_was_when_the_user_said_so") {
+fn trust_applies_to_the_settings_at_the_time_of_trusting() {
+    if !has("git", "trust_applies_to_the_settings_at_the_time_of_trusting") {
         return;
     }
     let test = trusted("[ui]\nscreen = \"inline\"\n");
@@ -281,8 +283,8 @@ fn a_folder_is_trusted_as_it_was_when_the_user_said_so() {
 }
 
 #[test]
-fn a_merge_takes_no_box_away() {
-    if !has("git", "a_merge_takes_no_box_away") {
+fn merged_config_cannot_disable_the_sandbox() {
+    if !has("git", "merged_config_cannot_disable_the_sandbox") {
         return;
     }
     let test = trusted("model = \"a/b\"\n");
@@ -307,7 +309,7 @@ fn a_merge_takes_no_box_away() {
 }
 
 #[test]
-fn what_harms_nobody_is_changed_without_a_question() {
+fn harmless_settings_can_change_without_trusting_again() {
     let config = |more: &str, network: &str| {
         format!(
             "{more}\n[permissions]\nallow = [\"Read\"]\n[sandbox]\nnetwork = {network:?}\nenabled = true\n"
@@ -327,14 +329,14 @@ fn what_harms_nobody_is_changed_without_a_question() {
     assert_eq!(told(&config(more, "loopback")), "");
     let turned = "sandbox = { enabled = true, network = 'loopback' }\n[permissions]\ndeny = [\"Write\"]\nallow = [ 'Read' ]\n";
     assert_eq!(told(turned), "");
-    // What is left of it alone is another whole.
+    // The remainder alone is a different configuration.
     let left = told("sandbox.network = \"loopback\"\nsandbox.enabled = true\n");
     assert!(left.contains("not as it was when you trusted it: permissions.allow (gone)"), "{left}");
-    // Nothing that would need it.
+    // Nothing in it requires trust.
     assert_eq!(told("model = \"a/b\"\n"), "");
-    // As it was.
+    // The original configuration.
     assert_eq!(told(&config("", "loopback")), "");
-    // A limit of the user's own holds.
+    // The user's own limit applies.
     let test = trusted("limits.max_turns = 3\n").user_config("limits.max_turns = 5\n");
     assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
     test.write(".agent/config.toml", "limits.max_turns = 99\n");
@@ -344,7 +346,7 @@ fn what_harms_nobody_is_changed_without_a_question() {
 }
 
 #[test]
-fn the_words_of_a_folder_are_trusted_as_they_are() {
+fn changed_prompts_require_trusting_again() {
     let test = Test::new().script("text: ok").file(".agent/prompts/tools/grep.md", "Seek.\n");
     let shown = test.agent(&["trust"]).expect_code(0).stdout;
     assert!(shown.contains(".agent/prompts/tools/grep.md (6 bytes)"), "{shown}");
@@ -361,9 +363,10 @@ fn the_words_of_a_folder_are_trusted_as_they_are() {
     assert!(!told().contains("trust"), "{}", told());
 }
 
-/// Whoever trusted it may do so again: until then nobody writes what he would be asked about.
+/// The project can be trusted again: until then, commands cannot write the configuration that the
+/// user would be asked about.
 #[test]
-fn a_folder_that_is_another_one_now_stays_protected() {
+fn config_changed_after_trusting_stays_protected() {
     for place in places() {
         let file = place.test.root().join(".agent/config.toml");
         write(&file, "ui.screen = \"full\"\n");
@@ -377,11 +380,11 @@ fn a_folder_that_is_another_one_now_stays_protected() {
 }
 
 #[test]
-fn a_folder_alone_on_its_line_was_trusted_with_nothing() {
+fn trust_entry_without_settings_trusts_no_settings() {
     let test = Test::new().file(".agent/config.toml", "model = \"a/b\"\n").script("text: ok");
     let list = test.home().join(".local/state/agent/trusted");
     let root = test.root();
-    // (Of what was trusted with something the folder begins behind the first blank.)
+    // (In entries with trusted settings, the directory starts after the first space.)
     let other = "sandbox=00 /else/w here=1,x";
     write(&list, &format!("{}\n{other}\n", root.display()));
     assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
@@ -397,15 +400,15 @@ fn a_folder_alone_on_its_line_was_trusted_with_nothing() {
 }
 
 #[test]
-fn a_configuration_that_means_nothing_is_not_trusted() {
+fn invalid_configuration_cannot_be_trusted() {
     let test = Test::new().file(".agent/config.toml", "sandbx = 1\n");
     test.agent(&["trust"]).expect_code(2).expect_stderr("did you mean `sandbox`?");
     assert!(!test.home().join(".local/state/agent/trusted").exists());
 }
 
-/// But what is secret in a header, which runs nothing.
+/// Except for secrets in headers, which execute nothing.
 #[test]
-fn nothing_is_hidden_of_what_a_folder_is_trusted_with() {
+fn trust_shows_all_settings_unredacted() {
     let command = "curl -s http://there/token=abcdefghijklmnop";
     let test = Test::new().file(
         ".agent/config.toml",

@@ -1,4 +1,4 @@
-//! `agent session undo`: a turn is undone, outside git too.
+//! `agent session undo`: reverts the changes of a turn, also outside a git repository.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn changed() -> Test {
 }
 
 #[test]
-fn calls_without_a_model_are_kept_and_undone_if_asked_for() {
+fn recorded_tool_batch_can_be_undone() {
     let calls = "{\"id\":1,\"name\":\"Read\",\"input\":{\"path\":\"a.txt\"}}\n\
                  {\"id\":2,\"name\":\"Edit\",\"input\":{\"path\":\"a.txt\",\"old_string\":\"one\",\
                  \"new_string\":\"two\"}}\n";
@@ -40,14 +40,15 @@ fn calls_without_a_model_are_kept_and_undone_if_asked_for() {
 }
 
 #[test]
-fn a_file_that_a_program_writes_is_not_replaced() {
+fn file_open_for_writing_is_not_replaced() {
     let test = Test::new().file("a.txt", "one\n");
     let mut batch = crate::batch::Batch::start(&mut test.command(&["tool", "batch", "--record"]));
     let edit =
         |old: &str, new: &str| json!({"path": "a.txt", "old_string": old, "new_string": new});
     batch.call("Read", &json!({"path": "a.txt"}));
     assert_eq!(batch.call("Edit", &edit("one", "two"))["status"], "success");
-    // Somebody has it open for writing while it is edited again: he would write into a file without a name.
+    // Another process has it open for writing during the next edit: it would continue to write to
+    // an unlinked file.
     let mut open = std::fs::File::options().append(true).open(test.root().join("a.txt")).unwrap();
     let refused = batch.call("Edit", &edit("two", "three"));
     assert_eq!(refused["error"]["code"], "CONFLICT", "{refused}");
@@ -56,7 +57,7 @@ fn a_file_that_a_program_writes_is_not_replaced() {
 }
 
 #[test]
-fn files_are_as_before_and_created_ones_are_gone() {
+fn undo_restores_changed_files_and_removes_created_ones() {
     let test = changed();
     let done = test.agent(&["session", "undo"]).expect_code(0);
     done.expect_stdout("turn 1\n  a.txt: restored\n  new/b.txt: removed\n");
@@ -69,7 +70,7 @@ fn files_are_as_before_and_created_ones_are_gone() {
 }
 
 #[test]
-fn of_the_folders_that_were_made_for_files_only_the_empty_ones_go() {
+fn undo_removes_only_empty_created_directories() {
     let write = |path: &str| json!({"path": path, "content": "x\n"});
     let test = Test::new().file("there/a", "x\n");
     let mut batch = crate::batch::Batch::start(&mut test.command(&["tool", "batch", "--record"]));
@@ -88,7 +89,7 @@ fn of_the_folders_that_were_made_for_files_only_the_empty_ones_go() {
 }
 
 #[test]
-fn the_mode_of_a_file_is_kept() {
+fn undo_preserves_the_file_mode() {
     let script = "call: Read {\"path\": \"x.sh\"}\n---\n\
         call: Edit {\"path\": \"x.sh\", \"old_string\": \"1\", \"new_string\": \"2\"}\n---\ntext: ok";
     let test = Test::new().file("x.sh", "echo 1\n").script(script);
@@ -102,7 +103,7 @@ fn the_mode_of_a_file_is_kept() {
 }
 
 #[test]
-fn what_somebody_changed_since_is_left_unless_forced() {
+fn undo_skips_externally_changed_files_unless_forced() {
     let test = changed();
     test.write("a.txt", "somebody's\n");
     let done = test.agent(&["session", "undo"]).expect_code(1);
@@ -114,7 +115,7 @@ fn what_somebody_changed_since_is_left_unless_forced() {
 }
 
 #[test]
-fn a_deleted_file_comes_back_only_when_forced() {
+fn undo_restores_a_deleted_file_only_if_forced() {
     let test = changed();
     std::fs::remove_file(test.root().join("a.txt")).unwrap();
     test.agent(&["session", "undo"]).expect_code(1);
@@ -124,7 +125,7 @@ fn a_deleted_file_comes_back_only_when_forced() {
 }
 
 #[test]
-fn each_turn_is_undone_by_itself_the_latest_first() {
+fn turns_are_undone_individually_latest_first() {
     let test = changed();
     let next = "call: Read {\"path\": \"a.txt\"}\n---\n\
         call: Edit {\"path\": \"a.txt\", \"old_string\": \"three\", \"new_string\": \"four\"}\n---\n\
@@ -138,7 +139,7 @@ fn each_turn_is_undone_by_itself_the_latest_first() {
 }
 
 #[test]
-fn the_model_is_told_when_the_session_goes_on() {
+fn model_is_informed_of_an_undo_on_resume() {
     let test = changed();
     test.agent(&["session", "undo"]).expect_code(0);
     let test = test.script("when: undone the file changes of turn 1\ntext: I know");
@@ -160,7 +161,7 @@ fn edit_script(old: &str, new: &str) -> String {
 }
 
 #[test]
-fn a_session_and_a_turn_may_be_named() {
+fn undo_accepts_a_session_and_a_turn() {
     let test = Test::new().file("a.txt", "1\n").script(&edit_script("1", "2"));
     test.run(&["task", "--session-id", "01890a5d-ac96-774b-bcce-b302099a8057"]).expect_code(0);
     let test = test.script(&edit_script("2", "3"));
@@ -170,7 +171,7 @@ fn a_session_and_a_turn_may_be_named() {
     test.run(&["other"]).expect_code(0);
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
     test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
-    // What a later turn changed on top of it is somebody's change too.
+    // A change by a later turn also counts as a later change.
     let done = test.agent(&["session", "undo", id, "--turn", "1"]).expect_code(1);
     assert!(done.stdout.contains("a.txt: left as it is: it was changed since"));
     test.agent(&["session", "undo", id, "--turn", "2"]).expect_code(0);
@@ -182,7 +183,7 @@ fn a_session_and_a_turn_may_be_named() {
 }
 
 #[test]
-fn a_file_that_was_created_and_changed_in_one_turn_is_gone() {
+fn undo_removes_a_file_created_and_changed_in_one_turn() {
     let script = format!(
         "call: Write {}\n---\ncall: Edit {}\n---\ncall: Write {}\n---\ntext: done",
         json!({"path": "new.txt", "content": "one\n"}),
@@ -199,7 +200,7 @@ fn a_file_that_was_created_and_changed_in_one_turn_is_gone() {
 }
 
 #[test]
-fn every_byte_comes_back() {
+fn undo_restores_exact_bytes() {
     for bytes in [
         &b"mixed\r\nline\nends\r"[..],
         b"\xFF\xFEo\0n\0e\0",
@@ -221,7 +222,7 @@ fn every_byte_comes_back() {
 }
 
 #[test]
-fn a_file_of_an_added_folder_comes_back() {
+fn undo_restores_files_in_an_added_directory() {
     let outside = Test::new().file("a.txt", "one\n");
     let there = outside.root().display().to_string();
     let script = edit_script("one", "two").replace("\"a.txt\"", &format!("\"{there}/a.txt\""));
@@ -238,7 +239,7 @@ fn command_script(command: &str) -> String {
 }
 
 #[test]
-fn what_a_command_changed_is_undone_and_the_undo_too() {
+fn command_changes_are_undone_and_redone() {
     let line = "rm a.txt; echo new > b.txt; chmod 700 run.sh; sed -i s/one/two/ c.txt";
     let test = Test::new().file("a.txt", "a\n").file("run.sh", "x\n").file("c.txt", "one\n");
     let test = test.script(&command_script(line));
@@ -257,8 +258,8 @@ fn what_a_command_changed_is_undone_and_the_undo_too() {
 }
 
 #[test]
-fn refs_come_back_only_if_asked_for() {
-    if !has("git", "refs_come_back_only_if_asked_for") {
+fn undo_restores_refs_only_if_requested() {
+    if !has("git", "undo_restores_refs_only_if_requested") {
         return;
     }
     let test = Test::new().file("a.txt", "one\n");
@@ -294,8 +295,8 @@ fn refs_come_back_only_if_asked_for() {
 }
 
 #[test]
-fn what_a_clean_checkout_holds_is_taken_from_git() {
-    if !has("git", "what_a_clean_checkout_holds_is_taken_from_git") {
+fn unmodified_tracked_files_are_restored_from_git() {
+    if !has("git", "unmodified_tracked_files_are_restored_from_git") {
         return;
     }
     let mut test = Test::new();
@@ -319,14 +320,14 @@ fn what_a_clean_checkout_holds_is_taken_from_git() {
 }
 
 #[test]
-fn a_command_that_was_killed_is_undone_if_the_user_insists() {
+fn killed_command_is_undone_only_if_confirmed() {
     let script = command_script("echo two > a.txt; touch there; sleep 60");
     let test = Test::new().file("a.txt", "one\n").script(&script);
     let mut child = test.spawn(&["run", "--model", "script:../script", "task", "--allow", "Bash"]);
     wait_for(|| test.root().join("there").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    // What changed since its end is not told apart.
+    // Changes made after its end cannot be distinguished.
     let refused = test.agent(&["session", "undo"]).expect_code(1).expect_stderr("a.txt, there");
     assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
     let done = test.in_terminal(&["session", "undo"], "y\n").expect_code(0);
@@ -335,8 +336,8 @@ fn a_command_that_was_killed_is_undone_if_the_user_insists() {
 }
 
 #[test]
-fn contents_come_back_from_a_repository_of_another_user() {
-    let name = "contents_come_back_from_a_repository_of_another_user";
+fn undo_restores_contents_from_a_repository_of_another_user() {
+    let name = "undo_restores_contents_from_a_repository_of_another_user";
     if !has("git", name) {
         return;
     }

@@ -1,4 +1,4 @@
-//! The verifier: another model is asked for evidence against what an accepted answer claims.
+//! The verifier: another model is asked for evidence against the claims of an accepted answer.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn verification(test: &Test) -> Value {
 const READ: &str = "for: task\ncall: Read {\"path\": \"add.sh\"}\n---\nfor: task\n";
 
 #[test]
-fn what_a_second_look_can_show_sends_the_answer_back_once() {
+fn objection_with_evidence_rejects_the_answer_once() {
     let main = r#"
 text: It adds two numbers.
 ---
@@ -56,7 +56,7 @@ text: It adds now.
     let result = done.expect_code(0).lines()[0].clone();
     assert_eq!((&result["result"], &result["verified"]), (&json!("It adds now."), &json!(true)));
     assert_eq!(test.read("add.sh"), "echo $(($1 + $2))\n");
-    // The new answer is judged by the checks alone.
+    // The new answer is judged only by the checks.
     assert_eq!(purposes(&test), ["main", "task", "task", "main", "main", "main"]);
     let verification = verification(&test);
     assert_eq!(
@@ -69,14 +69,14 @@ text: It adds now.
     assert_eq!(evaluation["chain"], "verifier");
     let feedback = test.events_of("feedback")[0]["text"].as_str().unwrap().to_owned();
     assert!(feedback.contains("- add.sh:1: echo $(($1 - $2))"), "{feedback}");
-    // It is part of the turn's price.
+    // Its cost is part of the turn's cost.
     let spent: u64 = test
         .events_of("model.responded")
         .iter()
         .map(|event| event["usage"]["input_tokens"].as_u64().unwrap())
         .sum();
     assert_eq!(test.events_of("turn.finished")[0]["usage"]["input_tokens"], spent);
-    // What it was told: the task, the claim and what the checks said.
+    // Its request: the task, the claim and the output of the checks.
     let asked = test.events_of("model.requested")[1]["question"].as_str().unwrap().to_owned();
     for part in ["Task: add two numbers", "Claim: It adds two numbers.", "passed:\n2"] {
         assert!(asked.contains(part), "{asked}");
@@ -84,11 +84,11 @@ text: It adds now.
 }
 
 #[test]
-fn an_objection_that_can_show_nothing_is_not_heard() {
+fn objection_without_evidence_is_dismissed() {
     for said in [
         verdict("it is slow", "while true"),
         verdict("", "echo $(($1 - $2))"),
-        // A few letters are found in any file.
+        // A short quote occurs in any file.
         verdict("it subtracts", "echo"),
         json!({"holds": true}).to_string(),
     ] {
@@ -105,7 +105,7 @@ fn an_objection_that_can_show_nothing_is_not_heard() {
 }
 
 #[test]
-fn a_verifier_that_is_broken_is_told_of_and_stops_nothing() {
+fn broken_verifier_is_reported_and_does_not_fail_the_turn() {
     let calls = "times: any\nfor: task\ncall: LS {}";
     for verifier in [
         "for: task\nfault: empty",
@@ -123,7 +123,7 @@ fn a_verifier_that_is_broken_is_told_of_and_stops_nothing() {
         assert!(purposes(&test).len() <= 7, "a handful of answers");
         assert_eq!(test.events_of("turn.finished")[0]["ending"], "completed");
     }
-    // A server that refuses it.
+    // A server that rejects the request.
     let server = Server::with(|_, _| server::json(401, &json!({"error": {"message": "no"}})));
     let test = Test::new().script("text: done").user_config(&format!(
         "[providers.test]\nbase_url = \"{}\"\n[verify]\nmodel = \"test/m\"\n",
@@ -131,13 +131,13 @@ fn a_verifier_that_is_broken_is_told_of_and_stops_nothing() {
     ));
     test.run(&["task"]).expect_code(0).expect_stdout("done\n");
     assert_eq!(verification(&test)["dismissed"], "it did not answer");
-    // That there is no such provider is known before anything is asked.
+    // An unknown provider is reported before any request.
     test.run(&["task", "--set", "verify.model=nowhere/m"]).expect_code(2);
     test.run(&["task", "--set", "verify.mdel=x"]).expect_code(2).expect_stderr("model");
 }
 
 #[test]
-fn it_changes_nothing_and_what_it_reads_nobody_else_has_read() {
+fn verifier_cannot_change_files_and_its_reads_do_not_count() {
     let edit = r#"{"path": "add.sh", "old_string": "-", "new_string": "+"}"#;
     let verifier = format!(
         "for: task\ncall: Write {{\"path\": \"new\", \"content\": \"x\"}}\ncall: Edit {edit}\ncall: Bash {{\"command\": \"touch new\"}}\n\
@@ -151,12 +151,12 @@ fn it_changes_nothing_and_what_it_reads_nobody_else_has_read() {
     assert!(!test.root().join("new").exists());
     let looks = verification(&test)["looks"].to_string();
     assert_eq!(looks.matches("UNKNOWN_TOOL").count(), 4, "{looks}");
-    // A session in which it looked goes on like any other.
+    // A session with a verification can be resumed.
     test.script("text: again").run(&["-c", "go on"]).expect_code(0).expect_stdout("again\n");
 }
 
 #[test]
-fn what_is_not_to_be_read_is_not_read_by_it_either() {
+fn read_rules_apply_to_the_verifier() {
     let verifier = "for: task\ncall: Read {\"path\": \"add.sh\"}\ncall: Read {\"path\": \".env\"}\n---\nfor: task\ntext: {\"holds\": true}";
     let refused = |args: &[&str]| {
         let test = project("text: done", verifier).file(".env", "KEY=1\n");
@@ -169,13 +169,13 @@ fn what_is_not_to_be_read_is_not_read_by_it_either() {
     let env = "Read .env: ACCESS_DENIED";
     assert_eq!(refused(&[]), json!(["Read add.sh", env]));
     assert_eq!(refused(&["--deny", "Read(add.sh)"]), json!(["Read add.sh: ACCESS_DENIED", env]));
-    // Nobody is asked on its behalf.
+    // No approval is requested for the verifier.
     let asks = ["--set", "permissions.ask=[\"Read(add.sh)\"]"];
     assert_eq!(refused(&asks), json!(["Read add.sh: APPROVAL_REQUIRED", env]));
 }
 
 #[test]
-fn what_a_check_printed_is_evidence_too() {
+fn check_output_is_accepted_as_evidence() {
     let said = verdict("no test ran", "0 tests ran");
     let test = project("text: done\n---\ntext: none is there", &format!("for: task\ntext: {said}"));
     run(&test, &["--check", "echo 0 tests ran"]).expect_code(0).expect_stdout("none is there\n");
@@ -183,17 +183,17 @@ fn what_a_check_printed_is_evidence_too() {
 }
 
 #[test]
-fn it_costs_what_it_costs_and_keeps_to_the_limits_of_the_turn() {
+fn verifier_respects_turn_and_budget_limits() {
     let test = project("text: done", "for: task\ntext: {\"holds\": true}");
     run(&test, &["--max-budget-usd", "1"]).expect_code(2).expect_stderr("price");
-    // No round would be left for what it might find.
+    // No model call would be left to act on an objection.
     run(&test, &["--max-turns", "1"]).expect_code(0);
     assert_eq!(purposes(&test), ["main"]);
     assert_eq!(verification(&test)["dismissed"], "a limit of the turn is reached");
 }
 
 #[test]
-fn an_objection_that_no_answer_could_meet_leaves_the_accepted_one_as_it_is() {
+fn objection_without_remaining_retries_keeps_the_answer() {
     let verifier = format!("for: task\nusage: 1000000 0\ntext: {}", verdict("none", "0 tests ran"));
     let test = project("text: done", &verifier);
     let check = ["--check", "echo 0 tests ran"];
@@ -208,7 +208,7 @@ fn an_objection_that_no_answer_could_meet_leaves_the_accepted_one_as_it_is() {
         accepted(&["--set", "recovery.max_answer_retries=0"]),
         "no answer goes back: recovery.max_answer_retries is 0"
     );
-    // The look itself uses up what was left.
+    // The verification itself uses up the remaining budget.
     let prices = ["script:../script", "script:../project/.verifier"]
         .map(|id| ["price_in", "price_out"].map(|price| format!("models.\"{id}\".{price}=1.0")));
     let mut budget = vec!["--max-budget-usd", "0.5"];
@@ -219,7 +219,7 @@ fn an_objection_that_no_answer_could_meet_leaves_the_accepted_one_as_it_is() {
 }
 
 #[test]
-fn what_it_is_told_is_what_was_said_also_where_that_looks_like_a_place() {
+fn template_placeholders_in_verifier_input_are_not_expanded() {
     let test = project("text: It adds.", "for: task\ntext: {\"holds\": true}");
     let mut args = vec!["put {{claim}} there", "--check", "echo {{files}} {{claim}}"];
     args.extend(VERIFY);
@@ -231,7 +231,7 @@ fn what_it_is_told_is_what_was_said_also_where_that_looks_like_a_place() {
 }
 
 #[test]
-fn an_interrupt_ends_it_like_anything_else() {
+fn interrupt_ends_the_verifier() {
     let test = project("text: done", "for: task\npause: 1m\ntext: {\"holds\": true}");
     let mut args = vec!["run", "--model", "script:../script", "task"];
     args.extend(VERIFY);
@@ -248,7 +248,7 @@ fn an_interrupt_ends_it_like_anything_else() {
 }
 
 #[test]
-fn a_script_of_an_untrusted_folder_verifies_nothing() {
+fn verifier_of_an_untrusted_project_is_ignored() {
     let test = Test::new()
         .script("text: done")
         .file(".verifier", "for: task\ntext: {\"holds\": true}")

@@ -1,4 +1,4 @@
-//! The model as it meets a server: what it sends, what it makes of answers, and when it tries again.
+//! The HTTP model client: what it sends, how it handles responses, and when it retries.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -38,7 +38,7 @@ fn request(messages: &[Message]) -> Request<'_> {
     Request::new(Purpose::Main, "be brief", messages)
 }
 
-/// The answer, and the tries before it.
+/// The answer, and the retries before it.
 async fn ask(model: &dyn Model) -> Result<(Answer, Vec<Retry>), ModelError> {
     let messages = [Message::text(Role::User, "hello")];
     let request = request(&messages);
@@ -58,7 +58,7 @@ async fn ask_server(server: &Server) -> Result<(Answer, Vec<Retry>), ModelError>
     ask(&*model::connect(endpoint(server)).unwrap()).await
 }
 
-/// The server's only reply is refused like this, without a further try.
+/// Asserts that the server's only reply is a permanent error, without a retry.
 async fn check_refused(reply: Reply, kind: ModelErrorKind, parts: &[&str]) {
     let server = Server::playing([reply]);
     let error = ask_server(&server).await.unwrap_err();
@@ -71,7 +71,8 @@ async fn check_refused(reply: Reply, kind: ModelErrorKind, parts: &[&str]) {
     assert_eq!(server.finish().len(), 1, "{error}");
 }
 
-/// The first reply fails and the second is "fine", so that there is one retry, told like this.
+/// Asserts that the first reply is retried and reported with these parts; the second reply is
+/// "fine".
 async fn check_retried(reply: Reply, parts: &[&str]) {
     let is_slow = reply.body.iter().any(|chunk| matches!(chunk, Chunk::Pause(_)));
     let server = Server::playing([reply, sse_text("fine")]);
@@ -89,7 +90,7 @@ async fn check_retried(reply: Reply, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_is_sent_and_what_comes_back() {
+async fn request_and_response_round_trip() {
     let server = Server::playing([sse_text("hi")]);
     let mut endpoint = endpoint(&server);
     endpoint.headers.push(("x-team".into(), "blue".into()));
@@ -111,7 +112,7 @@ async fn what_is_sent_and_what_comes_back() {
 #[tokio::test]
 async fn one_connection_serves_all_requests() {
     let server = Server::with(|_, n| match n {
-        // The head of the end comes later than `[DONE]`.
+        // The end of the body arrives later than `[DONE]`.
         1 => sse_text("b").then(Chunk::Pause(Duration::from_millis(10))),
         2 => sse_calls(&[("Read", json!({"path": "a"})), ("LS", json!({}))]),
         _ => sse_text("a"),
@@ -141,7 +142,7 @@ async fn calls_come_in_fragments() {
 }
 
 #[tokio::test]
-async fn a_server_may_answer_without_streaming() {
+async fn non_streaming_response_is_accepted() {
     let server = Server::playing([json(
         200,
         &json!({"object": "chat.completion", "choices": [{"finish_reason": "stop",
@@ -153,7 +154,7 @@ async fn a_server_may_answer_without_streaming() {
 }
 
 #[tokio::test]
-async fn a_character_may_be_split_over_chunks() {
+async fn characters_split_over_chunks_are_decoded() {
     let event = "data: {\"choices\":[{\"delta\":{\"content\":\"a😀é\"}}]}\n\ndata: [DONE]\n\n";
     let mut reply = Reply::new(200, "text/event-stream", &b":"[..]);
     reply.body = event.bytes().map(|byte| Chunk::Send(vec![byte])).collect();
@@ -162,12 +163,12 @@ async fn a_character_may_be_split_over_chunks() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_complete_needs_no_end() {
+async fn complete_answer_does_not_need_done_or_eof() {
     let finished = r#"{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#;
     let (answer, _) = ask_server(&Server::playing([sse_raw(&[finished])])).await.unwrap();
     assert_eq!(answer.stop, Some(StopReason::End));
 
-    // The server hangs after its last word.
+    // The server hangs after its last event.
     let server = Server::playing([sse_raw(&[finished, "[DONE]"]).then(Chunk::Pause(LONG))]);
     let start = Instant::now();
     let (answer, retries) = ask_server(&server).await.unwrap();
@@ -176,7 +177,7 @@ async fn an_answer_that_is_complete_needs_no_end() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again() {
+async fn transient_errors_are_retried() {
     let half = r#"{"choices":[{"delta":{"content":"half"}}]}"#;
     check_retried(json(500, &json!({"error": {"message": "boom"}})), &["500", "boom"]).await;
     check_retried(json(429, &json!({"error": "slow"})), &["429", "too many requests"]).await;
@@ -194,7 +195,7 @@ async fn what_may_pass_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_names_a_time_is_obeyed() {
+async fn retry_after_header_is_honoured() {
     let busy = |seconds| json(429, &json!({"error": "slow"})).header("retry-after", seconds);
     let server = Server::playing([busy("0"), busy("1"), sse_text("fine")]);
     let start = Instant::now();
@@ -208,7 +209,7 @@ async fn a_server_that_names_a_time_is_obeyed() {
 }
 
 #[tokio::test]
-async fn tries_end() {
+async fn number_of_retries_is_limited() {
     let server = Server::with(|_, _| json(503, &json!({"error": "busy"})));
     let error = ask_server(&server).await.unwrap_err();
     assert_eq!((error.kind, error.status), (ModelErrorKind::Unavailable, Some(503)));
@@ -217,7 +218,7 @@ async fn tries_end() {
 }
 
 #[tokio::test]
-async fn what_will_not_pass_is_told_at_once() {
+async fn permanent_errors_are_not_retried() {
     use ModelErrorKind::{Overflow, Refused};
     let said = |message: &str| json!({"error": {"message": message}});
     let key = json(401, &said("bad key sk-secret"));
@@ -237,7 +238,7 @@ async fn what_will_not_pass_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn no_server_at_all() {
+async fn unreachable_server_is_reported() {
     // The port is free again once the listener is dropped.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let model = model::connect(endpoint_at(&format!("http://{address}/v1"))).unwrap();
@@ -264,7 +265,7 @@ async fn a_proxy_is_used() {
     assert_eq!(server.finish()[0].path, "http://model.example/v1/chat/completions");
 }
 
-/// Serves what `serve` writes to each connection, at an address with this scheme.
+/// Runs `serve` on each connection; returns the address with this scheme.
 fn raw_server(scheme: &str, serve: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -273,7 +274,7 @@ fn raw_server(scheme: &str, serve: impl Fn(TcpStream) + Send + 'static) -> Strin
 }
 
 #[tokio::test]
-async fn tls_on_a_port_that_speaks_none() {
+async fn tls_to_a_plain_http_port_is_explained() {
     let url = raw_server("https", |mut stream| {
         let _ = stream.read(&mut [0; 1024]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
@@ -299,7 +300,7 @@ async fn a_certificate_is_trusted_through_its_authority() {
     let url = raw_server("https", move |stream| {
         let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut stream = rustls::StreamOwned::new(connection, stream);
-        // A client that does not trust us ends the handshake.
+        // A client that does not trust the certificate ends the handshake.
         let _ = stream.read(&mut [0; 4096]).and_then(|_| {
             let body = r#"{"choices":[{"message":{"content":"safe"}}]}"#;
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
@@ -318,7 +319,7 @@ async fn a_certificate_is_trusted_through_its_authority() {
 }
 
 #[tokio::test]
-async fn what_is_configured_wrongly() {
+async fn invalid_endpoint_configuration_is_reported() {
     fn check(change: impl FnOnce(&mut Endpoint), part: &str) -> Option<Box<dyn Model>> {
         let mut endpoint = endpoint_at("http://127.0.0.1:9/v1");
         change(&mut endpoint);
@@ -343,7 +344,7 @@ async fn what_is_configured_wrongly() {
     let header = |endpoint: &mut Endpoint| endpoint.headers.push(("a b".into(), "c".into()));
     assert!(check(header, "the header `a b`").is_none());
 
-    // The file is read with the first request.
+    // The file is read at the first request.
     let model = check(|endpoint| endpoint.ca_file = Some("/no/such.pem".into()), "").unwrap();
     let error = ask(&*model).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Configuration);
@@ -359,7 +360,7 @@ async fn dropping_the_stream_hangs_up() {
     let mut stream = model.stream(&request);
     assert_eq!(stream.next().await, Some(Ok(Delta::Text("half".into()))));
     drop(stream);
-    // Lets the connection's own task notice.
+    // Lets the connection's task notice.
     tokio::task::yield_now().await;
     tokio::task::spawn_blocking(move || server.wait_for_hangup()).await.unwrap();
 }

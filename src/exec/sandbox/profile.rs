@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_follows_from_the_facts() {
+    fn profile_is_derived_from_the_facts() {
         let mut profile = Profile::new(&facts());
         profile.hidden.retain(|path| path.starts_with("/home"));
         assert_eq!(

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_path_is_named_with_what_allows_it() {
+    fn refused_path_is_reported_with_the_setting_that_allows_it() {
         let outside =
             Some("ROOT/home/x lies outside the directories that commands can write; allow it");
         check("touch: cannot touch '../home/x': Read-only file system", outside);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_are_not_explained() {
+    fn unrelated_failures_get_no_sandbox_hint() {
         check("bash: line 1: ./x: Permission denied", None);
         check("ls: cannot open directory '/nowhere/at/all': Permission denied", None);
         check("error: Permission denied is a phrase", None);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_network_is_named() {
+    fn missing_network_is_explained() {
         let off = Some("network is off in the sandbox; allow it with --allow 'Bash(…)'");
         check("curl: (6) Could not resolve host: example.com", off);
         check("dial tcp: lookup proxy.golang.org: no such host", off);

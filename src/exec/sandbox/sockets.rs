@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_that_are_listened_on_are_read_from_the_table() {
+    fn listening_ports_are_parsed_from_proc_net_tcp() {
         let line = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000";
         assert_eq!(listening_port(line), Some(8080));
         assert_eq!(listening_port(&line.replace(" 0A ", " 01 ")), None);

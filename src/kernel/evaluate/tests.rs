@@ -1,4 +1,4 @@
-//! What rounds come to, one after the other.
+//! Evaluation of consecutive rounds.
 
 use serde_json::json;
 
@@ -36,7 +36,7 @@ fn answer(code: Option<&str>, data: &Value) -> Answer {
     answered(envelope(code, data))
 }
 
-/// How a call fails whatever it was.
+/// A failed call with this code.
 fn error(code: &str) -> Answer {
     answer(Some(code), &json!({}))
 }
@@ -54,7 +54,7 @@ fn new() -> State {
 }
 
 #[test]
-fn a_failing_call_is_evidence_and_its_success_makes_it_good() {
+fn failed_call_is_resolved_by_its_success() {
     let mut state = new();
     round(&mut state, "Edit", "{}", Some("NO_MATCH"), &json!({}));
     let failure = state.last_failure.clone().expect("evidence");
@@ -70,7 +70,7 @@ fn a_failing_call_is_evidence_and_its_success_makes_it_good() {
 }
 
 #[test]
-fn a_failing_test_is_an_observation_until_an_edit_did_not_help() {
+fn failing_test_is_an_observation_until_an_edit_does_not_help() {
     let mut state = new();
     let failing = || json!({"stdout": "left: 1\nright: 2\n", "exit_code": 101});
     round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &failing());
@@ -84,9 +84,9 @@ fn a_failing_test_is_an_observation_until_an_edit_did_not_help() {
     assert!(state.step_success, "another failure is progress");
 }
 
-/// What `cargo test` prints: the failures on stdout, the same words on stderr whatever failed.
+/// Output of `cargo test`: the failures on stdout, and the same text on stderr for every failure.
 #[test]
-fn another_failing_test_of_the_same_run_is_progress() {
+fn different_failing_test_is_progress() {
     let run = |test: &str| {
         let stdout = format!(
             "running 2 tests\ntest {test} ... FAILED\n\nfailures:\n\n---- {test} stdout ----\n\n\
@@ -111,7 +111,7 @@ fn another_failing_test_of_the_same_run_is_progress() {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_a_dependency() {
+fn command_not_found_is_a_dependency_error() {
     let mut state = new();
     let data = json!({"stderr": "bash: pytest: command not found", "exit_code": 127});
     round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &data);
@@ -119,7 +119,7 @@ fn a_command_that_is_not_there_is_a_dependency() {
 }
 
 #[test]
-fn the_same_call_with_the_same_failure_is_counted_until_something_else_is_tried() {
+fn identical_failures_are_counted_until_another_call() {
     let mut state = new();
     for times in 1..=3 {
         round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
@@ -131,7 +131,7 @@ fn the_same_call_with_the_same_failure_is_counted_until_something_else_is_tried(
 }
 
 #[test]
-fn a_refused_repetition_is_still_the_failure_that_it_repeats() {
+fn refused_repetition_counts_as_the_repeated_failure() {
     let mut state = new();
     round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
     round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
@@ -141,7 +141,7 @@ fn a_refused_repetition_is_still_the_failure_that_it_repeats() {
 }
 
 #[test]
-fn answers_that_can_not_be_used_and_refused_ones_have_retries_of_their_own() {
+fn bad_answers_and_failed_checks_have_separate_retries() {
     let mut state = new();
     let bad = Round::Answer { signal: Signal::BadAnswer, about: "", why: "empty", output: "" };
     let check =
@@ -157,7 +157,7 @@ fn answers_that_can_not_be_used_and_refused_ones_have_retries_of_their_own() {
 }
 
 #[test]
-fn arguments_that_do_not_parse_are_made_good_by_any_success_of_the_tool() {
+fn parse_error_is_resolved_by_any_success_of_the_tool() {
     let mut state = new();
     for _ in 0..12 {
         let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
@@ -170,7 +170,7 @@ fn arguments_that_do_not_parse_are_made_good_by_any_success_of_the_tool() {
 }
 
 #[test]
-fn several_calls_that_fail_in_the_same_way_again_are_nothing_new() {
+fn repeated_batch_of_failing_calls_counts_as_identical() {
     let mut state = new();
     for times in 1..=3 {
         let made = [call("Read", "{1}"), call("Grep", "{2}")];
@@ -181,7 +181,7 @@ fn several_calls_that_fail_in_the_same_way_again_are_nothing_new() {
 }
 
 #[test]
-fn one_guess_after_the_other_is_one_chain_until_anything_succeeds() {
+fn successive_guesses_are_one_chain_until_a_success() {
     let mut state = new();
     let guess = |state: &mut State, path: &str| {
         let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
@@ -205,7 +205,7 @@ fn remedy() -> Remedy {
 }
 
 #[test]
-fn a_command_to_look_at_becomes_evidence_where_it_is_known_what_helps_and_only_then() {
+fn observation_becomes_a_failure_only_with_a_known_remedy() {
     let failing = json!({"stdout": "wrong folder", "exit_code": 1});
     for helps in [true, false] {
         let mut state = new();
@@ -219,14 +219,14 @@ fn a_command_to_look_at_becomes_evidence_where_it_is_known_what_helps_and_only_t
         let then = if helps { None } else { Some("COMMAND_FAILED") };
         let then = answer(then, &failing);
         evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{2}"), answer: &then });
-        // If it does not help it is what it was: something to look at.
+        // If it does not help, the failure is an observation again.
         assert!(state.step_success && state.last_failure.is_none());
         assert!(!is_open(&state, "Bash a.rs"));
     }
 }
 
 #[test]
-fn what_does_not_help_leaves_the_failure_as_it_was() {
+fn failed_remedy_leaves_the_failure_unchanged() {
     let mut state = new();
     round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
     let before = state.last_failure.clone();
@@ -240,7 +240,7 @@ fn what_does_not_help_leaves_the_failure_as_it_was() {
 }
 
 #[test]
-fn what_helped_is_not_tried_where_no_retry_is_left() {
+fn remedy_is_not_applied_without_remaining_retries() {
     let mut state = new();
     for _ in 0..4 {
         round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
@@ -250,7 +250,7 @@ fn what_helped_is_not_tried_where_no_retry_is_left() {
 }
 
 #[test]
-fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
+fn failed_kernel_call_resolves_nothing() {
     let mut state = new();
     round(&mut state, "Read", "{}", Some("NOT_FOUND"), &json!({}));
     let data = json!({"stdout": "", "stderr": "no", "exit_code": 1});
@@ -263,7 +263,7 @@ fn a_command_of_the_kernels_that_fails_makes_nothing_good() {
 }
 
 #[test]
-fn what_was_to_be_written_is_made_good_by_a_write_alone() {
+fn failed_write_is_resolved_only_by_a_write() {
     let write = || Some(Effect::Write { path: "a.rs".into() });
     let after = |effect: Option<Effect>, name: &str| {
         let mut state = new();
@@ -279,7 +279,7 @@ fn what_was_to_be_written_is_made_good_by_a_write_alone() {
 }
 
 #[test]
-fn a_call_of_the_kernels_that_fails_is_the_failed_one_for_the_models_call() {
+fn failed_kernel_call_replaces_the_failed_call() {
     let mut state = new();
     round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
     let answer = error("NOT_FOUND");
@@ -289,7 +289,7 @@ fn a_call_of_the_kernels_that_fails_is_the_failed_one_for_the_models_call() {
 }
 
 #[test]
-fn what_is_not_allowed_speaks_only_where_nothing_else_failed() {
+fn permission_failure_yields_to_other_failures() {
     let mut state = new();
     let made = [call("Bash", "{}"), call("Read", "{}")];
     calls(&mut state, &made, &[error("ACCESS_DENIED"), error("NOT_FOUND")]);
@@ -298,7 +298,7 @@ fn what_is_not_allowed_speaks_only_where_nothing_else_failed() {
 }
 
 #[test]
-fn a_list_brought_up_to_date_is_no_success_of_the_step() {
+fn todo_update_is_not_a_step_success() {
     let mut state = new();
     let mut ends_well = |effect| {
         let answer = Answer { effect: Some(effect), ..answer(None, &json!({})) };
@@ -310,7 +310,7 @@ fn a_list_brought_up_to_date_is_no_success_of_the_step() {
 }
 
 #[test]
-fn several_failures_of_one_chain_in_one_round_are_one_try() {
+fn failures_of_one_chain_in_one_round_count_once() {
     let mut state = new();
     let made = ["{1}", "{2}", "{3}"].map(|arguments| call("Read", arguments));
     calls(&mut state, &made, &["NOT_FOUND"; 3].map(error));

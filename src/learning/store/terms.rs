@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_pairs_of_characters_are_terms() {
+    fn terms_are_words_and_cjk_bigrams() {
         assert_eq!(terms("Run `make fmt-check`!"), "run make fmt check ");
         assert_eq!(terms("读取文件data.csv"), "读取 取文 文件 data csv ");
         assert_eq!(terms("改 a"), "改 a ");

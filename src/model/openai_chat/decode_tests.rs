@@ -1,11 +1,11 @@
-//! What real servers send.
+//! Responses in the formats of real servers.
 
 use serde_json::json;
 
 use super::*;
 use crate::protocol::model::{Purpose, Reply};
 
-/// The reply that these chunks make, and why it ended.
+/// The reply assembled from these chunks.
 fn decode(chunks: &[Value]) -> Reply {
     let request = Request::new(Purpose::Main, "", &[]);
     let next = AtomicU64::new(1);
@@ -77,7 +77,7 @@ fn content_may_be_parts() {
 }
 
 #[test]
-fn calls_by_the_book() {
+fn calls_in_the_standard_format() {
     check_calls(
         &[
             calls(&json!([{"index": 0, "id": "a", "function": {"name": "Read", "arguments": ""}}])),
@@ -93,7 +93,7 @@ fn calls_by_the_book() {
 
 #[test]
 fn calls_without_an_index() {
-    // A new id is a new call; the same id goes on.
+    // A new id starts a new call; the same id continues it.
     check_calls(
         &[
             calls(&json!([{"id": "a", "function": {"name": "Read", "arguments": "{"}}])),
@@ -104,7 +104,8 @@ fn calls_without_an_index() {
         ],
         &[("a", "Read", "{}"), ("b", "Read", "{}")],
     );
-    // Neither index nor id: a new name is a new call, and so is the same name after whole arguments.
+    // Neither index nor id: a new name starts a new call, and so does the same name after complete
+    // arguments.
     check_calls(
         &[
             calls(&json!([{"function": {"name": "Read", "arguments": "{}"}},
@@ -135,7 +136,7 @@ fn calls_that_all_have_index_0() {
 }
 
 #[test]
-fn ids_are_unique_and_a_new_one_in_mid_call_is_no_new_call() {
+fn call_ids_are_unique_and_a_changed_id_continues_the_call() {
     check_calls(
         &[
             calls(
@@ -153,7 +154,7 @@ fn ids_are_unique_and_a_new_one_in_mid_call_is_no_new_call() {
 }
 
 #[test]
-fn arguments_as_an_object_and_the_old_form_of_calls() {
+fn object_arguments_and_legacy_function_calls() {
     let call =
         json!([{"id": "a", "function": {"name": "Read", "arguments": {"path": "a", "n": 1}}}]);
     check_calls(&[calls(&call), finish("stop")], &[("a", "Read", "{\"path\":\"a\",\"n\":1}")]);
@@ -165,7 +166,7 @@ fn arguments_as_an_object_and_the_old_form_of_calls() {
         ],
         &[("call_1", "Read", "{}")],
     );
-    // Both forms at once, as llama-cpp-python sends them.
+    // Both forms at once, as sent by llama-cpp-python.
     let both = json!({
         "function_call": {"name": "Read", "arguments": "{}"},
         "tool_calls": [{"index": 0, "id": "a", "function": {"name": "Read", "arguments": "{}"}}],
@@ -174,7 +175,7 @@ fn arguments_as_an_object_and_the_old_form_of_calls() {
 }
 
 #[test]
-fn a_whole_completion_gives_the_same() {
+fn non_streaming_completion_is_decoded() {
     check_calls(
         &[json!({"object": "chat.completion", "choices": [{"index": 0, "message": {
             "role": "assistant", "content": null,
@@ -203,7 +204,7 @@ fn reasons_to_stop() {
 }
 
 #[test]
-fn errors_and_garbage_are_no_chunks() {
+fn errors_and_garbage_are_rejected() {
     fn check(data: &str, is_error: bool) {
         let next = AtomicU64::new(1);
         let ids = Ids { prefix: "", next: &next, taken: HashSet::new() };
@@ -224,7 +225,7 @@ fn errors_and_garbage_are_no_chunks() {
 }
 
 #[test]
-fn chunks_that_say_nothing_are_skipped() {
+fn empty_chunks_are_skipped() {
     let nulls = json!({"choices": [{"delta": null, "finish_reason": null}], "usage": null,
                        "error": null});
     let odd = json!({"choices": null, "usage": {"prompt_tokens": null}});

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_request_begins_with_this_one() {
+    fn encoded_request_is_a_prefix_of_the_next() {
         let mut messages = vec![Message::text(Role::User, "fix it")];
         let first = encoded(&request(&messages));
         messages.push(Message { role: Role::Assistant, parts: vec![call("Read", "{}")] });
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_would_refuse_is_mended() {
+    fn invalid_calls_are_repaired_when_encoded() {
         fn check(name: &str, arguments: &str, expected: &str) {
             let messages = [Message { role: Role::Assistant, parts: vec![call(name, arguments)] }];
             let encoded = encoded(&request(&messages));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn quirks_are_obeyed() {
+    fn quirks_are_applied() {
         let quirks = Quirks {
             max_completion_tokens: true,
             no_stream_options: true,

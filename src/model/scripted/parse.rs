@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_read() {
+    fn script_turns_are_parsed() {
         let script = "\u{feff}# a comment\n\ncall: Edit {\"a\":\n  1,\n\n  \"b\":2}\r\ncall: LS\n---\n\
             ---\nfor: reflect\ntext: one\ntext:\ntext:  two: 2\nusage: 5 6\npause: 3s\nwhen: x$\n\
             expect: (a)(b)\nreasoning: hm {{match.2}}\ntext: {{match.2}}\nfault: length\n---\n";
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_line() {
+    fn script_errors_name_their_line() {
         check("", 1, "no turn");
         check("# only\n---\n", 1, "no turn");
         check("text: a\n---\ntxet: b", 3, "unknown word `txet`; the words are text, call");

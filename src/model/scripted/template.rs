@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_filled() {
+    fn placeholders_are_substituted() {
         check("no hole {{ other }} {{", "no hole {{ other }} {{", "no hole {{ other }} {{");
         check(
             r#"{"n":{{match.1}},"s":"\"{{ match.2 }}|{{last.line}}"}"#,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_holes_are_errors() {
+    fn misspelt_placeholders_are_errors() {
         for text in ["{{last.txt}}", "{{match.x}}", "{{match.0}}", "{{last.text"] {
             let parsed = Template::parse(text);
             assert_eq!(parsed.is_err(), text != "{{last.text", "{text}: {parsed:?}");

@@ -1,4 +1,4 @@
-//! What a script makes the loop see.
+//! The effects of a script on the agent loop.
 
 use futures_util::FutureExt;
 
@@ -14,7 +14,7 @@ fn request(messages: &[Message]) -> Request<'_> {
     Request::new(Purpose::Main, "system", messages)
 }
 
-/// A conversation in which the model called a tool, with this result.
+/// A conversation with one tool call and this result.
 fn after(result: &str) -> [Message; 3] {
     let call = ToolCall { id: "call_1".into(), name: "Read".into(), arguments: "{}".into() };
     let result = ToolResult { call: "call_1".into(), text: result.into(), is_error: false };
@@ -25,7 +25,7 @@ fn after(result: &str) -> [Message; 3] {
     ]
 }
 
-/// All items that come without waiting.
+/// All items that are available without waiting.
 fn items(model: &Scripted, request: &Request<'_>) -> Vec<Result<Delta, ModelError>> {
     model.stream(request).collect::<Vec<_>>().now_or_never().expect("nothing to wait for")
 }
@@ -43,7 +43,7 @@ fn error(model: &Scripted, request: &Request<'_>) -> ModelError {
 }
 
 #[test]
-fn turns_come_in_order_and_run_out() {
+fn script_turns_are_used_in_order_until_exhausted() {
     let model = scripted("text: a\ntext: b\n---\ncall: Read {\"path\":\"x\"}\ncall: LS");
     let first = reply(&model, &request(&[]));
     assert_eq!((first.text.as_str(), first.stop), ("a\nb", Some(StopReason::End)));
@@ -77,7 +77,7 @@ fn each_purpose_has_its_queue() {
 }
 
 #[test]
-fn a_turn_waits_until_its_when_matches() {
+fn script_turn_is_skipped_until_its_condition_matches() {
     let model = scripted("when: recap$\ntext: late\n---\ntext: early");
     let plain = request(&[]);
     let said = [Message::text(Role::User, "a recap")];
@@ -90,7 +90,7 @@ fn a_turn_waits_until_its_when_matches() {
 }
 
 #[test]
-fn a_turn_may_be_used_more_than_once() {
+fn script_turn_can_be_used_several_times() {
     let model = scripted("when: hint\ntext: right\n---\ntimes: 2\ntext: wrong\n---\ntext: last");
     let plain = request(&[]);
     let said = [Message::text(Role::User, "a hint")];
@@ -156,7 +156,7 @@ fn faults_in_answers() {
 }
 
 #[test]
-fn a_first_try_that_breaks_is_void() {
+fn partial_text_before_a_retry_is_discarded() {
     let items = items(&scripted("text: abcd\nfault: overloaded"), &request(&[]));
     assert_eq!(items[0], Ok(Delta::Text("ab".into())));
     assert!(matches!(items[1], Ok(Delta::Retry(_))));
@@ -164,7 +164,7 @@ fn a_first_try_that_breaks_is_void() {
 }
 
 #[test]
-fn a_model_that_hangs_says_what_it_has_and_waits() {
+fn hang_fault_emits_its_text_and_then_waits() {
     let model = scripted("text: a\nfault: hang");
     let nothing = request(&[]);
     let mut stream = model.stream(&nothing);
@@ -174,7 +174,7 @@ fn a_model_that_hangs_says_what_it_has_and_waits() {
 }
 
 #[test]
-fn the_documentation_holds() {
+fn scripted_model_page_is_up_to_date() {
     let page = include_str!("../../../docs/SCRIPTED_MODEL.md");
     let blocks = page.split("\n\n").filter(|block| block.lines().all(|l| l.starts_with("    ")));
     let scripts = blocks.filter(|block| block.contains("\n    ---\n"));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_names_a_path_as_far_as_the_text_determines_it() {
+    fn path_of_a_word_is_known_only_if_static() {
         for (text, kind, expected) in [
             ("b", Kind::Literal, Some("a/b")),
             ("~", Kind::Home, Some("~")),

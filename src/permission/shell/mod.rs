@@ -115,8 +115,8 @@ pub(super) fn is_assignment(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// One text per command, `words·words >file <text`: `?` marks a word that is not literal, `|` a command that reads a
-    /// pipe.
+    /// One text per command, `words·words >file <text`: `?` marks a word that is not literal, `|` a
+    /// command that reads from a pipe.
     fn shown(line: &str) -> Vec<String> {
         let word = |word: &Word| {
             let mark = if word.is_literal() { "" } else { "?" };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_wherever_they_stand() {
+    fn nested_commands_are_found() {
         check("a $(b \"$(c)\") `d`", &["a·$(b \"$(c)\")?·`d`?", "b·$(c)?", "c", "d"]);
         check("echo `rm \\`x\\``", &["echo·`rm \\`x\\``?", "rm·`x`?", "x"]);
         check("(a; b) | { c; }", &["a", "b", "|c"]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn redirections_are_seen() {
+    fn redirections_are_parsed() {
         check("a 2>&1 >/dev/null 2> x <in", &["a >/dev/null >x <in"]);
         check("a <<<\"text\" b", &["a·b <<text"]);
         check("a >out 2>>err &>both >|over b", &["a·b >out >err >both >over"]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_grammar_does_not_accept_is_not_understood() {
+    fn syntax_errors_are_not_understood() {
         for line in [
             "a 'b",
             "a \"b",
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_is_followed_through_cd() {
+    fn cd_is_tracked() {
         for (line, expected) in [
             ("a", Some("")),
             ("cd b && a", Some("b")),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_of_any_depth_is_read() {
+    fn deep_nesting_is_parsed() {
         for (open, close) in [
             ("(", ")"),
             ("$(", ")"),

@@ -1,4 +1,4 @@
-//! What the model is told of real commands.
+//! Results of real commands as the model sees them.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -45,7 +45,7 @@ async fn line(line: &str) -> Result<Report, Failure> {
 }
 
 #[tokio::test]
-async fn a_command_that_exits_0_is_a_success() {
+async fn exit_code_0_is_a_success() {
     let report = line("echo a; echo b >&2").await.unwrap();
     assert!(!report.partial);
     let expected = json!({
@@ -57,7 +57,7 @@ async fn a_command_that_exits_0_is_a_success() {
 }
 
 #[tokio::test]
-async fn an_inner_stage_that_failed_makes_it_partial() {
+async fn failed_inner_stage_makes_the_result_partial() {
     let report = line("grep x nofile | cat").await.unwrap();
     assert!(report.partial);
     assert!(report.text.contains("stage 1/2 `grep x nofile` exited 2"), "{}", report.text);
@@ -69,7 +69,7 @@ async fn an_inner_stage_that_failed_makes_it_partial() {
 }
 
 #[tokio::test]
-async fn the_stages_of_every_pipeline_are_told() {
+async fn stages_of_every_pipeline_are_reported() {
     let report = line("grep x nofile | cat; true | false | true && echo a | cat").await.unwrap();
     assert!(report.partial);
     for part in ["stage 1/2 `grep x nofile` exited 2", "stage 2/3 `false` exited 1"] {
@@ -83,7 +83,7 @@ async fn the_stages_of_every_pipeline_are_told() {
     ]);
     assert_eq!(report.data["pipelines"], expected);
     assert_eq!(report.data["stages"], expected[2]);
-    // What did not run is not among them, and what ran last may be no pipeline.
+    // Pipelines that did not run are omitted, and the last command may not be a pipeline.
     let report = line("true | false && echo a | cat; echo b").await.unwrap();
     assert_eq!(report.data["pipelines"], json!([[stage("true", 0), stage("false", 1)]]));
     assert_eq!(report.data["stages"], json!([]));
@@ -94,7 +94,7 @@ async fn the_stages_of_every_pipeline_are_told() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_keeps_its_output() {
+async fn failed_command_keeps_its_output() {
     let failure = line("echo a; echo b >&2; exit 3").await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::CommandFailed);
     assert_eq!(failure.message, "`echo a; echo b >&2; exit 3` exited 3");
@@ -109,7 +109,7 @@ async fn a_command_that_fails_keeps_its_output() {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_end_is_ended() {
+async fn command_is_killed_at_its_timeout() {
     let dir = TempDir::new().unwrap();
     let arguments = json!({"command": "echo a; sleep 1000", "timeout_ms": 300});
     let failure = call(&dir, arguments).await.unwrap_err();
@@ -125,7 +125,7 @@ async fn a_command_that_does_not_end_is_ended() {
 }
 
 #[tokio::test]
-async fn the_directory_is_a_directory_of_the_project() {
+async fn directory_argument_must_be_inside_the_project() {
     let dir = TempDir::new().unwrap();
     std::fs::create_dir(dir.path().join("sub")).unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
@@ -153,7 +153,7 @@ async fn the_directory_is_a_directory_of_the_project() {
 }
 
 #[tokio::test]
-async fn what_else_there_is_to_know_is_noted() {
+async fn left_processes_and_truncation_are_noted() {
     let dir = TempDir::new().unwrap();
     let cx = cx(&dir);
     let arguments = json!({"command": "sleep 1000 >/dev/null 2>&1 & seq 100000"});
@@ -167,7 +167,7 @@ async fn what_else_there_is_to_know_is_noted() {
 }
 
 #[test]
-fn the_schema_is_an_object_that_allows_nothing_else() {
+fn tool_schema_rejects_additional_properties() {
     let tool = Bash::default();
     assert_eq!(tool.spec().schema["additionalProperties"], false);
     assert_eq!(

@@ -12,7 +12,7 @@ async fn edit(desk: &Desk, old: &str, new: &str) -> Result<Report, Failure> {
     desk.call(&edit::tool(), input).await
 }
 
-/// The file's bytes after an edit.
+/// Asserts the file's bytes after an edit.
 async fn check(file: &[u8], old: &str, new: &str, expected: &[u8]) {
     let desk = Desk::new();
     desk.file("a", file);
@@ -33,7 +33,7 @@ async fn no_match(file: &str, old: &str, message: &str) -> Failure {
 }
 
 #[tokio::test]
-async fn only_the_replaced_passage_changes() {
+async fn edit_changes_only_the_replaced_text() {
     check(b"one\ntwo\n", "two", "three", b"one\nthree\n").await;
     check(b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n").await;
     check(b"a\r\nb\r\n", "a\r\n", "x\r\n", b"x\r\nb\r\n").await;
@@ -47,7 +47,7 @@ async fn only_the_replaced_passage_changes() {
 }
 
 #[tokio::test]
-async fn what_an_encoding_does_not_have_is_not_written() {
+async fn edit_refuses_characters_missing_in_the_encoding() {
     let desk = Desk::new();
     desk.file("a", b"caf\xE9 au lait\n");
     let failure = edit(&desk, "lait", "\u{4e2d}").await.unwrap_err();
@@ -56,7 +56,7 @@ async fn what_an_encoding_does_not_have_is_not_written() {
 }
 
 #[tokio::test]
-async fn several_occurrences_are_listed_or_all_replaced() {
+async fn multiple_matches_are_listed_or_all_replaced() {
     let desk = Desk::new();
     desk.file("a", "x\ny\nx\n");
     let failure = edit(&desk, "x", "z").await.unwrap_err();
@@ -73,7 +73,7 @@ async fn several_occurrences_are_listed_or_all_replaced() {
 }
 
 #[tokio::test]
-async fn senseless_arguments_are_refused() {
+async fn invalid_edit_arguments_are_refused() {
     let desk = Desk::new();
     desk.file("a", "x\n");
     assert_eq!(edit(&desk, "", "z").await.unwrap_err().code, ErrorCode::InvalidParam);
@@ -83,7 +83,7 @@ async fn senseless_arguments_are_refused() {
 }
 
 #[tokio::test]
-async fn an_edit_needs_a_read() {
+async fn edit_requires_a_read() {
     let desk = Desk::new();
     desk.file("a", "x\n");
     let input = json!({"path": "a", "old_string": "x", "new_string": "y"});
@@ -96,7 +96,7 @@ async fn an_edit_needs_a_read() {
 }
 
 #[tokio::test]
-async fn no_match_says_what_differs() {
+async fn no_match_explains_the_difference() {
     let file = "fn main() {\n\tlet name = \"x\";\n\tprint(name);\n}\n";
     let failure =
         no_match(file, "    let name = \"x\";\n    print(name);", "the file has tabs").await;
@@ -116,7 +116,7 @@ async fn no_match_says_what_differs() {
 }
 
 #[tokio::test]
-async fn an_edit_that_is_there_already_says_so() {
+async fn already_applied_edit_is_reported() {
     let desk = Desk::new();
     desk.file("a", "one\ntwo\n");
     let failure = edit(&desk, "zwei", "two").await.unwrap_err();
@@ -125,7 +125,7 @@ async fn an_edit_that_is_there_already_says_so() {
 }
 
 #[tokio::test]
-async fn the_explanation_of_a_large_file_takes_little_time() {
+async fn no_match_in_a_large_file_is_explained_quickly() {
     let desk = Desk::new();
     let file = numbered(300_000, |n| format!("let value_{n} = compute({n});\n"));
     desk.file("a", file);
@@ -134,6 +134,6 @@ async fn the_explanation_of_a_large_file_takes_little_time() {
     let old = "let value_x = compute(y, z);\n".repeat(50);
     let input: Value = json!({"path": "a", "old_string": old, "new_string": "q"});
     desk.fails(&edit::tool(), input, ErrorCode::NoMatch).await;
-    // (Line by line, each with each, it would be hours.)
+    // (Comparing every pair of lines would take hours.)
     assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
 }

@@ -10,7 +10,7 @@ use crate::protocol::envelope::ErrorCode;
 use crate::tools::glob;
 use crate::tools::testing::Desk;
 
-/// A project whose files are older from one to the next.
+/// A project in which each file is older than the one before it.
 fn desk(files: &[&str]) -> Desk {
     let desk = Desk::new();
     for (age, path) in files.iter().enumerate() {
@@ -28,7 +28,7 @@ async fn check(desk: &Desk, input: Value, paths: &[&str]) {
 }
 
 #[tokio::test]
-async fn stars_stay_in_a_folder_and_double_stars_cross() {
+async fn star_stays_in_a_directory_and_double_star_crosses() {
     let desk = desk(&["src/b.rs", "a.rs", "src/deep/c.rs", "src/d.md"]);
     check(&desk, json!({"pattern": "*.rs"}), &["src/b.rs", "a.rs", "src/deep/c.rs"]).await;
     check(&desk, json!({"pattern": "src/*.rs"}), &["src/b.rs"]).await;
@@ -43,7 +43,7 @@ async fn stars_stay_in_a_folder_and_double_stars_cross() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_is_named() {
+async fn excluded_matches_are_reported() {
     let desk = desk(&["a.rs", "target/b.rs", "node_modules/c.rs", ".hidden/d.rs", "sub/e.rs"]);
     desk.file(".gitignore", "target/\n/sub/e.rs\n").file(".git/x.rs", "");
     check(&desk, json!({"pattern": "*.rs"}), &["a.rs"]).await;
@@ -54,7 +54,8 @@ async fn what_is_left_out_is_named() {
         let report = desk.ok(&glob::tool(), json!({"pattern": pattern})).await;
         assert!(report.text.contains(flag), "{}", report.text);
     }
-    // Named, a place that is left out is searched; the rules above it still hold elsewhere.
+    // An explicitly named directory is searched even if excluded; rules above it still apply to
+    // other paths.
     check(&desk, json!({"pattern": "*.rs", "path": "target"}), &["target/b.rs"]).await;
     check(&desk, json!({"pattern": "*.rs", "path": ".hidden"}), &[".hidden/d.rs"]).await;
     check(&desk, json!({"pattern": "*.rs", "path": "node_modules"}), &["node_modules/c.rs"]).await;
@@ -62,14 +63,14 @@ async fn what_is_left_out_is_named() {
 }
 
 #[tokio::test]
-async fn no_match_in_this_case_names_the_other() {
+async fn glob_reports_matches_that_differ_in_case() {
     let desk = desk(&["README.md"]);
     let report = desk.ok(&glob::tool(), json!({"pattern": "readme.md"})).await;
     assert!(report.text.contains("README.md"), "{}", report.text);
 }
 
 #[tokio::test]
-async fn a_pattern_that_begins_further_down_or_names_a_folder_is_told_so() {
+async fn glob_hints_at_a_missing_prefix_or_a_directory() {
     let desk = desk(&["crate/src/deep/a.rs"]);
     for (pattern, hint) in [
         ("src/deep/*.rs", "begins at `path`: **/src/deep/*.rs would match crate/src/deep/a.rs."),
@@ -84,7 +85,7 @@ async fn a_pattern_that_begins_further_down_or_names_a_folder_is_told_so() {
 }
 
 #[tokio::test]
-async fn exactly_as_many_as_the_limit_are_not_truncated() {
+async fn exactly_the_limit_is_not_truncated() {
     let desk = desk(&["a", "b", "c"]);
     check(&desk, json!({"pattern": "*", "limit": 3}), &["a", "b", "c"]).await;
     let report = desk.ok(&glob::tool(), json!({"pattern": "*", "limit": 2})).await;
@@ -109,7 +110,7 @@ async fn limits_end_a_search() {
 }
 
 #[tokio::test]
-async fn a_bad_pattern_is_refused_with_its_position() {
+async fn bad_pattern_is_refused_with_its_position() {
     let desk = desk(&["a"]);
     for (pattern, position) in [("a[bc", 2), ("x/{a,b", 3), ("[z-a]", 2), ("ab}", 3)] {
         let failure =
@@ -120,7 +121,7 @@ async fn a_bad_pattern_is_refused_with_its_position() {
 }
 
 #[tokio::test]
-async fn links_are_not_followed_out() {
+async fn symlinks_are_not_followed_outside_the_project() {
     let desk = desk(&["sub/a.rs"]);
     symlink("/etc", desk.at("etc")).unwrap();
     symlink("/etc/passwd", desk.at("passwd.rs")).unwrap();

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_is_cut_around_its_match() {
+    fn long_lines_are_truncated_around_the_match() {
         let line = format!("{}needle{}", "a".repeat(3000), "ä".repeat(3000));
         let (text, _) = cut(line.as_bytes(), 3000..3006);
         assert_eq!(text.chars().count(), 502);
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn a_match_at_the_end_of_a_long_line_keeps_what_stands_before() {
+    fn match_at_the_end_of_a_long_line_keeps_the_text_before() {
         let line = format!("{}needle", "a".repeat(600));
         let (text, _) = cut(line.as_bytes(), 600..606);
         assert_eq!(text, format!("…{}needle", "a".repeat(494)));
     }
 
     #[test]
-    fn a_line_of_500_characters_is_whole() {
+    fn line_of_500_characters_is_not_truncated() {
         let line = "ä".repeat(500);
         assert_eq!(cut(line.as_bytes(), 0..0), (line.clone(), false));
     }

@@ -10,7 +10,7 @@ use crate::protocol::envelope::ErrorCode;
 use crate::tools::grep;
 use crate::tools::testing::Desk;
 
-/// A project whose files are older from one to the next.
+/// A project in which each file is older than the one before it.
 fn desk(files: &[(&str, &[u8])]) -> Desk {
     let desk = Desk::new();
     for (age, (path, bytes)) in files.iter().enumerate() {
@@ -22,7 +22,7 @@ fn desk(files: &[(&str, &[u8])]) -> Desk {
 }
 
 #[tokio::test]
-async fn matches_stand_newest_file_first_then_by_line() {
+async fn matches_are_sorted_by_newest_file_then_line() {
     let desk =
         desk(&[("b.rs", b"fn one\r\nx\r\nfn two\r\n"), ("a.rs", b"fn three\n"), ("c.md", b"fn\n")]);
     let report = desk.ok(&grep::tool(), json!({"pattern": "fn \\w+$", "include": "*.rs"})).await;
@@ -43,7 +43,7 @@ async fn matches_stand_newest_file_first_then_by_line() {
 }
 
 #[tokio::test]
-async fn the_limit_keeps_the_newest_and_the_total_is_true() {
+async fn limit_keeps_the_newest_and_the_total_is_exact() {
     let desk = desk(&[("a", b"x\nx\n"), ("b", b"x\nx\n"), ("c", b"x\n")]);
     let report = desk.ok(&grep::tool(), json!({"pattern": "x", "limit": 3})).await;
     let rows = report.data["matches"].as_array().unwrap();
@@ -59,7 +59,7 @@ async fn the_limit_keeps_the_newest_and_the_total_is_true() {
 }
 
 #[tokio::test]
-async fn context_is_told_once() {
+async fn shared_context_lines_are_shown_once() {
     let desk = desk(&[("a", b"1\n2\nx\n4\nx\n6\n7\n8\n")]);
     let report = desk.ok(&grep::tool(), json!({"pattern": "x", "context": 2})).await;
     let expected = json!([
@@ -70,7 +70,7 @@ async fn context_is_told_once() {
 }
 
 #[tokio::test]
-async fn case_literals_and_several_lines() {
+async fn case_fixed_string_and_multiline_options() {
     let desk = desk(&[("a", b"Foo(x)\nbar\n"), ("b", b"x)\r\nbaz\r\n")]);
     let matched = async |input| desk.ok(&grep::tool(), input).await.stats["matched_lines"].clone();
     assert_eq!(matched(json!({"pattern": "foo"})).await, 0);
@@ -110,7 +110,7 @@ async fn binary_files_are_skipped_and_utf_16_is_searched() {
 }
 
 #[tokio::test]
-async fn nothing_found_is_told_from_nothing_searched() {
+async fn no_match_is_distinguished_from_no_file_searched() {
     let desk = desk(&[("src/a.rs", b"x\n"), (".env", b"secret\n"), ("out/b", b"secret\n")]);
     desk.file(".gitignore", "out\n");
     let text = async |input| desk.ok(&grep::tool(), input).await.text;
@@ -126,7 +126,7 @@ async fn nothing_found_is_told_from_nothing_searched() {
 }
 
 #[tokio::test]
-async fn links_lead_nowhere() {
+async fn grep_does_not_follow_symlinks() {
     let desk = desk(&[("a", b"root\n")]);
     symlink("/etc/passwd", desk.at("passwd")).unwrap();
     symlink("/etc", desk.at("etc")).unwrap();
@@ -137,7 +137,7 @@ async fn links_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn the_time_limit_is_an_error_without_matches() {
+async fn time_limit_without_matches_is_an_error() {
     let desk = desk(&[("a", b"x\n")]);
     let grep = grep::with_limit(Duration::ZERO);
     desk.fails(&grep, json!({"pattern": "x"}), ErrorCode::Timeout).await;
@@ -146,14 +146,14 @@ async fn the_time_limit_is_an_error_without_matches() {
 }
 
 #[tokio::test]
-async fn what_the_time_limit_left_is_partial_and_its_total_a_lower_bound() {
+async fn time_limit_with_matches_is_partial_with_a_lower_bound() {
     let desk = desk(&[("0", b"z\n")]);
     let long = "a line of some length\n".repeat(200_000);
     desk.file("0", format!("z\n{long}"));
     for n in 1..500 {
         std::fs::hard_link(desk.at("0"), desk.at(&n.to_string())).unwrap();
     }
-    // A busy machine may need a while to come to the first line; no machine gets to the end.
+    // A busy machine may take a while to reach the first line; no machine reaches the end.
     let mut limit = Duration::from_millis(50);
     let report = loop {
         let search = json!({"pattern": "(a|l|s)+q|z", "limit": 1000});

@@ -10,7 +10,7 @@ use crate::tools::ls;
 use crate::tools::testing::Desk;
 
 #[tokio::test]
-async fn directories_stand_first_and_names_are_sorted_without_case() {
+async fn directories_come_first_and_names_sort_case_insensitively() {
     let desk = Desk::new();
     desk.file("b.txt", "12345").file("A.txt", "").file("zoo/x", "").file("Lib/x", "");
     symlink("b.txt", desk.at("link")).unwrap();
@@ -49,7 +49,7 @@ async fn hidden_and_ignored_entries_are_counted() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_continued() {
+async fn long_list_is_paged() {
     let desk = Desk::new();
     for n in 0..5 {
         desk.file(&format!("f{n}"), "");
@@ -65,7 +65,7 @@ async fn a_long_list_is_continued() {
 }
 
 #[tokio::test]
-async fn what_is_no_directory_is_refused() {
+async fn listing_a_non_directory_is_refused() {
     let desk = Desk::new();
     desk.file("a", "");
     fs::create_dir(desk.at("empty")).unwrap();

@@ -18,7 +18,7 @@ fn edits(pairs: &[(&str, &str)]) -> Value {
 }
 
 #[tokio::test]
-async fn all_edits_match_the_file_as_it_was_read() {
+async fn all_edits_match_the_original_file() {
     let desk = desk("one\r\ntwo\r\nthree\r\n").await;
     let input = edits(&[("three", "one"), ("one", "two"), ("two", "three")]);
     let report = desk.ok(&multi_edit::tool(), input).await;
@@ -27,7 +27,7 @@ async fn all_edits_match_the_file_as_it_was_read() {
 }
 
 #[tokio::test]
-async fn one_failure_leaves_the_file_as_it_is() {
+async fn one_failed_edit_leaves_the_file_unchanged() {
     let desk = desk("one\ntwo\n").await;
     let input = edits(&[("one", "1"), ("four", "4")]);
     let failure = desk.fails(&multi_edit::tool(), input, ErrorCode::NoMatch).await;
@@ -36,7 +36,7 @@ async fn one_failure_leaves_the_file_as_it_is() {
 }
 
 #[tokio::test]
-async fn overlapping_edits_are_named_and_touching_ones_are_not() {
+async fn overlapping_edits_are_refused_and_adjacent_ones_are_not() {
     let desk = desk("abcdef\n").await;
     let input = edits(&[("cde", "1"), ("x", "y"), ("abc", "2")]);
     desk.fails(&multi_edit::tool(), input, ErrorCode::NoMatch).await;

@@ -11,7 +11,7 @@ use crate::protocol::envelope::ErrorCode;
 use crate::tools::testing::{Desk, numbered};
 use crate::tools::{Tool as _, ToolCx, read};
 
-/// The content and the stats' encoding and line ending.
+/// Asserts the content, and the encoding and line ending in the stats.
 async fn check(bytes: &[u8], content: &str, encoding: &str, ending: &str) {
     let desk = Desk::new();
     desk.file("a", bytes);
@@ -23,7 +23,7 @@ async fn check(bytes: &[u8], content: &str, encoding: &str, ending: &str) {
 }
 
 #[tokio::test]
-async fn encodings_and_line_ends_are_told_and_not_shown() {
+async fn encodings_and_line_ends_are_reported_in_metadata() {
     check(b"one\ntwo\n", "1 | one\n2 | two", "utf-8", "lf").await;
     check(b"one\r\ntwo", "1 | one\n2 | two", "utf-8", "crlf").await;
     check(b"one\rtwo\r", "1 | one\n2 | two", "utf-8", "cr").await;
@@ -75,7 +75,7 @@ async fn a_file_is_read_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_long_line_is_cut_and_marked() {
+async fn long_lines_are_truncated_and_marked() {
     let desk = Desk::new();
     desk.file("a", format!("{}\n{}\n", "ä".repeat(2000), "ä".repeat(300_000)));
     let report = desk.ok(&read::tool(), json!({"path": "a"})).await;
@@ -88,7 +88,7 @@ async fn a_long_line_is_cut_and_marked() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_refused() {
+async fn binary_files_are_refused() {
     let desk = Desk::new();
     desk.file("image", b"\x89PNG\r\n\x1a\n\0\0").file("sub/x", "");
     let read = read::tool();
@@ -106,7 +106,7 @@ async fn what_is_no_text_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_outside_the_project_is_read() {
+async fn paths_outside_the_project_are_not_read() {
     let desk = Desk::new();
     symlink("/etc/passwd", desk.at("link")).unwrap();
     symlink("/etc", desk.at("folder")).unwrap();
@@ -118,7 +118,7 @@ async fn nothing_outside_the_project_is_read() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_answered_with_the_nearest_names() {
+async fn missing_file_error_lists_the_nearest_names() {
     let desk = Desk::new();
     desk.file("src/parser.rs", "").file("src/lexer.rs", "").file("docs/parsing.md", "");
     let failure =
@@ -131,7 +131,7 @@ async fn a_missing_file_is_answered_with_the_nearest_names() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_utf_8_works_in_its_escaped_form() {
+async fn non_utf8_name_is_accepted_in_escaped_form() {
     use std::os::unix::ffi::OsStrExt;
     let desk = Desk::new();
     let name = std::ffi::OsStr::from_bytes(b"caf\xE9.txt");
@@ -141,7 +141,7 @@ async fn a_name_that_is_no_utf_8_works_in_its_escaped_form() {
 }
 
 #[tokio::test]
-async fn a_change_from_outside_is_noted_and_an_own_one_is_not() {
+async fn external_changes_are_noted_and_own_ones_are_not() {
     let desk = Desk::new();
     desk.file("a", "one\n");
     let read = read::tool();
@@ -155,7 +155,7 @@ async fn a_change_from_outside_is_noted_and_an_own_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_large_file_answers_for_its_first_page_and_can_be_changed() {
+async fn large_file_is_paged_and_editable() {
     let desk = Desk::new();
     let line = format!("{}\n", "x".repeat(1023));
     let mut bytes = line.repeat(40 * 1024);
@@ -177,7 +177,7 @@ async fn a_large_file_answers_for_its_first_page_and_can_be_changed() {
 }
 
 #[tokio::test]
-async fn a_cancelled_read_says_so() {
+async fn cancelled_read_is_reported() {
     let desk = Desk::new();
     desk.file("a", "one\n");
     desk.cx.cancel.cancel();
@@ -185,7 +185,7 @@ async fn a_cancelled_read_says_so() {
 }
 
 #[tokio::test]
-async fn a_file_that_keeps_changing_has_a_page_and_no_snapshot() {
+async fn constantly_changing_file_has_a_page_but_no_snapshot() {
     let desk = Desk::new();
     desk.file("log", "a line\n".repeat(100_000));
     let (stop, log) = (Arc::new(AtomicBool::new(false)), desk.at("log"));
@@ -196,7 +196,7 @@ async fn a_file_that_keeps_changing_has_a_page_and_no_snapshot() {
             file.write_all(b"more\n").unwrap();
         }
     });
-    // Whether the writer gets the processor each time while the file is read is not in our hands.
+    // Whether the writer is scheduled during each read is not under our control.
     let page = loop {
         let page = desk.ok(&read::tool(), json!({"path": "log", "limit": 1})).await;
         assert_eq!(page.data["content"], "1 | a line");
@@ -212,9 +212,9 @@ async fn a_file_that_keeps_changing_has_a_page_and_no_snapshot() {
 }
 
 #[tokio::test]
-async fn a_large_file_that_moves_before_its_hash_is_made_has_no_snapshot() {
+async fn large_file_changed_before_hashing_has_no_snapshot() {
     let desk = Desk::new();
-    // (Text, as far as is looked; then a hole.)
+    // (Text within the inspected prefix, then a hole.)
     desk.file("log", format!("first\n{}", "a line\n".repeat(2000)));
     let mut file = std::fs::File::options().append(true).open(desk.at("log")).unwrap();
     let edit = json!({"path": "log", "old_string": "first", "new_string": "once"});
@@ -225,7 +225,7 @@ async fn a_large_file_that_moves_before_its_hash_is_made_has_no_snapshot() {
         file.write_all(b"more\n").unwrap();
         match desk.call(&crate::tools::edit::tool(), edit.clone()).await.unwrap_err().code {
             ErrorCode::NotRead => break,
-            // The hash was there before we were: a larger file takes longer.
+            // The hash was finished before the change: hashing a larger file takes longer.
             code => assert_eq!(code, ErrorCode::TooLarge),
         }
         size *= 2;
@@ -233,7 +233,7 @@ async fn a_large_file_that_moves_before_its_hash_is_made_has_no_snapshot() {
 }
 
 #[tokio::test]
-async fn what_is_read_is_what_was_judged() {
+async fn read_refuses_a_path_swapped_after_the_permission_check() {
     let desk = Desk::new();
     desk.file("open/a", "free\n").file("closed/a", "not for you\n");
     let input = crate::tools::files::object(json!({"path": "open/a"}));

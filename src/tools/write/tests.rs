@@ -12,7 +12,7 @@ use crate::protocol::envelope::ErrorCode;
 use crate::tools::testing::{Desk, numbered};
 use crate::tools::{read, write};
 
-/// Reads a file of these bytes and writes `content` over it.
+/// Reads a file with these bytes and overwrites it with `content`.
 async fn check(old: &[u8], content: &str, new: &[u8]) {
     let desk = Desk::new();
     desk.file("a", old);
@@ -22,7 +22,7 @@ async fn check(old: &[u8], content: &str, new: &[u8]) {
 }
 
 #[tokio::test]
-async fn an_update_keeps_encoding_bom_and_line_ends() {
+async fn update_preserves_encoding_bom_and_line_ends() {
     check(b"one\n", "two\n", b"two\n").await;
     check(b"one\r\n", "two\nthree\n", b"two\r\nthree\r\n").await;
     check(b"one\r\n", "two\r\n", b"two\r\n").await;
@@ -35,7 +35,7 @@ async fn an_update_keeps_encoding_bom_and_line_ends() {
 }
 
 #[tokio::test]
-async fn a_file_is_created_with_its_folders() {
+async fn file_is_created_with_its_parent_directories() {
     let desk = Desk::new();
     let input = json!({"path": "x/y/a.txt", "content": "one\ntwo\n"});
     let report = desk.ok(&write::tool(), input).await;
@@ -46,13 +46,13 @@ async fn a_file_is_created_with_its_folders() {
     assert!(report.data["diff_preview"].as_str().unwrap().contains("+one\n"));
     let mode = fs::metadata(desk.at("x/y/a.txt")).unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0);
-    // What was just written is known.
+    // The content just written is known.
     desk.ok(&write::tool(), json!({"path": "x/y/a.txt", "content": "three\n"})).await;
     assert_eq!(fs::read_dir(desk.at("x/y")).unwrap().count(), 1);
 }
 
 #[tokio::test]
-async fn what_was_not_read_is_not_replaced() {
+async fn unread_file_is_not_replaced() {
     let desk = Desk::new();
     desk.file("a", "one\n").file("empty", "");
     let failure =
@@ -64,12 +64,12 @@ async fn what_was_not_read_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn a_file_that_changed_is_a_conflict_once_and_its_text_counts_as_read() {
+async fn changed_file_conflicts_once_and_then_counts_as_read() {
     let desk = Desk::new();
     desk.file("a", "one\ntwo\n");
     desk.ok(&read::tool(), json!({"path": "a"})).await;
     let times = fs::metadata(desk.at("a")).unwrap().modified().unwrap();
-    // The same size and the same time: only the bytes tell.
+    // Same size and mtime: only the content differs.
     desk.file("a", "one\nTWO\n");
     fs::File::options().write(true).open(desk.at("a")).unwrap().set_modified(times).unwrap();
     let input = json!({"path": "a", "content": "x"});
@@ -84,7 +84,7 @@ async fn a_file_that_changed_is_a_conflict_once_and_its_text_counts_as_read() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_only_touched_is_no_conflict() {
+async fn touched_but_unchanged_file_is_not_a_conflict() {
     let desk = Desk::new();
     desk.file("a", "one\n");
     desk.ok(&read::tool(), json!({"path": "a"})).await;
@@ -96,7 +96,7 @@ async fn a_file_that_was_only_touched_is_no_conflict() {
 }
 
 #[tokio::test]
-async fn a_deleted_file_is_a_conflict_once_and_then_created() {
+async fn deleted_file_conflicts_once_and_is_then_created() {
     let desk = Desk::new();
     desk.file("a", "one\n");
     desk.ok(&read::tool(), json!({"path": "a"})).await;
@@ -108,7 +108,7 @@ async fn a_deleted_file_is_a_conflict_once_and_then_created() {
 }
 
 #[tokio::test]
-async fn mode_and_link_are_kept_and_a_hard_link_is_told() {
+async fn write_keeps_mode_and_symlink_and_reports_a_hard_link() {
     let desk = Desk::new();
     desk.file("tool.sh", "one\n");
     fs::set_permissions(desk.at("tool.sh"), fs::Permissions::from_mode(0o750)).unwrap();
@@ -124,7 +124,7 @@ async fn mode_and_link_are_kept_and_a_hard_link_is_told() {
 }
 
 #[tokio::test]
-async fn a_read_only_file_stays() {
+async fn read_only_file_is_not_replaced() {
     let desk = Desk::new();
     desk.file("a", "one\n");
     fs::set_permissions(desk.at("a"), fs::Permissions::from_mode(0o444)).unwrap();
@@ -135,7 +135,7 @@ async fn a_read_only_file_stays() {
 }
 
 #[tokio::test]
-async fn protected_places_are_refused() {
+async fn writes_to_protected_paths_are_refused() {
     let desk = Desk::new();
     symlink(".git", desk.at("git")).unwrap();
     fs::create_dir(desk.at(".git")).unwrap();
@@ -157,7 +157,7 @@ async fn protected_places_are_refused() {
 }
 
 #[tokio::test]
-async fn a_dangling_link_is_followed_inside_and_refused_outside() {
+async fn dangling_symlink_is_followed_only_inside_the_project() {
     let desk = Desk::new();
     symlink("target", desk.at("in")).unwrap();
     symlink("/tmp/agent-nowhere/x", desk.at("out")).unwrap();
@@ -168,7 +168,7 @@ async fn a_dangling_link_is_followed_inside_and_refused_outside() {
 }
 
 #[tokio::test]
-async fn a_dry_run_and_an_equal_content_write_nothing() {
+async fn dry_run_and_equal_content_write_nothing() {
     let desk = Desk::new();
     desk.file("a", "one\r\n");
     desk.ok(&read::tool(), json!({"path": "a"})).await;
@@ -184,7 +184,7 @@ async fn a_dry_run_and_an_equal_content_write_nothing() {
 }
 
 #[tokio::test]
-async fn a_long_diff_is_cut() {
+async fn long_diff_is_truncated() {
     let desk = Desk::new();
     let content = numbered(500, |n| format!("{n}\n"));
     let report = desk.ok(&write::tool(), json!({"path": "a", "content": content})).await;
@@ -194,7 +194,7 @@ async fn a_long_diff_is_cut() {
 }
 
 #[tokio::test]
-async fn a_mask_never_replaces_a_secret() {
+async fn redaction_mask_does_not_replace_a_secret() {
     let desk = Desk::new();
     desk.file("env", "a = 1\nkey = \"sk-live\"\n");
     desk.ok(&read::tool(), json!({"path": "env"})).await;
@@ -206,21 +206,21 @@ async fn a_mask_never_replaces_a_secret() {
 }
 
 #[tokio::test]
-async fn in_a_race_no_change_of_anybody_is_lost() {
+async fn racing_writers_lose_no_change() {
     let desk = Desk::new();
     desk.file("a", "0\n");
     let (stop, target, beside) =
         (Arc::new(AtomicBool::new(false)), desk.at("a"), desk.at("beside"));
     let stopped = Arc::clone(&stop);
-    // Another program that replaces the file as editors do, and looks that it stays what it wrote
-    // until it is replaced by somebody who has read it.
+    // Another program that replaces the file as editors do, and checks that its content stays until
+    // it is replaced by a writer that has read it.
     let other = std::thread::spawn(move || {
         let mut n = 0u64;
         while !stopped.load(Ordering::Relaxed) {
             n += 1;
             fs::write(&beside, format!("foreign {n}\n")).unwrap();
             fs::rename(&beside, &target).unwrap();
-            // Now and then it rests long enough for a change of ours, however slow the disk is.
+            // Occasionally pause long enough for one of our changes, however slow the disk is.
             let rest = if n.is_multiple_of(40) { 100_000 } else { n % 7 * 150 };
             std::thread::sleep(Duration::from_micros(rest));
         }
@@ -232,8 +232,8 @@ async fn in_a_race_no_change_of_anybody_is_lost() {
     let goes_on = |both| SystemTime::now() < if both { until } else { patience };
     while goes_on(won > 0 && lost > 0) {
         let read = desk.ok(&read::tool(), json!({"path": "a"})).await;
-        // Only whom it knows last: a text that held all that was there before would in time be longer than
-        // a line that is shown, and lose its end.
+        // Name only the last known writer: a list of all would eventually exceed the length of a
+        // shown line and be truncated.
         let shown = read.data["content"].as_str().unwrap();
         let known = shown.rsplit("foreign ").next().unwrap().trim();
         let input = json!({"path": "a", "content": format!("ours after foreign {known}\n")});
@@ -242,7 +242,7 @@ async fn in_a_race_no_change_of_anybody_is_lost() {
             Err(failure) => {
                 let known = [ErrorCode::Conflict, ErrorCode::NotRead];
                 assert!(known.contains(&failure.code), "{failure:?}");
-                // Both versions stand, and it is said where: as good as it gets, and rare.
+                // Both versions are kept, and the message says where: rare, and unavoidable.
                 if let Some((_, name)) =
                     failure.message.split_once("another version of it lies in ")
                 {
@@ -256,14 +256,14 @@ async fn in_a_race_no_change_of_anybody_is_lost() {
     stop.store(true, Ordering::Relaxed);
     let newest = other.join().unwrap();
     let text = desk.text("a");
-    // The last foreign change stands, or something of ours that knows it.
+    // The file contains the last foreign change, or one of ours that is based on it.
     assert!(text.contains(&format!("foreign {newest}\n")), "{text:?}, last {newest}");
     assert!(won > 0 && lost > 0, "won {won}, lost {lost}");
     assert_eq!(desk.names(), ["a"]);
 }
 
 #[test]
-fn only_one_creation_wins() {
+fn only_one_concurrent_create_succeeds() {
     let desk = Arc::new(Desk::new());
     for round in 0..20 {
         let path = format!("x{round}");

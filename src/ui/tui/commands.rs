@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_of_the_users_own_takes_arguments() {
+    fn custom_command_takes_arguments() {
         let own =
             |text: &str| OwnCommand { name: "x".into(), what: String::new(), text: text.into() };
         let sent = |text: &str, arguments: &str| own(text).message(arguments).text;

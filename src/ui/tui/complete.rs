@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_by_a_few_letters() {
+    fn files_are_found_by_fuzzy_search() {
         let files = ["src/kernel/mod.rs", "src/ui/tui/mod.rs", "README.md", "docs/TUI.md"];
         let mut finder = Finder::default();
         finder.set_files(files.iter().map(|file| (*file).to_owned()).collect());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_files_the_best_are_found_in_steps() {
+    fn search_of_many_files_proceeds_in_steps() {
         let files: Vec<String> =
             (0..35_000).map(|n| format!("source/module_{}/part_{n}.rs", n % 100)).collect();
         let mut finder = Finder::default();
@@ -238,7 +238,7 @@ mod tests {
             (n_steps, finder.items()[0].insert.clone())
         };
         assert_eq!(finder.find("part").len(), MOST);
-        // More letters come before all files were looked at: none is forgotten.
+        // More letters are typed before all files were searched: no file is skipped.
         finder.find("part_3499");
         assert_eq!(all(&mut finder), (4, "@source/module_99/part_3499.rs ".to_owned()));
         finder.find("part_34999");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_by_their_beginning_first() {
+    fn command_completion_prefers_prefix_matches() {
         let names = |query: &str| {
             let items = commands(query, &[]);
             items.iter().map(|item| item.insert.clone()).collect::<Vec<_>>()

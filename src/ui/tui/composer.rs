@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_lines_are_deleted_and_come_back() {
+    fn deleted_words_and_lines_can_be_yanked_and_undone() {
         let mut it = composer("one two\nthree four");
         it.delete(Motion::WordLeft);
         assert_eq!(it.text(), "one two\nthree ");
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_paste_is_one_word_and_sent_whole() {
+    fn large_paste_is_a_single_token_and_sent_whole() {
         let paste = "line\n".repeat(120);
         let mut it = composer("see ");
         it.paste(&paste);
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_typed_and_seen_begins_a_command() {
+    fn only_typed_or_visible_text_starts_a_command() {
         let long = format!("!{}", "line\n".repeat(30));
         let check = |put: &dyn Fn(&mut Composer), text: &str, begins: &str| {
             let mut it = Composer::default();
@@ -612,7 +612,7 @@ mod tests {
         check(&|it| it.paste("!ls\nrm x"), "!ls\nrm x", " !ls");
         check(&|it| it.paste(&long), "[paste 1: 30 lines]", " !line");
         check(&|it| it.paste(&format!("!{:300}", "ls")), &format!("!{:300}", "ls"), " !ls");
-        // A paste to which `!` was typed; one of which what stood before it was deleted.
+        // A paste after a typed `!`; a paste whose preceding text was deleted.
         let behind = |it: &mut Composer| {
             it.insert('!');
             it.paste("/a\nb");
@@ -632,21 +632,20 @@ mod tests {
         check(&words("/usr/bin/x is slow"), "/usr/bin/x is slow", "/usr/bin/x is");
         check(&words("/mode full"), "/mode full", " /mode full");
         check(&words(&long), "[paste 1: 30 lines]", " !line");
-        // What was sent as a command comes back as one, and shows which.
+        // A message sent as a command returns as one, with its sign shown.
         let earlier = |text: &str| {
             let earlier = Written::message(text);
             move |it: &mut Composer| it.set_folded(&earlier)
         };
         check(&earlier(&long), "!line[paste 1: 30 lines]", "!line\nline\n");
         check(&earlier(" !ls"), " !ls", " !ls");
-        // Nothing is done that was not seen.
+        // Nothing is executed that was not visible.
         check(&|it| it.paste("!echo a\x1b]0;;touch x\x07 b\r"), "!echo a b␍", "!echo a b␍");
     }
 
-    /// However the beginning of words goes, what comes to the beginning then is words; and what the user wrote is what
-    /// he wrote.
+    /// However the text before it is removed, restored text stays text, and typed text stays typed.
     #[test]
-    fn what_comes_to_the_beginning_is_what_it_was() {
+    fn text_moved_to_the_start_keeps_its_kind() {
         const WORDS: &str = "please fix\n !cd;touch x\n!cd\nthanks";
         let words = || {
             let mut it = Composer::default();
@@ -658,7 +657,7 @@ mod tests {
             assert_eq!(it.is_no_command(), !is_command);
             assert_eq!(it.message().starts_with(['!', '/']), is_command, "{:?}", it.message());
         };
-        // All that stands before it is deleted: at once, a part at a time, in an editor.
+        // All text before it is deleted: at once, in parts, or in an editor.
         let mut it = words();
         let at = WORDS.len() - "!cd\nthanks".len();
         it.replace(0, at, "");
@@ -677,14 +676,14 @@ mod tests {
             it.set_edited(edited);
             check(&it, edited, false);
         }
-        // It is killed and inserted again.
+        // Killed and yanked.
         let mut it = words();
         it.go_to(at);
         it.delete(Motion::LineEnd);
         it.replace(0, it.text().len(), "");
         it.yank();
         check(&it, "!cd", false);
-        // One's own sign, at the beginning, is one's own.
+        // A sign typed at the start by the user counts.
         it.go_to(0);
         it.delete(Motion::Right);
         it.insert('!');
@@ -695,7 +694,7 @@ mod tests {
         it.redo();
         it.redo();
         check(&it, "!cd", true);
-        // What one wrote oneself is a command as soon as it stands at the beginning, and comes back as one.
+        // Typed text is a command once it is at the start, and returns as one.
         let mut it = composer("look\n!ls");
         it.go_to(0);
         it.delete(Motion::LineEnd);
@@ -724,7 +723,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_never_stands_inside_a_character() {
+    fn cursor_is_never_inside_a_grapheme() {
         let mut it = composer("a👩‍👩‍👧é中");
         it.go(Motion::Left);
         it.go(Motion::Left);
@@ -749,7 +748,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mention_is_a_word_that_begins_with_its_mark() {
+    fn mention_is_a_word_starting_with_its_mark() {
         assert_eq!(composer("look at @src/a").mention('@'), Some((8, "src/a")));
         assert_eq!(composer("me@example").mention('@'), None);
         assert_eq!(composer("@a b").mention('@'), None);

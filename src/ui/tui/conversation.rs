@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_cell_has_its_look() {
+    fn cells_are_rendered() {
         let mut conversation = conversation(&everything());
         insta::assert_snapshot!(
             "cells_of_72_columns",
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn however_the_frames_fall_the_same_is_printed() {
+    fn printed_lines_do_not_depend_on_frame_timing() {
         let events = everything();
         let whole = shown(&conversation(&events).take_finished(look(72)));
         let mut conversation = Conversation::default();
@@ -585,12 +585,12 @@ mod tests {
             conversation.apply(&event(body), Instant::now());
             lines.extend(conversation.take_finished(look(72)));
         }
-        // A plan that was printed is not taken back; here there is one only.
+        // A printed plan is not removed; here there is only one.
         assert_eq!(shown(&lines), whole);
     }
 
     #[test]
-    fn an_answer_that_broke_off_and_the_next_one_do_not_mix() {
+    fn interrupted_answer_and_its_retry_are_separate() {
         let mut conversation = conversation(&[
             json!({"type": "model.delta", "text": "The first try br"}),
             json!({"type": "error", "source": "model", "message": "it broke off", "retry_in_ms": 500, "attempt": 1}),
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_try_failed_is_said_once() {
+    fn repeated_retry_reason_is_shown_once() {
         let failed = |attempt: u32, message: &str| json!({"type": "error", "source": "model", "message": message, "retry_in_ms": 500, "attempt": attempt});
         let mut conversation = conversation(&[
             failed(1, "nobody listens"),

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_become_keys() {
+    fn bytes_are_decoded_to_keys() {
         for (bytes, expected) in [
             (&b"a\xc3\xa9\xe4\xb8\xad"[..], "a é 中"),
             (b"\x1b", "Esc"),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_bytes_are_split_makes_no_difference() {
+    fn key_decoding_does_not_depend_on_how_bytes_are_split() {
         let bytes = "é\x1b[1;5Cx\x1b[200~one\x1b[Atwo\x1b[201~\x1b]11;rgb:00/00/00\x1b\\中";
         let whole = Decoder::default().feed(bytes.as_bytes());
         for n in 1..7 {

@@ -419,7 +419,7 @@ mod tests {
     use super::super::theme::{Background, Depth};
     use super::*;
 
-    /// Each part of the line that is coloured, with a letter for its colour.
+    /// Each coloured part of the line, prefixed with a letter for its colour.
     fn check(language: &str, lines: &str, expected: &str) {
         let theme = Theme::new(Depth::True, Background::Dark);
         let parts = [
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn code_has_colours() {
+    fn code_is_highlighted() {
         check("rust", "let x = 3; // three", "k:let n:3 c:// three");
         check("rs", "/* a\nb */ fn f() {}", "c:/* c: a c:b */ k:fn f:f");
         check("py", "x = '''a\nb''' # c", "s:''' s:a s:b''' c:# c");
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_has_the_colours_of_one() {
+    fn diff_is_highlighted() {
         let theme = Theme::new(Depth::True, Background::Dark);
         let diff = Language::named("diff").expect("a language");
         for (line, part) in [

@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_read_as_they_are_shown() {
+    fn key_names_round_trip() {
         for (text, shown) in [
             ("ctrl-t", "Ctrl-T"),
             ("Alt-Enter", "Alt-Enter"),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_key_parses_and_does_one_thing() {
+    fn default_keys_parse_and_are_unique() {
         let mut seen = BTreeMap::new();
         for binding in BINDINGS {
             for key in binding.keys {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_replaces_the_keys_of_an_action() {
+    fn configured_keys_replace_the_defaults_of_an_action() {
         let own = BTreeMap::from([("transcript".to_owned(), vec!["f2".to_owned()])]);
         let map = Keymap::new(&own).expect("a map");
         assert_eq!(map.deed(Key::plain(Code::F(2))), Some(Deed::Transcript));

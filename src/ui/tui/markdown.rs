@@ -401,12 +401,12 @@ mod tests {
         > quoted words\n\n| a | number |\n|---|---:|\n| x | 12 |\n| long cell | 3 |\n\n---\nend";
 
     #[test]
-    fn an_answer_has_its_shape() {
+    fn markdown_elements_are_rendered() {
         insta::assert_snapshot!(shown(&render(ALL, look(44))));
     }
 
     #[test]
-    fn a_table_fits_a_narrow_screen() {
+    fn table_fits_a_narrow_screen() {
         insta::assert_snapshot!(shown(&render(
             "| file | what is wrong with it |\n|---|---|\n| src/a.rs | the sum is never returned |\n",
             look(24)
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn however_it_is_cut_it_looks_the_same() {
+    fn streamed_markdown_equals_the_whole() {
         let whole = shown(&render(ALL, look(60)));
         for n in [1, 2, 3, 5, 7, 11, 40] {
             let mut stream = Stream::default();
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_that_ends_code_is_never_shown() {
+    fn closing_code_fence_is_never_shown() {
         for text in
             ["```rust\nlet x = 1;\n```", "```rust\nlet x = 1;\n```\n", "~~~\nlet x = 1;\n~~~"]
         {
@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(shown(&render("```\nnot over", look(60))), "  not over\n");
     }
 
-    /// What is given away while a text arrives letter by letter, and what is left open at its end.
+    /// Lines emitted while a text is streamed character by character, and the open remainder.
     fn streamed(text: &str, columns: usize) -> (String, String) {
         let mut stream = Stream::default();
         let mut lines = Vec::new();
@@ -457,20 +457,21 @@ mod tests {
     }
 
     #[test]
-    fn the_items_of_a_list_are_given_one_by_one() {
+    fn list_items_are_emitted_one_by_one() {
         let (given, open) =
             streamed("Things:\n\n1. one\n   more\n1. two\n   - inner\n1. three\n4", 40);
         assert_eq!(given, "Things:\n\n1. one more\n2. two\n   • inner\n");
         assert_eq!(open, "3. three\n");
-        // A number alone is no part of the item before it, and another list is another list.
+        // A number alone does not continue the previous item, and a different marker starts a new
+        // list.
         assert_eq!(streamed("- a\n- b\n-", 40), ("• a\n".into(), "• b\n".into()));
         assert_eq!(streamed("- a\n\n* b\n* c\n", 40).0, "• a\n\n• b\n");
-        // Items with blank lines between them stay apart, and count on.
+        // Items separated by blank lines stay separated, and the numbering continues.
         assert_eq!(shown(&render("1. a\n\n1. b\n", look(40))), "1. a\n\n2. b\n");
     }
 
     #[test]
-    fn the_rows_of_a_long_table_are_given_one_by_one_in_the_same_columns() {
+    fn table_rows_are_emitted_one_by_one_with_equal_columns() {
         let row = |n: usize| format!("| row {n} | {} | what row {n} is |\n", n * n);
         let rows: String = (1..=30).map(row).collect();
         let table = format!("| name | square | what |\n|---|---:|---|\n{rows}");
@@ -486,14 +487,14 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert!(lines.iter().all(|line| second(line) == second(lines[0])), "{given}");
-        // What follows it is apart.
+        // The text after it is separate.
         let (given, open) = streamed(&format!("{table}\nEnd of"), 60);
         assert!(given.ends_with("row 30 is\n"), "{given}");
         assert_eq!(open, "\nEnd of\n");
     }
 
     #[test]
-    fn code_is_given_line_by_line() {
+    fn code_is_emitted_line_by_line() {
         let mut stream = Stream::default();
         stream.push("Look:\n```sh\necho a\necho b");
         assert_eq!(shown(&stream.take_finished(look(40))), "Look:\n\n  echo a\n");
@@ -501,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_ten_megabytes_costs_no_more_than_its_size() {
+    fn ten_megabyte_line_is_streamed_with_bounded_memory() {
         let text = "word ".repeat(2_000_000);
         let mut stream = Stream::default();
         let mut n_lines = 0;
@@ -515,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_is_shown_as_it_will_be() {
+    fn open_inline_markup_is_closed_for_display() {
         assert_eq!(closed("a **bo"), "a **bo**");
         assert_eq!(closed("run `x"), "run `x`");
         assert_eq!(closed("done **b** and"), "done **b** and");

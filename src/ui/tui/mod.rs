@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copied_text_is_base64() {
+    fn copied_text_is_base64() {
         for (text, expected) in
             [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("é中", "w6nkuK0=")]
         {

@@ -390,7 +390,7 @@ fn color_code(color: Color, base: u8) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A terminal, and what is written to it.
+    /// A terminal and the screen that writes to it.
     struct Desk {
         parser: vt100::Parser,
         screen: Screen,
@@ -411,7 +411,7 @@ mod tests {
             self.parser.process(&bytes);
         }
 
-        /// All rows, those scrolled away first, without blank ones at the end.
+        /// All rows, starting with the scrollback, without trailing blank ones.
         fn all(&mut self) -> Vec<String> {
             let screen = self.parser.screen_mut();
             screen.set_scrollback(usize::MAX);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn history_scrolls_up_and_the_live_area_stays() {
+    fn history_scrolls_up_above_the_live_area() {
         let mut desk = Desk::new(10, 30);
         let mut expected = Vec::new();
         for n in 0..300 {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_written() {
+    fn only_changed_cells_are_written() {
         let mut desk = Desk::new(10, 40);
         desk.frame(&["first"], &["the answer so far", "› ", "12 s"], Some((1, 2)));
         let live = |text: &str, time: &str| Live {
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_becomes_history_without_being_written_again() {
+    fn displayed_lines_become_history_without_a_rewrite() {
         let mut desk = Desk::new(6, 40);
         for n in 0..20 {
             let words = format!("paragraph {n} of many, a long one");
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_below_a_growing_text_is_pushed_down_and_not_written_again() {
+    fn lines_below_growing_text_are_scrolled_and_not_rewritten() {
         let mut desk = Desk::new(8, 40);
         desk.frame(&["first", "second", "third"], &["", "› ", "a long status line"], None);
         let mut lines = Vec::new();
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_characters_change_in_one_piece() {
+    fn wide_characters_are_replaced_as_a_whole() {
         let mut desk = Desk::new(5, 20);
         for live in ["a中文b", "a中x", "中中中", "a b", "ab中", "", "xy中文"] {
             desk.frame(&[], &[live, "end"], None);
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_history_that_fills_the_screen_exactly_is_whole() {
+    fn history_line_of_exact_screen_width_is_complete() {
         let mut desk = Desk::new(6, 10);
         desk.frame(&[], &["live one", "live two", "live three"], None);
         desk.frame(&["0123456789", "01234567890123", "x"], &["l"], None);
@@ -524,10 +524,10 @@ mod tests {
     }
 
     #[test]
-    fn the_live_area_is_found_again_after_the_terminal_was_resized() {
+    fn live_area_is_found_after_a_resize() {
         let mut desk = Desk::new(12, 40);
         for n in 0..100 {
-            // A terminal that cuts lines does not move the cursor.
+            // A terminal that truncates lines does not move the cursor.
             desk.columns = 20 + (n * 7) % 30;
             let (height, _) = desk.parser.screen().size();
             desk.parser.screen_mut().set_size(height, desk.columns);

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_was_written_over_shows_its_end() {
+    fn overwritten_line_shows_its_final_text() {
         assert_eq!(settled("10%\r50%\r100%\ndone\n"), "100%\ndone\n");
         assert_eq!(settled("a\r\nb\r\n"), "a\nb\n");
         assert_eq!(settled("\x1b[32mok\x1b[0m\n"), "ok\n");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wrapped_line_is_too_wide_and_no_word_is_lost() {
+    fn wrapped_lines_fit_and_keep_every_word() {
         let text = "Lorem ipsum 中文字 dolor-sit amet, 👩‍👩‍👧 consectetur x adipiscing";
         for columns in 1..40 {
             let lines = wrapped(text, columns);

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_says_how_many_colours_there_are() {
+    fn colour_depth_follows_the_environment() {
         let depth = |set: &[(&str, &str)]| {
             let variable = |name: &str| {
                 let found = set.iter().find(|(of, _)| *of == name);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_colour_has_a_neighbour_in_the_palette() {
+    fn nearest_palette_colour_is_found() {
         assert_eq!(nearest(255, 0, 0), 196);
         assert_eq!(nearest(0x8a, 0x8f, 0x98), 246);
         assert_eq!(nearest(0, 0, 0), 16);

@@ -287,7 +287,7 @@ fn word_back(text: &str, at: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Types the keys behind `text`; `⎋` is Esc.
+    /// Types the keys after `text`; `⎋` is Esc.
     fn check(text: &str, keys: &str, expected: &str) {
         let mut vi = Vi::default();
         let mut composer = Composer::default();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_do_what_hands_expect() {
+    fn vi_commands_behave_as_in_vi() {
         for (text, keys, expected) in [
             ("one two", "⎋0x", "|ne two"),
             ("one two", "⎋0dw", "|two"),

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undo_that_is_undone_counts_no_more() {
+    fn undone_undo_is_not_live() {
         let ids = |all: &[Operation]| live(all).iter().map(|it| it.id).collect::<Vec<_>>();
         assert_eq!(ids(&[operation(1, &[]), operation(2, &[])]), [1, 2]);
         assert_eq!(ids(&[operation(1, &[]), operation(2, &[1])]), [2]);

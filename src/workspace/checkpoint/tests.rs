@@ -65,7 +65,7 @@ fn undo(workspace: &Workspace, what: Undo, force: bool) -> Vec<(String, String)>
 }
 
 #[test]
-fn files_links_modes_and_directories_come_back() {
+fn undo_restores_files_symlinks_modes_and_directories() {
     let project = Project::new(&[
         ("a", "1"),
         ("d/e/f", "2"),
@@ -93,7 +93,7 @@ fn files_links_modes_and_directories_come_back() {
     assert_eq!(fs::read_link(project.path("link")).unwrap(), Path::new("a"));
     assert!(project.path("empty").is_dir());
     assert_eq!(fs::read_to_string(project.path("ignored/x")).unwrap(), "5");
-    // And the undo itself is undone.
+    // The undo itself can be undone.
     undo(&workspace, Undo::Redo, false);
     assert_eq!(fs::read_to_string(project.path("a/new")).unwrap(), "4");
     assert!(!project.path("d").exists() && !project.path("empty").exists());
@@ -102,7 +102,7 @@ fn files_links_modes_and_directories_come_back() {
 }
 
 #[test]
-fn what_others_change_between_operations_is_never_undone() {
+fn changes_between_operations_are_never_undone() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let workspace = project.workspace(LIMITS);
     operation(&workspace, || project.write("a", "2"));
@@ -120,7 +120,7 @@ fn what_others_change_between_operations_is_never_undone() {
 }
 
 #[test]
-fn a_file_that_is_not_covered_is_reported() {
+fn uncovered_file_is_reported() {
     let large = "x".repeat(2000);
     let project = Project::new(&[("large", &large), ("small", "1")]);
     let workspace = project.workspace(LIMITS);
@@ -134,12 +134,12 @@ fn a_file_that_is_not_covered_is_reported() {
 }
 
 #[test]
-fn a_project_with_too_many_files_has_no_checkpoints_of_commands() {
+fn too_many_files_disable_checkpoints_of_commands() {
     let project = Project::new(&[("a", "1"), ("b", "1"), ("c", "1")]);
     let workspace = project.workspace(Limits { max_files: 2, ..LIMITS });
     assert!(workspace.checkpoints().unwrap().gap().unwrap().contains("checkpoints.max_files"));
     assert!(operation(&workspace, || project.write("a", "2")).is_empty());
-    // A file tool still has them.
+    // File tools still have checkpoints.
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = checkpoints.before("Edit", Scope::File(project.path("a")));
     project.write("a", "3");
@@ -149,7 +149,7 @@ fn a_project_with_too_many_files_has_no_checkpoints_of_commands() {
 }
 
 #[test]
-fn a_damaged_or_deleted_store_is_reported_and_replaced() {
+fn corrupt_or_deleted_store_is_reported_and_replaced() {
     let project = Project::new(&[("a", "before")]);
     let workspace = project.workspace(LIMITS);
     operation(&workspace, || project.write("a", "after"));
@@ -172,7 +172,7 @@ fn a_damaged_or_deleted_store_is_reported_and_replaced() {
     let workspace = project.workspace(LIMITS);
     let done = undo(&workspace, Undo::Latest, false);
     assert!(done[0].1.contains("not stored any more"), "{done:?}");
-    // The next operation begins a new store.
+    // The next operation starts a new store.
     workspace.checkpoints().unwrap().begin_turn(7);
     operation(&workspace, || project.write("a", "again"));
     undo(&workspace, Undo::Latest, true);
@@ -180,7 +180,7 @@ fn a_damaged_or_deleted_store_is_reported_and_replaced() {
 }
 
 #[test]
-fn a_full_store_covers_less_and_says_so() {
+fn full_store_reports_reduced_coverage() {
     let project = Project::new(&[("a", &"1".repeat(500)), ("b", &"2".repeat(500))]);
     let workspace = project.workspace(Limits { max_bytes: 700, ..LIMITS });
     operation(&workspace, || {
@@ -193,7 +193,7 @@ fn a_full_store_covers_less_and_says_so() {
 }
 
 #[test]
-fn an_operation_beside_another_sessions_is_shared() {
+fn overlapping_operation_of_another_session_is_shared() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let (one, other) = (project.workspace(LIMITS), project.workspace(LIMITS));
     let begun = one.checkpoints().unwrap().before("Bash", Scope::Project);
@@ -205,7 +205,7 @@ fn an_operation_beside_another_sessions_is_shared() {
 }
 
 #[test]
-fn who_confirms_a_shared_operation_keeps_what_was_changed_since() {
+fn confirmed_undo_of_a_shared_operation_keeps_later_changes() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
@@ -222,7 +222,7 @@ fn who_confirms_a_shared_operation_keeps_what_was_changed_since() {
 }
 
 #[test]
-fn special_files_and_odd_names_do_no_harm() {
+fn special_files_and_non_utf8_names_are_tolerated() {
     use std::os::unix::ffi::OsStrExt as _;
     let project = Project::new(&[("a", "1")]);
     let odd = project.path("").join(std::ffi::OsStr::from_bytes(b"n\xff"));
@@ -252,12 +252,12 @@ fn special_files_and_odd_names_do_no_harm() {
 }
 
 #[test]
-fn a_killed_command_is_recorded_by_the_next_process() {
+fn killed_command_is_recorded_by_the_next_process() {
     let project = Project::new(&[("a", "1")]);
     let workspace = project.workspace(LIMITS);
     let begun = workspace.checkpoints().unwrap().before("Bash", Scope::Project);
     project.write("a", "2");
-    // (What a killed process leaves.)
+    // (The state that a killed process leaves.)
     std::mem::forget(begun);
     drop(workspace);
     let workspace = project.workspace(LIMITS);
@@ -267,7 +267,7 @@ fn a_killed_command_is_recorded_by_the_next_process() {
 }
 
 #[test]
-fn a_file_that_stops_being_ignored_is_not_removed() {
+fn file_that_stops_being_ignored_is_not_removed() {
     let project = Project::new(&[("a", "1"), ("data/db", "2"), (".gitignore", "data\n")]);
     std::thread::sleep(Duration::from_millis(300));
     let workspace = project.workspace(LIMITS);
@@ -282,7 +282,7 @@ fn a_file_that_stops_being_ignored_is_not_removed() {
 }
 
 #[test]
-fn a_directory_behind_a_link_and_a_read_only_one_come_back() {
+fn undo_restores_a_directory_replaced_by_a_symlink_and_a_read_only_one() {
     let project = Project::new(&[("data/sub/a", "1"), ("locked/b", "2")]);
     fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
     let workspace = project.workspace(LIMITS);
@@ -302,7 +302,7 @@ fn a_directory_behind_a_link_and_a_read_only_one_come_back() {
 }
 
 #[test]
-fn a_partial_undo_is_undone_too() {
+fn partial_undo_can_be_redone() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let workspace = project.workspace(LIMITS);
     operation(&workspace, || {
@@ -318,7 +318,7 @@ fn a_partial_undo_is_undone_too() {
 }
 
 #[test]
-fn what_a_deletion_would_lose_is_known() {
+fn uncovered_files_of_a_deletion_are_known() {
     let large = "x".repeat(2000);
     let files = [("p/a", "1"), ("p/node_modules/m", "2"), ("q/.env", "3"), ("r/large", &*large)];
     let project = Project::new(&files);
@@ -348,7 +348,7 @@ fn age(directory: &Path, hours: u64) {
 }
 
 #[test]
-fn a_tracked_file_is_covered_also_once_it_is_ignored() {
+fn tracked_file_is_covered_even_if_ignored() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     git(&project, "init -q");
     git(&project, "add -A");
@@ -362,7 +362,7 @@ fn a_tracked_file_is_covered_also_once_it_is_ignored() {
 }
 
 #[test]
-fn a_file_that_is_changed_and_ignored_at_once_comes_back() {
+fn undo_restores_a_file_changed_and_ignored_in_one_operation() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let workspace = project.workspace(LIMITS);
     let changed = operation(&workspace, || {
@@ -376,7 +376,7 @@ fn a_file_that_is_changed_and_ignored_at_once_comes_back() {
 }
 
 #[test]
-fn tracked_files_in_a_directory_behind_a_link_come_back() {
+fn undo_restores_tracked_files_in_a_directory_replaced_by_a_symlink() {
     let project = Project::new(&[("data/sub/a", "1")]);
     git(&project, "init -q");
     git(&project, "add -A");
@@ -392,7 +392,7 @@ fn tracked_files_in_a_directory_behind_a_link_come_back() {
 }
 
 #[test]
-fn names_that_are_no_text_are_undone_and_done_again() {
+fn undo_and_redo_work_with_non_utf8_names() {
     use std::os::unix::ffi::OsStrExt as _;
     let project = Project::new(&[("a", "1")]);
     let odd = project.path("").join(std::ffi::OsStr::from_bytes(b"n\xff"));
@@ -411,7 +411,7 @@ fn names_that_are_no_text_are_undone_and_done_again() {
 }
 
 #[test]
-fn a_large_file_that_a_file_tool_changes_comes_back() {
+fn undo_restores_a_large_file_changed_by_a_file_tool() {
     let large = "x".repeat(2000);
     let project = Project::new(&[("large", &large)]);
     let workspace = project.workspace(LIMITS);
@@ -419,14 +419,14 @@ fn a_large_file_that_a_file_tool_changes_comes_back() {
     let begun = checkpoints.before("Edit", Scope::File(project.path("large")));
     project.write("large", &"y".repeat(3000));
     assert_eq!(checkpoints.after(begun, false).unwrap().files, ["large"]);
-    // A command that does not touch it changes nothing of that.
+    // A command that does not change it does not affect this.
     operation(&workspace, || project.write("small", "1"));
     undo(&workspace, Undo::Latest, false);
     assert_eq!(fs::read_to_string(project.path("large")).unwrap(), large);
 }
 
 #[test]
-fn a_file_tool_finds_room_where_old_contents_can_go() {
+fn file_tool_evicts_old_contents_from_a_full_store() {
     let project = Project::new(&[("a", &"1".repeat(500))]);
     let limits = Limits { max_bytes: 1200, ..LIMITS };
     let workspace = project.workspace(limits);
@@ -447,7 +447,7 @@ fn a_file_tool_finds_room_where_old_contents_can_go() {
 }
 
 #[test]
-fn a_content_does_not_expire_right_after_it_was_needed() {
+fn recently_used_content_does_not_expire() {
     let limits = Limits { expire_after: Duration::from_hours(10), ..LIMITS };
     let project = Project::new(&[("a", "1")]);
     operation(&project.workspace(limits), || project.write("b", "2"));
@@ -468,7 +468,7 @@ fn a_content_does_not_expire_right_after_it_was_needed() {
 }
 
 #[test]
-fn contents_are_stored_again_where_the_store_was_removed() {
+fn contents_are_stored_again_after_the_store_was_removed() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let workspace = project.workspace(LIMITS);
     operation(&workspace, || project.write("b", "2"));
@@ -479,7 +479,7 @@ fn contents_are_stored_again_where_the_store_was_removed() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_a_gap_and_no_change() {
+fn unstorable_content_is_a_gap_and_not_a_change() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let store = project.dir.path().join("state/store");
     fs::write(&store, "no directory").unwrap();
@@ -500,7 +500,7 @@ fn what_cannot_be_stored_is_a_gap_and_no_change() {
 }
 
 #[test]
-fn operations_that_end_at_the_same_time_have_numbers_of_their_own() {
+fn concurrent_operations_have_unique_ids() {
     let files: Vec<String> = (0..40).map(|n| format!("f{n}")).collect();
     let project = Project::new(&[]);
     for file in &files {
@@ -526,7 +526,7 @@ fn operations_that_end_at_the_same_time_have_numbers_of_their_own() {
 }
 
 #[test]
-fn sessions_that_begin_at_once_see_each_other() {
+fn simultaneously_started_sessions_detect_each_other() {
     let directory = tempfile::tempdir().unwrap();
     let overlap = Overlap::new(directory.path());
     for _ in 0..3000 {
@@ -546,10 +546,10 @@ fn sessions_that_begin_at_once_see_each_other() {
 }
 
 #[test]
-fn a_killed_command_is_told_from_what_another_session_saved() {
+fn killed_command_is_distinguished_from_another_sessions_save() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let (one, other) = (project.workspace(LIMITS), project.workspace(LIMITS));
-    // The other session knows the project as it was before, and saves that when it ends.
+    // The other session knows the earlier state of the project, and saves it when it ends.
     drop(other.checkpoints().unwrap().take());
     operation(&one, || project.write("a", "2"));
     std::thread::sleep(Duration::from_millis(300));
@@ -569,7 +569,7 @@ fn a_killed_command_is_told_from_what_another_session_saved() {
 }
 
 #[test]
-fn ignored_files_are_not_taken_for_those_of_a_killed_command() {
+fn ignored_files_are_not_attributed_to_a_killed_command() {
     let project = Project::new(&[("a", "1"), ("data/db", "2"), (".gitignore", "data\n")]);
     std::thread::sleep(Duration::from_millis(300));
     let workspace = project.workspace(LIMITS);
@@ -585,7 +585,7 @@ fn ignored_files_are_not_taken_for_those_of_a_killed_command() {
 }
 
 #[test]
-fn all_permission_bits_and_a_write_protected_file_come_back() {
+fn undo_restores_all_mode_bits_and_write_protected_files() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let mode = |path: &str| project.path(path).metadata().unwrap().permissions().mode() & 0o7777;
     let set = |path: &str, mode| {
@@ -607,7 +607,7 @@ fn all_permission_bits_and_a_write_protected_file_come_back() {
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_read_is_never_kept_as_a_mixture() {
+fn file_changed_during_a_read_is_never_stored_mixed() {
     const SIZE: usize = 4 << 20;
     let project = Project::new(&[("big", "")]);
     fs::write(project.path("big"), vec![b'a'; SIZE]).unwrap();
@@ -638,7 +638,7 @@ fn a_file_that_changes_while_it_is_read_is_never_kept_as_a_mixture() {
         kept
     });
     for bytes in kept {
-        // The writer goes from the front to the back: at any time there are two letters at most.
+        // The writer proceeds from front to back: at any time there are at most two letters.
         let n_letters = 1 + bytes.windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert!(n_letters <= 2, "{n_letters} letters");
     }

@@ -1,4 +1,4 @@
-//! The instant between the last look and the exchange, with a stranger in it.
+//! Changes by another process between the last check and the exchange.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -9,12 +9,12 @@ use tempfile::tempdir;
 
 use super::*;
 
-/// Somebody changes the file after our new one is written and before it is exchanged.
+/// Another process changes the file after the new one is written and before it is exchanged.
 fn check(stranger: impl FnOnce(&Path), after: impl FnOnce(&Path, Result<(), Failure>)) {
     check_twice(stranger, |_| {}, after);
 }
 
-/// Somebody changes the file before and after it is exchanged.
+/// Another process changes the file before and after the exchange.
 fn check_twice(
     stranger: impl FnOnce(&Path),
     second: impl FnOnce(&Path),
@@ -49,7 +49,7 @@ fn is_conflict(result: Result<(), Failure>, diff: &str) {
 }
 
 #[test]
-fn undisturbed_the_new_file_stays() {
+fn exchange_without_interference_succeeds() {
     check(
         |_| {},
         |target, result| {
@@ -60,7 +60,7 @@ fn undisturbed_the_new_file_stays() {
 }
 
 #[test]
-fn a_file_put_in_its_place_comes_back() {
+fn file_renamed_over_the_target_is_restored() {
     check(
         |target| {
             let other = target.with_file_name("other");
@@ -75,7 +75,7 @@ fn a_file_put_in_its_place_comes_back() {
 }
 
 #[test]
-fn bytes_written_into_the_file_come_back() {
+fn bytes_written_to_the_target_are_restored() {
     check(
         |target| fs::write(target, "theirs\n").unwrap(),
         |target, result| {
@@ -86,7 +86,7 @@ fn bytes_written_into_the_file_come_back() {
 }
 
 #[test]
-fn a_folder_put_in_its_place_comes_back() {
+fn directory_in_place_of_the_target_is_restored() {
     check(
         |target| {
             fs::remove_file(target).unwrap();
@@ -105,7 +105,7 @@ fn append(target: &Path, text: &str) {
 }
 
 #[test]
-fn what_is_appended_before_and_after_the_exchange_stands_in_one_file() {
+fn appends_before_and_after_the_exchange_are_merged() {
     check_twice(
         |target| append(target, "theirs\n"),
         |target| append(target, "theirs too\n"),
@@ -117,7 +117,7 @@ fn what_is_appended_before_and_after_the_exchange_stands_in_one_file() {
 }
 
 #[test]
-fn what_overwrites_the_file_twice_is_there_as_it_was_last() {
+fn last_of_two_overwrites_is_kept() {
     check_twice(
         |target| fs::write(target, "1\n").unwrap(),
         |target| fs::write(target, "2\n").unwrap(),
@@ -129,7 +129,7 @@ fn what_overwrites_the_file_twice_is_there_as_it_was_last() {
 }
 
 #[test]
-fn what_replaces_the_file_twice_is_there_as_it_was_last() {
+fn last_of_two_replacements_is_kept() {
     let put = |target: &Path, text: &str| {
         let other = target.with_file_name("other");
         fs::write(&other, text).unwrap();

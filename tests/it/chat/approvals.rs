@@ -1,4 +1,4 @@
-//! A call that needs a person's word.
+//! Tool calls that require the user's approval.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn asked(script: &str, rest: &str) -> (Test, Pty) {
 }
 
 #[test]
-fn the_diff_is_shown_and_yes_makes_the_change() {
+fn diff_is_shown_and_yes_applies_the_change() {
     let (test, mut pty) = asked(EDIT, "text: changed");
     pty.wait_for_question();
     let screen = pty.screen();
@@ -39,7 +39,7 @@ fn the_diff_is_shown_and_yes_makes_the_change() {
 }
 
 #[test]
-fn on_the_full_screen_the_diff_stands_above_its_question_too() {
+fn full_screen_shows_the_diff_above_the_question() {
     let test = Test::new().file("a.txt", "one\nmore\n").script(&format!("{EDIT}text: changed"));
     let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
     pty.wait_for("/help");
@@ -55,7 +55,7 @@ fn on_the_full_screen_the_diff_stands_above_its_question_too() {
 }
 
 #[test]
-fn always_holds_for_the_session_and_for_that_rule_alone() {
+fn always_allow_applies_to_the_session_and_only_that_rule() {
     let script = "call: Bash {\"command\": \"touch x1\"}\n---\ncall: Bash {\"command\": \"touch x2\"}\n---\n\
                   call: Bash {\"command\": \"mkdir d\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");
@@ -75,7 +75,7 @@ fn always_holds_for_the_session_and_for_that_rule_alone() {
 }
 
 #[test]
-fn no_with_words_tells_the_model_what_to_do_instead() {
+fn rejection_with_a_reason_is_sent_to_the_model() {
     let (test, mut pty) =
         asked(EDIT, "expect: APPROVAL_REJECTED.*write three instead\ntext: all right");
     pty.wait_for_question();
@@ -89,7 +89,7 @@ fn no_with_words_tells_the_model_what_to_do_instead() {
 }
 
 #[test]
-fn who_takes_back_what_they_wrote_can_answer_again() {
+fn question_can_be_answered_after_clearing_the_input() {
     let (test, mut pty) = asked(EDIT, "text: changed");
     pty.wait_for_question();
     pty.send("hmm");
@@ -109,7 +109,7 @@ fn who_takes_back_what_they_wrote_can_answer_again() {
 }
 
 #[test]
-fn why_the_mode_asks_is_said_once() {
+fn mode_explanation_is_shown_once() {
     let script =
         "call: Bash {\"command\": \"touch x1\"}\n---\ncall: Bash {\"command\": \"mkdir d\"}\n---\n";
     let (_test, mut pty) = asked(script, "text: end");
@@ -121,17 +121,17 @@ fn why_the_mode_asks_is_said_once() {
 }
 
 #[test]
-fn a_key_that_was_typed_before_the_question_was_seen_is_no_answer() {
+fn keys_typed_before_the_question_are_not_an_answer() {
     let script = "pause: 700ms\ncall: Bash {\"command\": \"touch done\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");
-    // Somebody types on while the question appears: y, a, Enter and all.
+    // The user keeps typing while the question appears, including y, a and Enter.
     for _ in 0..14 {
         pty.send("ya ");
         std::thread::sleep(Duration::from_millis(70));
     }
     pty.wait_for("Allow Bash touch done?");
     assert!(!test.root().join("done").exists());
-    // What was typed stays what it was: a message. The question waits for its own key.
+    // The typed text remains a message. The question waits for its own key.
     pty.wait_for("› ya ya ya");
     pty.send("y");
     pty.wait_for("y");
@@ -145,23 +145,23 @@ fn a_key_that_was_typed_before_the_question_was_seen_is_no_answer() {
 }
 
 #[test]
-fn a_key_right_after_the_question_appeared_is_no_answer() {
+fn key_right_after_the_question_appears_is_not_an_answer() {
     let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
     pty.wait_for("no, and say what instead");
     pty.send("y");
     pty.wait_for("the question had just come: press y once more");
     assert!(!test.root().join("done").exists());
-    // A paste is none either, whatever it says.
+    // A paste is not an answer either, whatever it contains.
     pty.send("\x1b[200~y\x1b[201~");
     pty.wait_for("› y");
     assert!(!test.root().join("done").exists());
 }
 
 #[test]
-fn the_first_letter_of_a_word_is_no_answer() {
+fn first_letter_of_a_typed_word_is_not_an_answer() {
     let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
     pty.wait_for_question();
-    // As fast as hands are: each letter is read by itself.
+    // At typing speed, so that each letter is read separately.
     for letter in ["a", "l", "s", "o"] {
         pty.send(letter);
         std::thread::sleep(Duration::from_millis(60));
@@ -187,7 +187,7 @@ fn esc_at_a_question_stops_the_turn() {
 }
 
 #[test]
-fn a_change_that_can_not_be_made_is_not_asked_about() {
+fn impossible_change_needs_no_approval() {
     let script =
         "call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n";
     let (_test, pty) = asked(script, "expect: NOT_READ\ntext: end");
@@ -197,7 +197,7 @@ fn a_change_that_can_not_be_made_is_not_asked_about() {
 }
 
 #[test]
-fn the_reason_of_the_judge_is_shown() {
+fn reason_for_the_question_is_shown() {
     let (_test, pty) = asked("call: Bash {\"command\": \"git push\"}\n---\n", "text: end");
     pty.wait_for_question();
     let screen = pty.screen();
@@ -205,7 +205,7 @@ fn the_reason_of_the_judge_is_shown() {
 }
 
 #[test]
-fn a_call_goes_where_the_question_said_or_nowhere() {
+fn approved_call_does_not_follow_a_swapped_directory() {
     let big = |word: &str| format!("{word}\n").repeat(20_000);
     let edit = |path: &str| {
         format!("\"path\": \"{path}\", \"old_string\": \"one\", \"new_string\": \"two\"")
@@ -217,7 +217,7 @@ fn a_call_goes_where_the_question_said_or_nowhere() {
         ("Read", "\"path\": \"open/big.txt\", \"limit\": 3".to_owned()),
         ("Bash", "\"command\": \"touch made\", \"directory\": \"open\"".to_owned()),
     ];
-    // Both have been read: only by their place are they told apart.
+    // Both have been read: they differ only in location.
     let mut script: String = ["open/a.txt", "closed/a.txt", "open/b.txt", "closed/b.txt"]
         .map(|path| format!("call: Read {{\"path\": \"{path}\"}}\n---\n"))
         .concat();

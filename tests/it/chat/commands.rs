@@ -1,4 +1,4 @@
-//! The commands behind `/`.
+//! Slash commands.
 
 use super::pty::Pty;
 use crate::support::{Test, running};
@@ -12,7 +12,7 @@ fn chat(script: &str) -> (Test, Pty) {
 }
 
 #[test]
-fn each_command_is_offered_with_one_line_of_description() {
+fn commands_are_completed_with_a_description() {
     let (_test, mut pty) = chat("text: x");
     for command in code_agent::ui::tui::COMMANDS {
         pty.send(&format!("/{}", command.name));
@@ -25,7 +25,7 @@ fn each_command_is_offered_with_one_line_of_description() {
 }
 
 #[test]
-fn commands_of_the_chat_itself_answer() {
+fn built_in_commands_print_their_result() {
     let (_test, mut pty) = chat("text: An answer to copy.\nusage: 1200 30");
     pty.say("hello");
     pty.wait_for("An answer to copy.");
@@ -56,9 +56,10 @@ fn commands_of_the_chat_itself_answer() {
     assert_eq!(pty.end(), 0);
 }
 
-/// What would end a paste and press keys is not seen: it is not copied either, and stands in no file for people.
+/// Control characters that could end a bracketed paste and press keys are not shown, so they are
+/// not copied or exported either.
 #[test]
-fn what_is_copied_is_what_was_seen() {
+fn copied_text_equals_the_displayed_text() {
     let test = Test::new()
         .script("text: one\u{1b}[201~\rtouch x\u{15}two\u{9b}201~\u{1b}]0;\rtouch x\r\u{7} three");
     let mut pty = Pty::chat(&test, &[]);
@@ -77,7 +78,7 @@ fn what_is_copied_is_what_was_seen() {
 }
 
 #[test]
-fn a_turn_is_undone_and_the_model_hears_of_it() {
+fn undo_command_reverts_a_turn_and_informs_the_model() {
     let (test, mut pty) = chat(
         "call: Read {\"path\": \"a.txt\"}\n---\n\
          call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
@@ -96,7 +97,7 @@ fn a_turn_is_undone_and_the_model_hears_of_it() {
 }
 
 #[test]
-fn sessions_are_listed_resumed_and_begun_anew() {
+fn sessions_are_listed_resumed_and_cleared() {
     let (test, mut pty) =
         chat("text: first answer\n---\ntext: second answer\n---\ntext: third answer");
     pty.say("the first session");
@@ -118,7 +119,7 @@ fn sessions_are_listed_resumed_and_begun_anew() {
     pty.wait_for("resumed");
     pty.wait_for("/help");
     pty.say("again");
-    // The script begins anew with each session.
+    // The script restarts with each session.
     pty.wait_for("› again\n\nfirst answer");
     assert_eq!(
         test.try_log().unwrap().parent().unwrap().file_name().unwrap().to_str(),
@@ -129,7 +130,7 @@ fn sessions_are_listed_resumed_and_begun_anew() {
 }
 
 #[test]
-fn a_session_goes_on_with_what_was_said() {
+fn chat_continues_the_latest_session() {
     let test =
         Test::new().script("when: carry it on\ntext: the new answer\n---\ntext: the old answer");
     test.run(&["the old question"]).expect_code(0);
@@ -141,7 +142,7 @@ fn a_session_goes_on_with_what_was_said() {
 }
 
 #[test]
-fn what_happened_is_shown_and_exported() {
+fn trace_export_config_and_model_commands_work() {
     let (test, mut pty) = chat("call: Read {\"path\": \"a.txt\"}\n---\ntext: looked");
     pty.say("look");
     pty.wait_for("looked");
@@ -163,7 +164,7 @@ fn what_happened_is_shown_and_exported() {
 }
 
 #[test]
-fn what_is_pinned_by_hand_is_seen_and_taken_away_by_hand() {
+fn pins_are_added_listed_and_removed() {
     let (test, mut pty) = chat("text: heard");
     pty.say("/pin Only ASCII in the sources.");
     pty.wait_for("pin 1: “Only ASCII in the sources.”");
@@ -183,7 +184,7 @@ fn what_is_pinned_by_hand_is_seen_and_taken_away_by_hand() {
 }
 
 #[test]
-fn esc_stops_a_compaction_and_what_is_said_meanwhile_is_heard_after_one() {
+fn esc_stops_a_compaction_and_queued_messages_follow_it() {
     let (test, mut pty) = chat(
         "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\
          text: I heard it\n---\nfor: summary\ntimes: any\npause: 20s\ntext: never",
@@ -205,7 +206,7 @@ fn esc_stops_a_compaction_and_what_is_said_meanwhile_is_heard_after_one() {
     pty.wait_for("compacting · ");
     pty.say("said meanwhile");
     pty.wait_for("▸ queued: said meanwhile");
-    // What is stopped hears nothing: the words come back.
+    // A stopped turn does not consume queued messages: the text returns to the composer.
     pty.send("\x1b");
     pty.wait_for("› said meanwhile");
     pty.send("\r");
@@ -213,7 +214,7 @@ fn esc_stops_a_compaction_and_what_is_said_meanwhile_is_heard_after_one() {
 }
 
 #[test]
-fn esc_ends_a_command_of_ones_own() {
+fn esc_ends_a_user_command() {
     let mark = format!("5{}.66", std::process::id() % 1000);
     let (_test, mut pty) = chat("text: x");
     pty.say(&format!("!echo begun; sleep {mark}"));
@@ -228,7 +229,7 @@ fn esc_ends_a_command_of_ones_own() {
 }
 
 #[test]
-fn the_turns_to_go_back_to_are_offered() {
+fn undo_and_rewind_complete_turns() {
     let (test, mut pty) = chat(
         "text: an answer\n---\ncall: Read {\"path\": \"a.txt\"}\n---\n\
          call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\ntext: changed",
@@ -253,7 +254,7 @@ fn the_turns_to_go_back_to_are_offered() {
 }
 
 #[test]
-fn a_file_that_was_changed_meanwhile_keeps_the_session_where_it_is() {
+fn rewind_stops_if_a_file_was_changed_externally() {
     let (test, mut pty) = chat(
         "call: Read {\"path\": \"a.txt\"}\n---\n\
          call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
@@ -267,14 +268,14 @@ fn a_file_that_was_changed_meanwhile_keeps_the_session_where_it_is() {
     pty.wait_for("the conversation is as it was, because a file is: a.txt left as it is");
     assert_eq!(test.read("a.txt"), "three\n");
     assert!(test.events_of("session.rewound").is_empty());
-    // Nothing went back, so nothing is said again: the message is empty.
+    // Nothing was rewound, so the composer is empty.
     pty.send("new");
     pty.wait_for("› new");
     assert!(!pty.screen().contains("newchange it") && !pty.screen().contains("change itnew"));
 }
 
 #[test]
-fn what_is_asked_of_the_chat_is_answered_while_a_tool_runs() {
+fn commands_work_while_a_tool_runs() {
     let (test, mut pty) = chat(
         "call: Bash {\"command\": \"echo it runs; until [ -e go ]; do sleep 0.05; done\"}\n---\n\
          text: over",
@@ -299,7 +300,7 @@ fn what_is_asked_of_the_chat_is_answered_while_a_tool_runs() {
 }
 
 #[test]
-fn what_the_user_runs_is_seen_while_it_runs() {
+fn output_of_a_user_command_is_shown_live() {
     let (test, mut pty) = chat("text: x");
     pty.say("!echo the first; until [ -e go ]; do sleep 0.05; done; echo the last");
     pty.wait_for("    the first");
@@ -311,7 +312,7 @@ fn what_the_user_runs_is_seen_while_it_runs() {
 }
 
 #[test]
-fn names_of_other_programs_are_understood() {
+fn command_aliases_of_other_programs_work() {
     let (_test, mut pty) = chat("text: x");
     pty.say("/status");
     pty.wait_for("Since this chat began");
@@ -320,7 +321,7 @@ fn names_of_other_programs_are_understood() {
 }
 
 #[test]
-fn esc_twice_offers_the_turns_to_go_back_to() {
+fn esc_twice_offers_a_rewind() {
     let (_test, mut pty) = chat("text: an answer");
     pty.say("a question");
     pty.wait_for("an answer");
@@ -336,24 +337,24 @@ fn esc_twice_offers_the_turns_to_go_back_to() {
 }
 
 #[test]
-fn esc_and_later_esc_again_goes_nowhere() {
+fn esc_twice_with_a_key_in_between_does_nothing() {
     let (_test, mut pty) = chat("text: an answer");
     pty.say("a question");
     pty.wait_for("an answer");
     pty.wait_for("/help");
     pty.send("\x1b");
     pty.wait_for("Esc once more goes back to an earlier turn");
-    // Something else was done in between.
+    // Another key was pressed in between.
     pty.send("x\x7f");
     pty.send("\x1b");
-    // What follows at once would be Alt with a letter.
+    // An immediately following key would be read as Alt with a letter.
     std::thread::sleep(std::time::Duration::from_millis(300));
     pty.send("hm");
     pty.wait_for("› hm");
 }
 
 #[test]
-fn a_list_says_that_it_goes_on() {
+fn completion_list_shows_the_number_of_hidden_entries() {
     let (_test, mut pty) = chat("text: x");
     pty.send("/");
     pty.wait_for(&format!("… {} more", code_agent::ui::tui::COMMANDS.len() - 5));
@@ -363,7 +364,7 @@ fn a_list_says_that_it_goes_on() {
 }
 
 #[test]
-fn a_command_that_has_to_wait_is_not_lost() {
+fn command_unavailable_during_a_turn_stays_in_the_composer() {
     let (_test, mut pty) = chat("text: I begin\nfault: hang\n---\ntext: x");
     pty.say("go");
     pty.wait_for("I begin");
@@ -377,11 +378,11 @@ fn a_command_that_has_to_wait_is_not_lost() {
 }
 
 #[test]
-fn doctor_and_config_answer() {
+fn doctor_and_config_show_this_chats_settings() {
     let (_test, mut pty) = chat("text: x");
     pty.say("/doctor");
     pty.wait_for("✓ program");
-    // What this chat works with, and not what another one started here would.
+    // The model of this chat, not the default of a new one.
     pty.wait_for("✓ model      script:../script");
     pty.say("/config");
     pty.wait("where the mode comes from", |screen| {
@@ -390,7 +391,7 @@ fn doctor_and_config_answer() {
 }
 
 #[test]
-fn what_the_session_changed_is_shown_and_undone_and_done_again() {
+fn diff_undo_and_redo_commands_work() {
     let change =
         "call: Bash {\"command\": \"echo two > a.txt; touch new.txt\"}\n---\ntext: changed it";
     let (test, mut pty) = chat(change);
@@ -408,7 +409,7 @@ fn what_the_session_changed_is_shown_and_undone_and_done_again() {
 }
 
 #[test]
-fn a_projects_commands_take_no_others_place_and_lead_to_no_other_file() {
+fn project_commands_neither_override_others_nor_follow_symlinks() {
     let test =
         Test::new().script("text: heard").file(".agent/commands/review.md", "of the project");
     let own = test.home().join(".config/agent/commands");
@@ -434,7 +435,7 @@ fn a_projects_commands_take_no_others_place_and_lead_to_no_other_file() {
 }
 
 #[test]
-fn commands_of_the_users_own_are_files() {
+fn custom_commands_are_read_from_files() {
     let test = Test::new().script("text: heard").file("code.rs", "").file(
         ".agent/commands/fix.md",
         "---\ndescription: Fix a thing\n---\nPlease fix $ARGUMENTS now.\n",
@@ -447,7 +448,7 @@ fn commands_of_the_users_own_are_files() {
     pty.send("\tthe tests\r");
     pty.wait_for("heard");
     assert_eq!(test.events_of("turn.started")[0]["input"], "Please fix the tests now.");
-    // Also one that was written a moment ago, which may be given a file.
+    // Also one written a moment ago, with a file as argument.
     pty.wait_for("/help");
     test.write(".agent/commands/later.md", "Look at $ARGUMENTS.\n");
     pty.send("/");
@@ -459,7 +460,7 @@ fn commands_of_the_users_own_are_files() {
 }
 
 #[test]
-fn the_mode_is_the_chats_and_not_the_sessions() {
+fn mode_belongs_to_the_chat_and_not_to_the_session() {
     let test = Test::new().file("a.txt", "one\n").script("text: an answer");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
@@ -480,14 +481,14 @@ fn the_mode_is_the_chats_and_not_the_sessions() {
 }
 
 #[test]
-fn no_other_session_is_said_to_be_none() {
+fn resume_reports_that_there_is_no_other_session() {
     let (_test, mut pty) = chat("text: x");
     pty.send("/resume ");
     pty.wait_for("there is no other session of this project");
 }
 
 #[test]
-fn a_session_goes_back_to_before_a_turn() {
+fn rewind_command_reverts_to_before_a_turn() {
     let (test, mut pty) = chat(
         "when: change it\ncall: Read {\"path\": \"a.txt\"}\n---\n\
          call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
@@ -500,7 +501,7 @@ fn a_session_goes_back_to_before_a_turn() {
     pty.wait_for("back to before turn 1: a.txt restored");
     assert_eq!(test.read("a.txt"), "one\n");
     assert_eq!(test.events_of("session.rewound")[0]["from_turn"], 1);
-    // It can be said otherwise.
+    // The message can be edited and sent again.
     pty.wait_for("› change it");
     let screen = pty.screen();
     assert_eq!(screen.matches("sandbox").count(), 1, "the head says what is other now\n{screen}");
@@ -512,7 +513,7 @@ fn a_session_goes_back_to_before_a_turn() {
 }
 
 #[test]
-fn a_file_makes_a_command_only_where_the_command_is_called_as_the_list_says() {
+fn invalid_or_reserved_command_file_names_are_rejected() {
     let test = Test::new()
         .script("text: heard")
         .file(".agent/commands/mode full.md", "Review the change")
@@ -537,7 +538,7 @@ fn a_file_makes_a_command_only_where_the_command_is_called_as_the_list_says() {
 }
 
 #[test]
-fn files_that_were_changed_meanwhile_are_not_said_to_be_as_before() {
+fn rewind_of_files_reports_externally_changed_ones() {
     let (test, mut pty) =
         chat("call: Bash {\"command\": \"echo two > a.txt; touch b.txt\"}\n---\ntext: changed it");
     pty.say("change it");
@@ -550,7 +551,7 @@ fn files_that_were_changed_meanwhile_are_not_said_to_be_as_before() {
 }
 
 #[test]
-fn an_undo_waits_for_a_background_command_unless_the_user_insists() {
+fn undo_is_refused_during_a_background_command_unless_forced() {
     let line = "call: Bash {\"command\": \"touch began; sleep 311.61\", \"background\": true}\n---\n\
          call: Bash {\"command\": \"until [ -e began ]; do sleep 0.05; done; echo two > a.txt\"}\n\
          ---\ntext: changed it";

@@ -1,5 +1,5 @@
-//! Where one writes: several lines, earlier messages, pastes, files, commands of one's own, an editor, and
-//! words for an agent that works.
+//! The composer: multi-line input, history, pastes, file completion, shell commands, an external
+//! editor, and messages to a running agent.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::pty::Pty;
 use crate::run::wait_for;
 use crate::support::{Test, running};
 
-/// What the user said, by the log.
+/// The user's messages in the log.
 fn said(test: &Test) -> Vec<String> {
     let said = test
         .events()
@@ -23,7 +23,7 @@ fn chat(test: &Test) -> Pty {
 }
 
 #[test]
-fn a_message_of_several_lines_is_written_and_undone() {
+fn multi_line_message_is_edited_and_undone() {
     let test = Test::new().script("text: heard");
     let mut pty = chat(&test);
     pty.send("first line\x1b\rsecond 中文\\\rthird");
@@ -41,7 +41,7 @@ fn a_message_of_several_lines_is_written_and_undone() {
 }
 
 #[test]
-fn earlier_messages_come_back_in_later_sessions() {
+fn history_persists_across_sessions() {
     let test = Test::new().script("text: heard");
     for n in ["one", "two"] {
         let mut pty = chat(&test);
@@ -52,7 +52,7 @@ fn earlier_messages_come_back_in_later_sessions() {
     }
     let mut pty = chat(&test);
     pty.send("draft");
-    // Up past /quit to the message before it, and back down to what was being written.
+    // Up past /quit to the message before it, and back down to the draft.
     pty.send("\x1b[A\x1b[A");
     pty.wait_for("› message two");
     pty.send("\x1b[B\x1b[B");
@@ -64,7 +64,7 @@ fn earlier_messages_come_back_in_later_sessions() {
 }
 
 #[test]
-fn a_large_paste_is_folded_and_sent_whole() {
+fn large_paste_is_folded_and_sent_whole() {
     let test = Test::new().script("text: heard");
     let mut pty = chat(&test);
     let paste: String = (0..500).map(|n| format!("pasted line {n}\r")).collect();
@@ -77,14 +77,14 @@ fn a_large_paste_is_folded_and_sent_whole() {
     assert!(said[0].ends_with("pasted line 499\n and say"));
 }
 
-/// What stands at the foot of the screen then.
+/// The status line when the text is not a command.
 const NO_COMMAND: &str = "words, no command";
 
-/// Words that would run as a command, were they typed.
+/// Text that would run as a command if it were typed.
 const WORDS: &str = "!touch owned";
 
 #[test]
-fn what_comes_back_of_a_turn_is_words_whatever_it_begins_with() {
+fn restored_message_is_never_a_command() {
     let long = format!("{WORDS}\n{}", "and more\n".repeat(41));
     for (words, shown) in
         [(WORDS, "› !touch owned"), ("/mode full", "› /mode full"), (&long, "[paste 1: 42 lines]")]
@@ -98,7 +98,7 @@ fn what_comes_back_of_a_turn_is_words_whatever_it_begins_with() {
         pty.wait_for("turn 1");
         pty.wait("the words", |screen| screen.replace("›  ", "› ").contains(shown));
         pty.send("\r");
-        // Once more, as an earlier message.
+        // Once more, from the history.
         wait_for(|| said(&test).len() == 2);
         pty.wait_for("heard");
         pty.wait_for("/help");
@@ -116,7 +116,7 @@ fn what_comes_back_of_a_turn_is_words_whatever_it_begins_with() {
 }
 
 #[test]
-fn what_was_not_heard_is_words_when_it_comes_back() {
+fn returned_queued_message_is_not_a_command() {
     let test =
         Test::new().script("pause: 60s\ntext: never").file(".agent/commands/review.md", WORDS);
     let mut pty = chat(&test);
@@ -134,7 +134,7 @@ fn what_was_not_heard_is_words_when_it_comes_back() {
 }
 
 #[test]
-fn a_paste_runs_as_a_command_only_where_it_is_one_line_that_is_seen() {
+fn only_a_visible_one_line_paste_can_be_a_command() {
     let test = Test::new().script("text: heard");
     let mut pty = chat(&test);
     let more = "and more\r".repeat(41);
@@ -149,7 +149,7 @@ fn a_paste_runs_as_a_command_only_where_it_is_one_line_that_is_seen() {
     }
     assert!(said(&test).iter().all(|it| it.starts_with(" !touch owned\n")), "{:?}", said(&test));
     assert!(!test.root().join("owned").exists());
-    // What one sees and means.
+    // Visible, and meant as a command.
     pty.send(&format!("\x1b[200~{WORDS}\x1b[201~"));
     pty.wait_for("› !touch owned");
     pty.send("\r");
@@ -157,7 +157,7 @@ fn a_paste_runs_as_a_command_only_where_it_is_one_line_that_is_seen() {
 }
 
 #[test]
-fn what_the_chat_is_started_with_is_words() {
+fn initial_message_is_not_a_command() {
     let test = Test::new().script("text: heard");
     let mut pty = Pty::start(
         &test,
@@ -174,11 +174,12 @@ fn what_the_chat_is_started_with_is_words() {
     assert!(!test.root().join("owned").exists());
 }
 
-/// The user takes away the lines before one that looks like a command: it is none, until he begins it himself.
+/// The user deletes the lines above one that looks like a command: it does not become one.
 #[test]
-fn words_are_words_also_where_the_lines_before_them_are_deleted() {
+fn deleting_lines_above_does_not_turn_text_into_a_command() {
     let lines = format!("please fix\n{WORDS}\nthanks");
-    // By Ctrl-K, killed itself and inserted again; by vi's `dd`, with an undo and a redo.
+    // With Ctrl-K, also with the line itself killed and yanked; with vi's `dd`, also with an undo
+    // and a redo.
     let ways: [(&str, &[&str]); 4] = [
         ("emacs", &["\x1b[A", "\x1b[A", "\x01\x0b\x0b"]),
         ("emacs", &["\x1b[A", "\x1b[A", "\x01\x0b\x0b\x0b\x19"]),
@@ -198,7 +199,7 @@ fn words_are_words_also_where_the_lines_before_them_are_deleted() {
         pty.wait_for("› please fix");
         for key in keys {
             pty.send(key);
-            // (An escape is a key of its own.)
+            // (Escape has to be sent as a separate key.)
             std::thread::sleep(Duration::from_millis(100));
         }
         pty.wait_for("› !touch owned");
@@ -207,7 +208,7 @@ fn words_are_words_also_where_the_lines_before_them_are_deleted() {
         pty.wait_for("heard");
         assert!(said(&test)[0].starts_with(" !touch owned"), "{:?}", said(&test));
         assert!(!test.root().join("owned").exists());
-        // It comes back as what it was; what the user begins is a command.
+        // It stays plain text; a line typed by the user is a command.
         pty.wait_for("/help");
         pty.send("!echo > own\r");
         wait_for(|| test.root().join("own").exists());
@@ -215,7 +216,7 @@ fn words_are_words_also_where_the_lines_before_them_are_deleted() {
 }
 
 #[test]
-fn a_line_that_an_editor_leaves_of_words_is_words() {
+fn text_left_by_an_editor_does_not_become_a_command() {
     for (editor, is_command) in [("sed -i 1d", false), ("sed -i '1s/.*/!touch mine/'", true)] {
         let test = Test::new().script("text: heard").env("EDITOR", editor).env("VISUAL", "");
         let words = format!("please fix\n{WORDS}");
@@ -241,9 +242,10 @@ fn a_line_that_an_editor_leaves_of_words_is_words() {
     }
 }
 
-/// A list of files belongs to the text for which it was made, not to what an editor left.
+/// A completion list of files belongs to the text it was made for, not to the text that an editor
+/// left.
 #[test]
-fn no_list_of_files_outlives_its_text() {
+fn file_completion_list_closes_when_the_text_changes() {
     let test = Test::new()
         .script("text: heard")
         .file("types/node$(touch owned).d.ts", "")
@@ -260,9 +262,9 @@ fn no_list_of_files_outlives_its_text() {
     assert!(!test.root().join("owned").exists());
 }
 
-/// In a line for the shell an `@` is the shell's, and no name of a file comes into it.
+/// In a shell line, `@` belongs to the shell, and no file name is completed.
 #[test]
-fn a_line_for_the_shell_names_no_files() {
+fn shell_lines_have_no_file_completion() {
     let test = Test::new()
         .script("text: heard")
         .file("types/node$(touch owned).d.ts", "")
@@ -275,7 +277,7 @@ fn a_line_for_the_shell_names_no_files() {
     assert!(!pty.screen().contains("▸"), "{}", pty.screen());
     pty.send("\t\r");
     pty.wait_for("    seen @types/no\n");
-    // A name that begins like a command, with what stood before it deleted.
+    // A file name that looks like a command, after deleting the text before it.
     pty.send("@!tou");
     pty.wait_for("▸ @!touch owned");
     pty.send("\t\x01\x1b[3~");
@@ -287,7 +289,7 @@ fn a_line_for_the_shell_names_no_files() {
 }
 
 #[test]
-fn files_are_picked_by_a_few_letters_and_ignored_ones_are_not() {
+fn file_completion_is_fuzzy_and_skips_ignored_files() {
     let test = Test::new()
         .script("text: heard")
         .file("src/kernel/loop.rs", "")
@@ -303,7 +305,7 @@ fn files_are_picked_by_a_few_letters_and_ignored_ones_are_not() {
 }
 
 #[test]
-fn a_command_of_ones_own_runs_and_is_shared_with_the_model() {
+fn user_shell_command_output_is_shared_with_the_model() {
     let test = Test::new().script("expect: .*\nwhen: own output\ntext: I saw it");
     let mut pty = chat(&test);
     pty.say("!echo own output; exit 3");
@@ -316,7 +318,7 @@ fn a_command_of_ones_own_runs_and_is_shared_with_the_model() {
 }
 
 #[test]
-fn the_editor_writes_the_message() {
+fn external_editor_edits_the_message() {
     let test =
         Test::new().script("text: heard").env("EDITOR", "sed -i s/this/that/").env("VISUAL", "");
     let mut pty = chat(&test);
@@ -330,7 +332,7 @@ fn the_editor_writes_the_message() {
 }
 
 #[test]
-fn what_is_said_meanwhile_is_queued_and_heard_after_the_current_tool() {
+fn message_during_a_tool_call_is_queued_and_sent_after_it() {
     let test = Test::new().script(
         "call: Bash {\"command\": \"touch started; until [ -e go ]; do sleep 0.05; done; touch one\"}\n\
          call: Bash {\"command\": \"touch two\"}\n---\n\
@@ -351,7 +353,7 @@ fn what_is_said_meanwhile_is_queued_and_heard_after_the_current_tool() {
 }
 
 #[test]
-fn what_is_said_at_the_end_of_a_turn_is_heard_in_it() {
+fn message_at_the_end_of_a_turn_extends_the_turn() {
     let test = Test::new().script("pause: 400ms\ntext: first\n---\nwhen: and more\ntext: second");
     let mut pty = chat(&test);
     pty.say("begin");
@@ -364,7 +366,7 @@ fn what_is_said_at_the_end_of_a_turn_is_heard_in_it() {
 }
 
 #[test]
-fn esc_stops_at_once_with_every_process() {
+fn esc_stops_the_turn_and_all_processes() {
     let mark = format!("3{}.77", std::process::id() % 1000);
     let test = Test::new().script(&format!(
         "call: Bash {{\"command\": \"(trap '' TERM; sleep {mark}) & sleep {mark}\"}}\n---\ntext: went on"
@@ -380,7 +382,7 @@ fn esc_stops_at_once_with_every_process() {
     // (The command would run for minutes.)
     pty.wait_for("stopped by you");
     assert_eq!(running(&format!("sleep {mark}")), [""; 0]);
-    // What was not heard is not lost, and not sent.
+    // An unread message is neither lost nor sent.
     pty.wait_for("› said too late");
     pty.send("\r");
     pty.wait_for("went on");
@@ -388,7 +390,7 @@ fn esc_stops_at_once_with_every_process() {
 }
 
 #[test]
-fn the_modes_of_vi_are_there_for_those_who_want_them() {
+fn vi_editing_mode_works() {
     let test = Test::new().script("text: heard");
     let mut pty = Pty::chat(&test, &["--set", "ui.editing=vi"]);
     pty.wait_for("/help");

@@ -1,4 +1,4 @@
-//! Sentences of the user in the chat that the program acts on.
+//! Directives in chat messages.
 
 use super::pty::Pty;
 use crate::run::wait_for;
@@ -6,7 +6,7 @@ use crate::server::{self, Server};
 use crate::support::Test;
 
 #[test]
-fn a_pasted_block_holds_no_instruction_and_a_typed_sentence_does() {
+fn directives_are_recognised_in_typed_text_and_not_in_pastes() {
     let test = Test::new().script("times: any\ntext: heard");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
@@ -24,7 +24,7 @@ fn a_pasted_block_holds_no_instruction_and_a_typed_sentence_does() {
 }
 
 #[test]
-fn a_protected_path_is_listed_and_removed() {
+fn protected_path_is_listed_and_removable() {
     let test = Test::new().file("src/a.txt", "old\n").script("times: any\ntext: heard");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
@@ -37,9 +37,9 @@ fn a_protected_path_is_listed_and_removed() {
     assert_eq!(test.events_of("rule.removed")[0]["rule"]["id"], 1);
 }
 
-/// Small pastes are not folded; the text of a command file is the project's.
+/// Small pastes are not folded; the text of a command file comes from the project.
 #[test]
-fn a_small_paste_and_a_command_file_hold_no_instruction() {
+fn small_pastes_and_command_files_contain_no_directives() {
     let sentence = "Don't change anything until I say so.";
     let test = Test::new()
         .file(".agent/commands/review.md", format!("{sentence}\nReview it.\n"))
@@ -58,7 +58,7 @@ fn a_small_paste_and_a_command_file_hold_no_instruction() {
 }
 
 #[test]
-fn stop_ends_the_turn_and_is_a_message_when_nothing_runs() {
+fn stop_ends_a_running_turn_and_is_otherwise_a_message() {
     // The model never answers the first request.
     let server = Server::with(|_, n| {
         if n > 0 {
@@ -80,6 +80,6 @@ fn stop_ends_the_turn_and_is_a_message_when_nothing_runs() {
     pty.wait_for("stopped by you");
     pty.say("stop");
     pty.wait_for("nothing is running");
-    // The phrase has done its work: it does not come back, and is no message.
+    // The phrase was executed: it does not return to the composer and is not a message.
     assert_eq!(test.events_of("turn.started")[1]["input"], "stop");
 }

@@ -1,5 +1,5 @@
-//! `docs/TUI.md` says what the program does: its tables are made from the program's own, and its screens by
-//! the program.
+//! `docs/TUI.md` matches the program: its tables are generated from the program's own, and its
+//! screens by the program.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::Test;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/TUI.md");
 
-/// What the model says on the screens.
+/// The model's script for the screens.
 const SCRIPT: &str = r#"
 text: I will look at the file first.
 call: TodoWrite {"summary": "a kinder greeting", "todos": [
@@ -59,7 +59,7 @@ fn screens() -> Vec<(&'static str, String)> {
     pty.wait_for("greeting 3 is kind");
     pty.send("and thank you\r");
     pty.wait_for("queued: and thank you");
-    // It is not the beginning of this screen that matters.
+    // The start of this screen does not matter.
     let screen = pty.screen();
     let from = screen.find("✓ Edit").unwrap();
     screens.push(("while it works", screen[from..].to_owned()));
@@ -75,7 +75,7 @@ fn screens() -> Vec<(&'static str, String)> {
     screens
 }
 
-/// What differs from place to place and from moment to moment.
+/// Replaces text that varies between machines and runs.
 fn settled(screen: &str) -> String {
     let rules = [
         (r"(?m)^folder .*$", "folder    /home/me/project"),
@@ -90,7 +90,7 @@ fn settled(screen: &str) -> String {
     screen.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect()
 }
 
-/// Compares the page with what it should be, or writes it.
+/// Compares the page with the generated one, or writes it.
 #[track_caller]
 fn keep(made: &str) {
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
@@ -107,7 +107,7 @@ fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
 }
 
 #[test]
-fn the_page_shows_keys_commands_and_screens_as_they_are() {
+fn tui_page_is_up_to_date() {
     let keys = Keymap::default()
         .rows()
         .into_iter()
@@ -127,7 +127,7 @@ fn the_page_shows_keys_commands_and_screens_as_they_are() {
         made.replace_range(from..end, &table);
     }
     keep(&made);
-    // Both in one test: they are parts of one file.
+    // In one test, because both are parts of one file.
     for (name, screen) in screens() {
         let begin = format!("<!-- screen: {name} -->\n\n");
         let from = made.find(&begin).unwrap_or_else(|| panic!("{name}")) + begin.len();

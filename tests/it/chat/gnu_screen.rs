@@ -1,4 +1,4 @@
-//! The binary in GNU screen, which keeps lines as they are when it is resized, and has a history of its own.
+//! The binary in GNU screen, which does not reflow lines on a resize and has its own scrollback.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,10 +13,11 @@ pub(crate) struct GnuScreen {
 }
 
 impl GnuScreen {
-    /// Starts a line of shell in a window of 80 × 24. Nothing, loudly, where there is no GNU screen.
+    /// Starts a shell line in a window of 80 × 24. Reports a skip and returns `None` if GNU screen
+    /// is not installed.
     pub(crate) fn start(name: &str, test: &Test, line: &str) -> Option<Self> {
         let screen = Self { home: test.home().clone() };
-        // It takes no folder for its sockets that others could look into.
+        // It refuses a socket directory that others can access.
         let sockets = screen.home.join("sockets");
         std::fs::create_dir_all(&sockets).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -49,7 +50,7 @@ impl GnuScreen {
         self.command().args(["-p", "0", "-X"]).args(args).status().unwrap();
     }
 
-    /// Types this.
+    /// Types this text.
     pub(crate) fn stuff(&self, text: &str) {
         self.run(&["stuff", text]);
     }
@@ -59,7 +60,7 @@ impl GnuScreen {
         _ = std::fs::remove_file(&file);
         let path = file.to_str().unwrap();
         let begun = Instant::now();
-        // It is written by the other process, which hears nothing before it is up.
+        // The other process writes the file, and ignores commands until it is ready.
         while !file.exists() && begun.elapsed() < PATIENCE {
             self.run(&[&["hardcopy"], flags, &[path]].concat());
             let asked = Instant::now();
@@ -71,7 +72,7 @@ impl GnuScreen {
         String::from_utf8_lossy(&std::fs::read(file).unwrap_or_default()).into_owned()
     }
 
-    /// All lines, those that have scrolled away too.
+    /// All lines, including the scrollback.
     pub(crate) fn all(&self) -> String {
         self.copy(&["-h"])
     }
@@ -92,7 +93,7 @@ impl GnuScreen {
 
 impl Drop for GnuScreen {
     fn drop(&mut self) {
-        // Nothing was started where there is no GNU screen.
+        // Nothing is running if GNU screen is not installed.
         _ = self.command().args(["-X", "quit"]).status();
     }
 }

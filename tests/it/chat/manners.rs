@@ -1,4 +1,5 @@
-//! Manners: the terminal as it was, every kind of terminal, nothing interpreted that was only said.
+//! Terminal behaviour: restored on exit, every kind of terminal, and no interpretation of untrusted
+//! text.
 
 use rustix::process::{Signal, kill_process};
 
@@ -12,7 +13,7 @@ fn chat(test: &Test) -> Pty {
     pty
 }
 
-/// What the terminal was told last: pastes, focus and cursor are as they were.
+/// Asserts that the last escape sequences restore bracketed paste, focus reporting and the cursor.
 #[track_caller]
 fn is_restored(pty: &Pty) {
     let bytes = String::from_utf8_lossy(&pty.bytes()).into_owned();
@@ -25,7 +26,7 @@ fn is_restored(pty: &Pty) {
 }
 
 #[test]
-fn the_terminal_is_as_it_was_after_every_end() {
+fn terminal_is_restored_after_every_exit() {
     for (signal, code) in [(None, 0), (Some(Signal::TERM), 143), (Some(Signal::INT), 0)] {
         let test = Test::new().script("text: x");
         let mut pty = chat(&test);
@@ -48,7 +49,7 @@ fn a_hangup_saves_the_session() {
     tmux.keys(&["one thing", "Enter"]);
     tmux.wait_for("remember this");
     tmux.wait_for("/help");
-    // The window goes away, and the terminal with it.
+    // The window closes, and with it the terminal.
     drop(tmux);
     let begun = std::time::Instant::now();
     while !test.has_event("session.summary") {
@@ -59,7 +60,7 @@ fn a_hangup_saves_the_session() {
 }
 
 #[test]
-fn a_hangup_in_the_middle_of_a_turn_ends_what_runs_and_saves_the_session() {
+fn hangup_during_a_turn_ends_processes_and_saves_the_session() {
     let mark = format!("4{}.55", std::process::id() % 1000);
     let test = Test::new()
         .script(&format!("text: I wait\ncall: Bash {{\"command\": \"sleep {mark}\"}}\n"));
@@ -81,9 +82,9 @@ fn a_hangup_in_the_middle_of_a_turn_ends_what_runs_and_saves_the_session() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_chat_and_the_session_is_saved() {
+fn closed_standard_output_ends_the_chat_and_saves_the_session() {
     let test = Test::new().script("text: remember this\n---\ntext: and this");
-    // Its standard input stays open: only the one who reads is gone.
+    // Its standard input stays open: only the reader of its output is gone.
     let line = format!(
         "(echo first; sleep 1; echo second; sleep 30) | '{}' --plain --model script:../script | head -n 9",
         env!("CARGO_BIN_EXE_agent")
@@ -104,7 +105,7 @@ fn a_reader_that_goes_away_ends_the_chat_and_the_session_is_saved() {
 }
 
 #[test]
-fn a_panic_leaves_the_terminal_as_it_was_and_says_what_happened() {
+fn panic_restores_the_terminal_and_prints_the_message() {
     if !cfg!(debug_assertions) {
         return say("SKIPPED: a panic: only a debug build panics when it is told to");
     }
@@ -120,11 +121,11 @@ fn a_panic_leaves_the_terminal_as_it_was_and_says_what_happened() {
 }
 
 #[test]
-fn it_is_suspended_and_comes_back() {
-    // As itself, and below a script that waits for it.
+fn chat_can_be_suspended_and_resumed() {
+    // Directly, and as the child of a script that waits for it.
     for start in ["$AGENT --model script:../script", "sh -c '$AGENT --model script:../script; :'"] {
         let test = Test::new().script("text: after the break");
-        // A shell with job control, as a person has it.
+        // An interactive shell with job control.
         let line = "export AGENT PS1='ready> '; exec bash --norc -i";
         let Some(tmux) = Tmux::start("suspend", &test, line, (80, 24)) else { return };
         tmux.wait_for("ready>");
@@ -146,14 +147,14 @@ fn it_is_suspended_and_comes_back() {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_do() {
+fn chat_without_a_terminal_explains_the_alternative() {
     let test = Test::new();
     let done = test.agent(&[]).expect_code(2).expect_one_line_of_stderr("agent run \"task\"");
     assert_eq!(done.stdout, "");
 }
 
 #[test]
-fn without_a_key_it_says_what_to_do() {
+fn chat_without_an_api_key_explains_the_setup() {
     let test = Test::new();
     let mut pty = Pty::start(&test, &[], 24, 80, "xterm-256color");
     assert_eq!(pty.end(), 2);
@@ -162,7 +163,7 @@ fn without_a_key_it_says_what_to_do() {
         assert!(all.contains(part), "{part}\n{all}");
     }
     assert!(!all.to_lowercase().contains("error"), "{all}");
-    // Each line stands on one row.
+    // Each line fits in one row.
     let printed = String::from_utf8_lossy(&pty.bytes()).into_owned();
     let lines = printed.lines();
     let words = lines.skip_while(|line| !line.contains("agent needs a model")).skip(1);
@@ -172,7 +173,7 @@ fn without_a_key_it_says_what_to_do() {
 }
 
 #[test]
-fn colours_are_those_that_the_terminal_has() {
+fn colours_follow_terminal_capabilities() {
     let look = |env: &[(&str, &str)], term: &str| {
         let mut test = Test::new().script("text: some `code` here");
         for (name, value) in env {
@@ -206,11 +207,11 @@ fn colours_are_those_that_the_terminal_has() {
 }
 
 #[test]
-fn a_light_background_is_heeded_when_the_terminal_says_so() {
+fn light_background_reported_by_the_terminal_is_used() {
     let test = Test::new().script("text: x").env("COLORTERM", "truecolor");
     let mut pty = chat(&test);
     assert!(String::from_utf8_lossy(&pty.bytes()).contains("\x1b]11;?"));
-    // Late, and in the middle of typing: it is no text.
+    // A late response, in the middle of typing: it is not text.
     pty.send("he\x1b]11;rgb:ffff/ffff/eeee\x07llo");
     pty.wait_for("› hello");
     pty.send("\x0c");
@@ -218,7 +219,7 @@ fn a_light_background_is_heeded_when_the_terminal_says_so() {
 }
 
 #[test]
-fn a_small_screen_shows_what_matters() {
+fn question_fits_a_small_screen() {
     let test = Test::new().file("a.txt", "one\n").script(
         "call: Read {\"path\": \"a.txt\"}\n---\n\
          call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\ntext: done now",
@@ -236,7 +237,7 @@ fn a_small_screen_shows_what_matters() {
 }
 
 #[test]
-fn a_terminal_that_lies_about_its_size_is_believed_within_reason() {
+fn implausible_terminal_sizes_are_tolerated() {
     for (rows, cols) in [(0, 0), (1, 1), (2, 3), (u16::MAX, u16::MAX)] {
         let test = Test::new().script("text: an answer");
         let mut pty = Pty::start(&test, &["--model", "script:../script"], 24, 80, "xterm");
@@ -250,7 +251,7 @@ fn a_terminal_that_lies_about_its_size_is_believed_within_reason() {
 }
 
 #[test]
-fn nothing_that_was_said_is_interpreted() {
+fn control_sequences_in_text_are_not_interpreted() {
     let name = "a\x1b]0;evil\x07b.txt";
     let test = Test::new().script(
         "text: look \u{1b}[2J\u{1b}]0;evil\u{7} \u{1b}]52;c;ZXZpbA==\u{7}here \u{202e}txt\u{200b}\n\
@@ -272,7 +273,7 @@ fn nothing_that_was_said_is_interpreted() {
 }
 
 #[test]
-fn ten_megabytes_in_one_line_are_taken() {
+fn ten_megabyte_output_line_is_handled() {
     let test = Test::new().script(
         "call: Bash {\"command\": \"head -c 10000000 /dev/zero | tr '\\\\0' x; echo; echo tail\"}\n---\ntext: end",
     );
@@ -285,7 +286,7 @@ fn ten_megabytes_in_one_line_are_taken() {
 }
 
 #[test]
-fn plain_lines_are_enough() {
+fn plain_mode_supports_a_whole_session() {
     let test = Test::new()
         .file("a.txt", "one\n")
         .script(
@@ -309,9 +310,10 @@ fn plain_lines_are_enough() {
     assert!(!test.root().join("x").exists());
 }
 
-/// What is a command on a line is words on the command line, as on the screen.
+/// Arguments on the command line are a message, as in the full-screen chat, even if they look like
+/// a command.
 #[test]
-fn words_of_the_command_line_are_the_first_message_of_plain_lines() {
+fn plain_mode_sends_arguments_as_the_first_message() {
     let test = Test::new()
         .script("text: first\n---\nwhen: !touch owned\ntext: second")
         .stdin("and more\n");
@@ -325,9 +327,9 @@ fn words_of_the_command_line_are_the_first_message_of_plain_lines() {
     assert!(done.expect_code(0).stdout.contains("seen"));
 }
 
-/// The end of the input ends the chat when the last of them is answered, and no earlier.
+/// End of input ends the chat, but only after the last message is answered.
 #[test]
-fn each_plain_line_from_a_pipe_has_its_answer() {
+fn plain_mode_answers_each_piped_line() {
     let turns: Vec<String> = (0..12).map(|n| format!("text: answer-{n}")).collect();
     let lines: String = (0..12).map(|n| format!("question {n}\n")).collect();
     let test = Test::new().script(&turns.join("\n---\n")).stdin(&lines);
@@ -336,9 +338,9 @@ fn each_plain_line_from_a_pipe_has_its_answer() {
     assert!(answers.iter().all(|answer| done.stdout.contains(answer)), "{}", done.stdout);
 }
 
-/// Whoever pipes somebody else's text into it lets him type: the documentation says so.
+/// Piping untrusted text into it is equal to typing it: the documentation says so.
 #[test]
-fn a_plain_line_from_a_pipe_is_what_the_user_types() {
+fn plain_mode_treats_piped_lines_as_typed() {
     let test = Test::new()
         .script("call: Bash {\"command\": \"touch x\"}\n---\ntext: done")
         .stdin("!echo one > owned\n/mode full\ngo\n");
@@ -348,7 +350,7 @@ fn a_plain_line_from_a_pipe_is_what_the_user_types() {
 }
 
 #[test]
-fn keys_can_be_others() {
+fn keys_are_configurable() {
     let test = Test::new().script("text: x").user_config("[ui.keys]\ntranscript = [\"f2\"]\n");
     let mut pty = chat(&test);
     pty.send("\x1bOQ");
@@ -360,7 +362,7 @@ fn keys_can_be_others() {
 }
 
 #[test]
-fn a_person_who_looked_away_is_called() {
+fn notification_is_sent_when_the_terminal_is_unfocused() {
     let test = Test::new().script("call: Bash {\"command\": \"touch x\"}\n---\ntext: end");
     let mut pty = chat(&test);
     pty.send("\x1b[O");

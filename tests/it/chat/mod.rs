@@ -1,4 +1,4 @@
-//! The chat, driven as a person drives it: in a pseudo-terminal and in tmux.
+//! The chat, driven as by a user: in a pseudo-terminal and in tmux.
 
 mod approvals;
 mod commands;
@@ -23,7 +23,7 @@ impl Pty {
         Self::start(test, &all, 24, 80, "xterm-256color")
     }
 
-    /// The program with these arguments, in the test's project.
+    /// The program with these arguments in the test's project.
     pub(crate) fn start(test: &Test, args: &[&str], rows: u16, cols: u16, term: &str) -> Self {
         Self::spawn(&test.command(args), rows, cols, term)
     }

@@ -1,4 +1,4 @@
-//! The binary in a pseudo-terminal, seen through a parser of terminal sequences.
+//! The binary in a pseudo-terminal, read through a terminal parser.
 
 use std::io::{Read as _, Write};
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-/// Nothing that is waited for takes this long on any machine.
+/// Longer than any wait takes on any machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PACE: Duration = Duration::from_millis(3);
 
@@ -17,21 +17,21 @@ pub(crate) struct Pty {
     writer: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
     seen: Arc<Mutex<Seen>>,
-    /// How long something is waited for.
+    /// Timeout of each wait.
     pub(crate) patience: Duration,
-    /// How long after a look the next one follows.
+    /// Interval between two checks.
     pub(crate) pace: Duration,
     reader: JoinHandle<()>,
 }
 
-/// What was written to the terminal.
+/// Output written to the terminal.
 struct Seen {
     parser: vt100::Parser,
     bytes: Vec<u8>,
 }
 
 impl Pty {
-    /// Starts a command, in the place and with the environment that it has.
+    /// Starts a command with its own directory and environment.
     pub(crate) fn spawn(from: &Command, rows: u16, cols: u16, term: &str) -> Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
@@ -66,25 +66,25 @@ impl Pty {
         self.seen.lock().unwrap()
     }
 
-    /// Types this, as the terminal would send it.
+    /// Types this text, as the terminal would send it.
     pub(crate) fn send(&mut self, text: &str) {
         self.writer.write_all(text.as_bytes()).unwrap();
         self.writer.flush().unwrap();
     }
 
-    /// A message, and Enter.
+    /// Types a message and Enter.
     pub(crate) fn say(&mut self, text: &str) {
         self.send(text);
         self.wait_for(text.lines().last().unwrap());
         self.send("\r");
     }
 
-    /// The screen as it is, without blank lines at its end.
+    /// The current screen, without blank lines at the end.
     pub(crate) fn screen(&self) -> String {
         self.seen().parser.screen().contents()
     }
 
-    /// All that was printed, also what has scrolled away.
+    /// All output, including lines that have scrolled away.
     pub(crate) fn all(&self) -> String {
         let mut seen = self.seen();
         let screen = seen.parser.screen_mut();
@@ -112,7 +112,7 @@ impl Pty {
         look(self.seen().parser.screen())
     }
 
-    /// Waits until the screen shows this.
+    /// Waits until the screen shows this text.
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) {
         self.wait(text, |screen| screen.contains(text));
@@ -131,7 +131,7 @@ impl Pty {
         }
     }
 
-    /// Waits until a question can be answered: it has been on the screen for a moment.
+    /// Waits until a question accepts keys: it must be on the screen for a moment.
     #[track_caller]
     pub(crate) fn wait_for_question(&self) {
         self.wait_for("no, and say what instead");
@@ -145,13 +145,13 @@ impl Pty {
         seen.parser.screen_mut().set_size(rows, cols);
     }
 
-    /// The terminal says that it has another size than it has.
+    /// Reports a size that differs from the parser's.
     pub(crate) fn lie(&self, rows: u16, cols: u16) {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         self.master.resize(size).unwrap();
     }
 
-    /// The terminal's line is edited and echoed by the terminal, as a shell expects it.
+    /// Whether the terminal is in cooked mode, as a shell expects.
     pub(crate) fn is_cooked(&self) -> bool {
         let flags = format!("{:?}", self.master.get_termios().unwrap().local_flags);
         ["ICANON", "ECHO", "ISIG"].iter().all(|flag| flags.contains(flag))
@@ -162,7 +162,7 @@ impl Pty {
         rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
     }
 
-    /// Waits for the end, and until all that was written is seen; its exit code.
+    /// Waits until the program has exited and all output is read; returns its exit code.
     #[track_caller]
     pub(crate) fn end(&mut self) -> u32 {
         let begun = Instant::now();

@@ -1,4 +1,5 @@
-//! The shape: history in the terminal's own scrollback, a small live area, and no line lost, doubled or torn.
+//! Layout: history in the terminal's own scrollback, a small live area, and no line lost,
+//! duplicated or torn.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::support::Test;
 const PARAGRAPHS: usize = 300;
 const WORDS: &str = "some words 中文";
 
-/// A long answer that arrives paragraph by paragraph.
+/// A long answer that is streamed paragraph by paragraph.
 fn streaming(words: &'static str) -> Server {
     Server::with(move |_, _| {
         let event = |delta: &serde_json::Value| {
@@ -35,7 +36,8 @@ fn streaming(words: &'static str) -> Server {
     })
 }
 
-/// Every paragraph is there, whole, once, in order, and nothing of the live area was left behind.
+/// Asserts that every paragraph is present once, complete and in order, and that no part of the
+/// live area is left behind.
 #[track_caller]
 fn check(all: &str) {
     check_paragraphs(all, WORDS);
@@ -67,7 +69,7 @@ fn args(server: &Server) -> [String; 5] {
 }
 
 #[test]
-fn three_hundred_insertions_and_a_hundred_resizes_in_tmux_lose_nothing() {
+fn tmux_loses_no_line_during_insertions_and_resizes() {
     let server = streaming(WORDS);
     let test = Test::new();
     let line = format!("$AGENT {}; exec cat", args(&server).join(" "));
@@ -75,7 +77,7 @@ fn three_hundred_insertions_and_a_hundred_resizes_in_tmux_lose_nothing() {
     tmux.wait_for("/help");
     tmux.keys(&["go", "Enter"]);
     tmux.wait_for("Paragraph 002");
-    // The same sizes each time, in no order.
+    // Pseudo-random sizes, the same in every run.
     let mut state: u32 = 12345;
     let mut random = |from: u32, to: u32| {
         state = state.wrapping_mul(1_103_515_245).wrapping_add(12345);
@@ -94,8 +96,8 @@ fn three_hundred_insertions_and_a_hundred_resizes_in_tmux_lose_nothing() {
 }
 
 #[test]
-fn in_gnu_screen_nothing_is_lost_either() {
-    // Its copies hold one byte of each character.
+fn gnu_screen_loses_no_line() {
+    // Its hardcopies contain one byte per character.
     let server = streaming("plain words");
     let test = Test::new();
     let line = format!("$AGENT {}", args(&server).join(" "));
@@ -110,19 +112,19 @@ fn in_gnu_screen_nothing_is_lost_either() {
 }
 
 #[test]
-fn a_terminal_that_lays_no_line_out_anew_loses_nothing_either() {
+fn terminals_without_reflow_lose_no_line() {
     let server = streaming(WORDS);
     let test = Test::new();
     let args = args(&server);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    // The Linux console, and terminals of old.
+    // The Linux console, and old terminals.
     for term in ["linux", "vt220"] {
         let mut pty = Pty::start(&test, &args, 24, 80, term);
         pty.wait_for("/help");
         pty.say("go");
         pty.wait_for("Paragraph 002");
         for n in 0..100_u16 {
-            // Never narrower than what is shown: this parser wraps also where it was told not to.
+            // Never narrower than the text: this parser wraps even where wrapping is off.
             pty.resize(24, 80 + (n * 7) % 50);
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -148,7 +150,7 @@ fn the_live_area_is_at_most_half_of_the_screen() {
 }
 
 #[test]
-fn a_plan_is_there_while_what_was_called_beside_it_still_runs() {
+fn plan_is_shown_while_a_parallel_call_still_runs() {
     let test = Test::new().script(
         "call: TodoWrite {\"summary\": \"a wait\", \"todos\": [\n \
            {\"content\": \"wait for it\", \"status\": \"in_progress\"},\n \
@@ -166,7 +168,7 @@ fn a_plan_is_there_while_what_was_called_beside_it_still_runs() {
 }
 
 #[test]
-fn what_was_said_stays_in_the_terminal_after_the_end() {
+fn conversation_stays_in_the_terminal_after_exit() {
     let test = Test::new().script("text: An answer that stays.");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
@@ -182,7 +184,7 @@ fn what_was_said_stays_in_the_terminal_after_the_end() {
 }
 
 #[test]
-fn ctrl_t_shows_everything_in_full_and_finds_it() {
+fn ctrl_t_opens_a_searchable_transcript() {
     let output: String = (1..60).map(|n| format!("out {n}; ")).collect();
     let test = Test::new().script(&format!(
         "call: Bash {{\"command\": \"printf '%s\\\\n' {}\"}}\n---\ntext: Done here.",
@@ -211,7 +213,7 @@ fn ctrl_t_shows_everything_in_full_and_finds_it() {
 }
 
 #[test]
-fn on_the_full_screen_the_same_cells_stand_and_are_printed_at_the_end() {
+fn full_screen_conversation_is_printed_on_exit() {
     let test = Test::new().script("text: Full of words.\n---\ntext: Second answer.");
     let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
     pty.wait_for("/help");

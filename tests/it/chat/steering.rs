@@ -1,4 +1,4 @@
-//! Words for an agent that is busy with a failure: they are heard before it does anything more.
+//! Messages to an agent that is handling a failure: they take effect before its next action.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use crate::run::wait_for;
 use crate::server::{self, Server};
 use crate::support::Test;
 
-/// A model that looks twice for a file that is not there, then does what the user says; asked why, it proposes
-/// this call, as soon as it may speak.
+/// A model that reads a missing file twice and then follows the user's message; its reflection
+/// proposes this action once it is allowed to answer.
 fn lost(action: Value, may_speak: Arc<AtomicBool>) -> Server {
     let asked = AtomicUsize::new(0);
     Server::with(move |request, _| {
@@ -36,7 +36,7 @@ fn lost(action: Value, may_speak: Arc<AtomicBool>) -> Server {
 }
 
 #[test]
-fn a_message_that_arrives_while_the_model_answers_cancels_its_calls() {
+fn message_during_an_answer_cancels_its_calls() {
     let may_answer = Arc::new(AtomicBool::new(false));
     let (gate, asked) = (Arc::clone(&may_answer), AtomicUsize::new(0));
     let server = Server::with(move |_, _| {
@@ -73,7 +73,7 @@ fn chat(test: &Test) -> Pty {
     pty
 }
 
-/// The types of the events from the first of this type on.
+/// The types of the events, starting with the first of this type.
 fn story(test: &Test, from: &str) -> Vec<String> {
     let events = test.events();
     let types = events.iter().map(|event| event["type"].as_str().unwrap().to_owned());
@@ -87,7 +87,7 @@ fn by_the_kernel(test: &Test) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_said_during_a_reflection_is_heard_before_anything_is_done_about_it() {
+fn message_during_a_reflection_prevents_its_action() {
     let may_speak = Arc::new(AtomicBool::new(false));
     let action = json!({"kind": "alternative", "tool": "Bash", "input": {"command": "touch done"}});
     let server = lost(action, may_speak.clone());
@@ -102,7 +102,7 @@ fn what_is_said_during_a_reflection_is_heard_before_anything_is_done_about_it() 
     assert_eq!(pty.end(), 0);
     assert_eq!(by_the_kernel(&test), [Value::Null; 0]);
     assert!(!test.root().join("done").exists());
-    // The reflection is paid for and recorded; nothing was decided on it.
+    // The reflection is charged and logged, but no decision is based on it.
     let story = story(&test, "reflection");
     assert_eq!(story[..3], ["reflection", "turn.steered", "model.requested"]);
     assert!(!story.contains(&"control.decided".to_owned()), "{story:?}");
@@ -110,7 +110,7 @@ fn what_is_said_during_a_reflection_is_heard_before_anything_is_done_about_it() 
 }
 
 #[test]
-fn what_is_said_during_a_call_of_the_kernels_is_heard_after_it() {
+fn message_during_a_kernel_call_is_sent_after_it() {
     let command = "touch started; until [ -e go ]; do sleep 0.02; done; echo found";
     let action = json!({"kind": "alternative", "tool": "Bash", "input": {"command": command}});
     let server = lost(action, Arc::new(AtomicBool::new(true)));
@@ -123,7 +123,7 @@ fn what_is_said_during_a_call_of_the_kernels_is_heard_after_it() {
     pty.wait_for("I leave it.");
     pty.say("/quit");
     assert_eq!(pty.end(), 0);
-    // What was begun is brought to its end, and told below the call that had failed.
+    // A started call is completed and reported after the failed call.
     let made = by_the_kernel(&test);
     assert_eq!(made.len(), 1, "{made:?}");
     assert_eq!(
@@ -141,7 +141,7 @@ fn what_is_said_during_a_call_of_the_kernels_is_heard_after_it() {
 }
 
 #[test]
-fn what_is_said_during_a_second_look_ends_it_and_the_next_answer_is_looked_at() {
+fn message_during_verification_cancels_it_and_the_next_answer_is_verified() {
     let evidence = json!([{"where": "the check", "quote": "0 tests ran here"}]);
     let objection = json!({"holds": false, "objection": "no test ran", "evidence": evidence});
     let object = move || server::sse_text(&objection.to_string());
@@ -194,7 +194,7 @@ fn what_is_said_during_a_second_look_ends_it_and_the_next_answer_is_looked_at() 
 }
 
 #[test]
-fn a_check_that_the_read_only_mode_keeps_from_writing_could_not_run() {
+fn check_that_needs_to_write_could_not_run_in_read_only_mode() {
     let command = "touch started; until [ -e go ]; do sleep 0.02; done; echo x > a.txt";
     let call = format!("call: Bash {}", json!({"command": command}));
     let test = Test::new().script(&format!("{call}\n---\ntext: a.txt is written"));

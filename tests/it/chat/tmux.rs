@@ -1,4 +1,4 @@
-//! The binary in tmux: a real terminal with a history of its own, which lays lines out anew on a resize.
+//! The binary in tmux: a real terminal with its own scrollback that reflows lines on a resize.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub(crate) struct Tmux {
 }
 
 impl Tmux {
-    /// Starts a line of shell in a window. Nothing, loudly, where there is no tmux.
+    /// Starts a shell line in a window. Reports a skip and returns `None` if tmux is not installed.
     pub(crate) fn start(
         name: &str,
         test: &Test,
@@ -64,7 +64,7 @@ impl Tmux {
         self.run(&["capture-pane", "-p"]).trim_end().to_owned()
     }
 
-    /// All lines; what the terminal has wrapped is joined again.
+    /// All lines, with wrapped ones joined.
     pub(crate) fn all(&self) -> String {
         self.run(&["capture-pane", "-p", "-J", "-S", "-"])
     }
@@ -85,7 +85,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        // Nothing was started where there is no tmux.
+        // Nothing is running if tmux is not installed.
         _ = self.command().arg("kill-server").output();
     }
 }

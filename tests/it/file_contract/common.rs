@@ -1,4 +1,4 @@
-//! "Common to all".
+//! Section "Common to all".
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::batch::{Project, says, text};
 use crate::support::{Test, say};
 
-/// A call of each of the seven tools that goes to this path.
-fn of_all(path: &str) -> [(&'static str, Value); 7] {
+/// A call of each of the seven tools on this path.
+fn calls_of_all_tools(path: &str) -> [(&'static str, Value); 7] {
     [
         ("LS", json!({"path": path})),
         ("Glob", json!({"path": path, "pattern": "*"})),
@@ -23,10 +23,10 @@ fn of_all(path: &str) -> [(&'static str, Value); 7] {
 }
 
 #[test]
-fn a_path_is_relative_or_absolute_and_shown_relative() {
+fn relative_and_absolute_paths_are_shown_relative() {
     for prefix in ["", "./", "ROOT/", "sub/../link/../"] {
         for folder in ["sub", "link"] {
-            // A project each: the same call in other words is the same call.
+            // One project each, as equivalent calls count as repeated.
             let mut project = Project::new(&[("sub/a.txt", "x\n")]);
             symlink("sub", project.at("link")).unwrap();
             let prefix = prefix.replace("ROOT", &project.test.root().display().to_string());
@@ -45,7 +45,7 @@ fn a_path_is_relative_or_absolute_and_shown_relative() {
 }
 
 #[test]
-fn outside_the_root_everything_is_denied_and_nothing_is_told() {
+fn paths_outside_the_root_are_denied_without_revealing_anything() {
     let outside = Test::new().file("there.txt", "x\n");
     let mut project = Project::new(&[("sub/a.txt", "x\n")]);
     let there = outside.root();
@@ -70,7 +70,7 @@ fn outside_the_root_everything_is_denied_and_nothing_is_told() {
         &format!("{there}/there.txt"),
         &format!("{there}/none.txt"),
     ] {
-        for (tool, input) in of_all(path) {
+        for (tool, input) in calls_of_all_tools(path) {
             let refused = project.fails(tool, &input, "ACCESS_DENIED");
             let message = format!("{path} is outside the project");
             assert_eq!(refused["error"]["message"], message, "{tool}");
@@ -80,7 +80,7 @@ fn outside_the_root_everything_is_denied_and_nothing_is_told() {
 }
 
 #[test]
-fn an_added_folder_is_inside() {
+fn added_directory_counts_as_inside() {
     let outside = Test::new().file("a.txt", "x\n");
     let there = outside.root().display().to_string();
     let test = Test::new();
@@ -88,7 +88,8 @@ fn an_added_folder_is_inside() {
         crate::batch::Batch::start(&mut test.command(&["tool", "batch", "--add-dir", &there]));
     let file = format!("{there}/a.txt");
     for (tool, path) in [("LS", &there), ("Glob", &there), ("Grep", &there), ("Read", &file)] {
-        let (_, input) = of_all(path).into_iter().find(|(name, _)| *name == tool).unwrap();
+        let (_, input) =
+            calls_of_all_tools(path).into_iter().find(|(name, _)| *name == tool).unwrap();
         let envelope = batch.call(tool, &input);
         assert_eq!(envelope["status"], "success", "{envelope}");
         assert_eq!(envelope["context"]["path_resolved"], **path);
@@ -99,7 +100,7 @@ fn an_added_folder_is_inside() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_with_the_three_nearest_names() {
+fn missing_path_error_lists_the_three_nearest_names() {
     let mut project = Project::new(&[
         ("src/parser.rs", ""),
         ("src/lexer.rs", ""),
@@ -108,7 +109,7 @@ fn what_is_not_there_is_answered_with_the_three_nearest_names() {
         ("zzz", ""),
     ]);
     let nearest = json!(["src/parser.rs", "src/parser_test.rs", "docs/parsing.md"]);
-    for (tool, input) in of_all("src/parsr.rs") {
+    for (tool, input) in calls_of_all_tools("src/parsr.rs") {
         if tool == "Write" {
             continue;
         }
@@ -121,7 +122,7 @@ fn what_is_not_there_is_answered_with_the_three_nearest_names() {
 }
 
 #[test]
-fn a_name_that_is_no_utf_8_is_shown_escaped_and_taken_so() {
+fn non_utf8_names_are_shown_and_accepted_escaped() {
     let mut project = Project::new(&[]);
     for (name, shown) in [(&b"caf\xE9.txt"[..], "caf\\xe9.txt"), (b"a\nb\x1B", "a\\x0ab\\x1b")] {
         let folder = project.test.root().join(OsStr::from_bytes(name));
@@ -147,13 +148,13 @@ fn a_name_that_is_no_utf_8_is_shown_escaped_and_taken_so() {
 }
 
 #[test]
-fn a_path_through_a_file_and_a_folder_that_is_a_file_are_no_directory() {
+fn path_through_a_file_is_not_a_directory() {
     let mut project = Project::new(&[("a.txt", "x\n")]);
-    for (tool, input) in of_all("a.txt/b") {
+    for (tool, input) in calls_of_all_tools("a.txt/b") {
         let refused = project.fails(tool, &input, "NOT_A_DIRECTORY");
         assert_eq!(refused["error"]["message"], "a.txt/b runs through a.txt, which is a file");
     }
-    for (tool, input) in of_all("a.txt") {
+    for (tool, input) in calls_of_all_tools("a.txt") {
         if ["LS", "Glob"].contains(&tool) {
             project.fails(tool, &input, "NOT_A_DIRECTORY");
         }
@@ -161,13 +162,13 @@ fn a_path_through_a_file_and_a_folder_that_is_a_file_are_no_directory() {
 }
 
 #[test]
-fn what_can_not_be_read_is_permission_denied() {
+fn unreadable_paths_are_permission_denied() {
     let test = Test::new()
         .file("file", "x\n")
         .file("folder/a.txt", "x\n")
         .file("open/a.txt", "x\n")
         .file("open/closed/b.txt", "x\n");
-    let Some(test) = test.unprivileged("what_can_not_be_read_is_permission_denied") else { return };
+    let Some(test) = test.unprivileged("unreadable_paths_are_permission_denied") else { return };
     let mode = |path: &str, mode| {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(test.root().join(path), permissions).unwrap();
@@ -177,8 +178,8 @@ fn what_can_not_be_read_is_permission_denied() {
     }
     let mut project = Project::of(test);
     for path in ["folder", "folder/a.txt"] {
-        for (tool, input) in of_all(path) {
-            // What it is can be seen from outside.
+        for (tool, input) in calls_of_all_tools(path) {
+            // The type is visible from the parent directory.
             if path == "folder" && ["Read", "Write", "Edit", "MultiEdit"].contains(&tool) {
                 project.fails(tool, &input, "IS_DIRECTORY");
             } else {
@@ -186,7 +187,7 @@ fn what_can_not_be_read_is_permission_denied() {
             }
         }
     }
-    for (tool, input) in of_all("file") {
+    for (tool, input) in calls_of_all_tools("file") {
         if !["LS", "Glob", "Grep"].contains(&tool) {
             project.fails(tool, &input, "PERMISSION_DENIED");
         }
@@ -202,7 +203,7 @@ fn what_can_not_be_read_is_permission_denied() {
     }
 }
 
-/// What each search meets: sorted paths of files.
+/// The files found by each search tool, sorted.
 fn met(project: &mut Project, path: &str, flags: &Value) -> [Vec<String>; 2] {
     let with = |name: &str, value: &str| {
         let mut input = flags.clone();
@@ -223,7 +224,7 @@ fn met(project: &mut Project, path: &str, flags: &Value) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn one_rule_says_what_is_left_out() {
+fn hidden_and_ignored_files_are_excluded_by_the_same_rules() {
     let mut project = Project::of(
         Test::new()
             .file("a", "x\n")
@@ -293,7 +294,7 @@ fn one_rule_says_what_is_left_out() {
 }
 
 #[test]
-fn a_place_that_is_named_is_looked_into_whatever_the_rules_say() {
+fn explicitly_named_directory_is_searched_even_if_ignored() {
     let mut project = Project::new(&[
         (".gitignore", "out/\n*.log\n"),
         ("out/a", "x\n"),
@@ -318,7 +319,7 @@ fn a_place_that_is_named_is_looked_into_whatever_the_rules_say() {
 }
 
 #[test]
-fn params_input_is_what_was_received_and_the_lock() {
+fn params_input_contains_the_arguments_and_the_lock() {
     let mut project = Project::new(&[("a.txt", "one\n")]);
     let input = json!({"path": "a.txt", "limit": 7});
     let read = project.ok("Read", &input);
@@ -338,7 +339,7 @@ fn params_input_is_what_was_received_and_the_lock() {
 }
 
 #[test]
-fn what_is_cut_lies_whole_in_a_file() {
+fn truncated_output_is_stored_in_a_file() {
     let line = "needle ".repeat(60);
     let mut project = Project::new(&[("a.txt", &format!("{line}\n").repeat(400))]);
     let found = project.partial("Grep", &json!({"pattern": "needle", "limit": 1000}));
@@ -352,7 +353,7 @@ fn what_is_cut_lies_whole_in_a_file() {
     let whole = std::fs::read_to_string(&path).unwrap();
     assert_eq!(whole.lines().count(), 400);
     assert_eq!(whole.lines().nth(399).unwrap(), format!("a.txt:400: {line}"));
-    // It may be read though it lies outside.
+    // It is readable although it is outside the project.
     let page = project.ok("Read", &json!({"path": path, "start_line": 399, "limit": 2}));
     says(&page, "/data/content", "400 | a.txt:400: needle");
     let found = project.ok("Grep", &json!({"path": path, "pattern": "^a.txt:7:"}));
@@ -363,7 +364,7 @@ fn what_is_cut_lies_whole_in_a_file() {
     _ = std::fs::remove_dir_all(path.parent().unwrap());
 }
 
-/// Ends the batch in the midst of a call that would take much longer than the test.
+/// Interrupts the batch during a call that would take much longer than the test.
 fn interrupted(mut project: Project, tool: &str, input: &Value) {
     project.batch.send(tool, input);
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -374,18 +375,18 @@ fn interrupted(mut project: Project, tool: &str, input: &Value) {
 }
 
 #[test]
-fn an_interrupt_ends_a_read() {
+fn interrupt_ends_a_read() {
     let project = Project::new(&[("huge", &"line\n".repeat(2000))]);
     let file = std::fs::File::options().write(true).open(project.at("huge")).unwrap();
     if file.set_len(1 << 42).is_err() {
-        say("SKIPPED: an_interrupt_ends_a_read: no sparse files of 4 TiB here");
+        say("SKIPPED: interrupt_ends_a_read: no sparse files of 4 TiB here");
         return;
     }
     interrupted(project, "Read", &json!({"path": "huge", "start_line": -1}));
 }
 
 #[test]
-fn an_interrupt_ends_a_search() {
+fn interrupt_ends_a_search() {
     let project = Project::new(&[("0", &"a line of some length\n".repeat(500_000))]);
     for n in 1..1000 {
         std::fs::hard_link(project.at("0"), project.at(&n.to_string())).unwrap();

@@ -9,7 +9,7 @@ fn edit(old: &str, new: &str) -> Value {
     json!({"path": "a", "old_string": old, "new_string": new})
 }
 
-/// A project with this file, which was read.
+/// A project with this file, which has been read.
 fn project(bytes: impl AsRef<[u8]>) -> Project {
     let mut project = Project::of(Test::new().file("a", bytes));
     project.call("Read", &json!({"path": "a"}));
@@ -17,7 +17,7 @@ fn project(bytes: impl AsRef<[u8]>) -> Project {
 }
 
 #[test]
-fn what_is_told_of_an_edit() {
+fn edit_result_fields() {
     let mut project = project("one\ntwo\nthree\n");
     let done = project.ok("Edit", &edit("two", "zwei"));
     let data = json!({
@@ -36,7 +36,7 @@ fn what_is_told_of_an_edit() {
 }
 
 #[test]
-fn only_the_replaced_passage_changes() {
+fn edit_changes_only_the_replaced_text() {
     let check = |file: &[u8], old: &str, new: &str, expected: &[u8]| {
         let mut project = project(file);
         project.ok("Edit", &edit(old, new));
@@ -45,25 +45,25 @@ fn only_the_replaced_passage_changes() {
     };
     check(b"one\ntwo\n", "two", "three", b"one\nthree\n");
     check(b"one\ntwo", "two", "", b"one\n");
-    // Line ends do not matter for matching, and are kept.
+    // Line ends are ignored for matching and preserved.
     check(b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n");
     check(b"a\r\nb\r\n", "a\r\nb", "x\r\ny", b"x\r\ny\r\n");
     check(b"a\nb\n", "a\r\nb", "x\r\ny", b"x\ny\n");
     check(b"a\rb\r", "a\nb", "x\ny", b"x\ry\r");
     check(b"a\r\nb\nc\r\nd\r\n", "c", "x\ny", b"a\r\nb\nx\r\ny\r\nd\r\n");
     check(b"a\nb\r\nc\nd\n", "d", "x\ny", b"a\nb\r\nc\nx\ny\n");
-    // Also where they are mixed: of lines that stay, and of lines in whose place others come.
+    // Also with mixed line ends: both for kept lines and for replaced lines.
     check(b"a\nb\r\nc\r\n", "a\nb", "a\nB", b"a\nB\r\nc\r\n");
     check(b"a\nb\r\nc\r\n", "a\nb\n", "A\nB\n", b"A\nB\r\nc\r\n");
     check(b"a\r\nb\nc\nd\n", "a\nb\nc", "a\nx\nb\nc", b"a\r\nx\nb\nc\nd\n");
     check(b"a\r\nb\nc\nd\n", "a\nb\nc", "c", b"c\nd\n");
     check(b"one\n\n\ntwo", "\n\n\n", "\n", b"one\ntwo");
-    // So are encoding and BOM.
+    // Encoding and BOM are preserved too.
     check(b"\xEF\xBB\xBFone", "one", "two", b"\xEF\xBB\xBFtwo");
     check(b"\xFF\xFEa\0\r\0\n\0b\0", "a\nb", "c\nä", b"\xFF\xFEc\0\r\0\n\0\xE4\0");
     check(b"\xFE\xFF\0a\0\n\0b", "b", "\u{1F600}", b"\xFE\xFF\0a\0\n\xD8\x3D\xDE\0");
     check(b"caf\xE9\nbar\n", "bar", "té", b"caf\xE9\nt\xE9\n");
-    // A NUL behind the first 8 KiB is text.
+    // A NUL after the first 8 KiB counts as text.
     let mut late = vec![b'x'; 9000];
     late.extend(b"\0end");
     let expected = [&late[..9001], b"END"].concat();
@@ -71,7 +71,7 @@ fn only_the_replaced_passage_changes() {
 }
 
 #[test]
-fn what_the_encoding_does_not_have_is_not_written() {
+fn characters_missing_in_the_encoding_are_refused() {
     let file = b"caf\xE9 au lait\n";
     let mut project = project(file);
     let refused = project.fails("Edit", &edit("lait", "中"), "ENCODING");
@@ -80,8 +80,8 @@ fn what_the_encoding_does_not_have_is_not_written() {
 }
 
 #[test]
-fn bytes_that_would_not_come_back_are_not_touched() {
-    // Shift-JIS by its look, with bytes that are none.
+fn bytes_that_do_not_round_trip_are_not_changed() {
+    // Looks like Shift-JIS, but contains invalid bytes.
     let mut file = encoding_rs::SHIFT_JIS.encode("これは日本語のテキストです。\n").0.into_owned();
     file.extend(b"end \xFF\xFF\n");
     let mut project = project(&file);
@@ -97,7 +97,7 @@ fn bytes_that_would_not_come_back_are_not_touched() {
 }
 
 #[test]
-fn it_must_occur_once_or_all_are_meant() {
+fn old_string_must_be_unique_unless_replace_all() {
     let mut project = project("x\ny\nx x\n");
     let refused = project.fails("Edit", &edit("x", "z"), "MULTIPLE_MATCHES");
     assert_eq!(refused["error"]["message"], "old_string occurs 3 times in a, at lines 1, 3");
@@ -109,7 +109,7 @@ fn it_must_occur_once_or_all_are_meant() {
         (&done["data"]["replacements"], project.bytes("a")),
         (&json!(3), b"z\ny\nz z\n".to_vec())
     );
-    // Occurrences that overlap are two.
+    // Overlapping occurrences count as two.
     project.ok("Write", &json!({"path": "a", "content": "aaa"}));
     project.fails("Edit", &edit("aa", "b"), "MULTIPLE_MATCHES");
     let mut all = edit("aa", "b");
@@ -119,7 +119,7 @@ fn it_must_occur_once_or_all_are_meant() {
 }
 
 #[test]
-fn senseless_arguments_are_refused() {
+fn invalid_edit_arguments_are_refused() {
     let mut project = project("x\r\n");
     for (old, new) in [("", "z"), ("x", "x"), ("x\r\n", "x\n")] {
         project.fails("Edit", &edit(old, new), "INVALID_PARAM");
@@ -135,7 +135,7 @@ fn senseless_arguments_are_refused() {
 }
 
 #[test]
-fn a_file_that_is_not_read_or_changed_is_not_edited() {
+fn unread_or_changed_file_is_not_edited() {
     let mut project = Project::new(&[("a", "one\ntwo\n"), ("empty", "")]);
     project.fails("Edit", &edit("one", "x"), "NOT_READ");
     project.ok("Read", &json!({"path": "./a"}));
@@ -148,9 +148,9 @@ fn a_file_that_is_not_read_or_changed_is_not_edited() {
     project.fails("Edit", &edit("one", "x"), "NOT_FOUND");
 }
 
-/// Each with the words that explain it.
+/// Each case with the words that explain it.
 #[test]
-fn no_match_names_the_nearest_passage_and_what_differs() {
+fn no_match_reports_the_nearest_passage_and_the_difference() {
     let file = "fn main() {\n\tlet name = \"x\";\n\tprint(name);\n}\n";
     let check = |file: &str, old: &str, words: &str, lines: Value| {
         let mut project = project(file);
@@ -192,16 +192,16 @@ fn no_match_names_the_nearest_passage_and_what_differs() {
 }
 
 #[test]
-fn an_edit_that_is_there_already_says_so() {
+fn already_applied_edit_is_reported() {
     let mut project = project("one\ntwo\n");
     let refused = project.fails("Edit", &edit("zwei", "two"), "NO_MATCH");
     says(&refused, "/error/message", "new_string does, at line 2: already applied");
     assert_eq!(refused["data"]["already_applied"], true);
 }
 
-/// An edit that takes back another.
+/// The last edit reverts the others.
 #[test]
-fn an_edit_may_follow_an_edit() {
+fn consecutive_edits_need_no_new_read() {
     let mut project = project("one\n");
     project.ok("Edit", &edit("one", "two"));
     project.ok("Edit", &edit("two", "three"));
@@ -209,9 +209,9 @@ fn an_edit_may_follow_an_edit() {
     assert_eq!(text(&project.ok("Read", &json!({"path": "a"})), "/data/content"), "1 | one");
 }
 
-/// However large the file and what was looked for are, the work to explain is bounded.
+/// The work to explain a mismatch is bounded, however large the file and the search text are.
 #[test]
-fn no_match_in_a_large_file_is_explained_all_the_same() {
+fn no_match_in_a_large_file_is_explained() {
     let lines: String = (0..400_000).map(|n| format!("let value_{n} = compute({n});\n")).collect();
     let mut project = project(&lines);
     let old = "let value_x = compute(y, z);\n".repeat(50);

@@ -24,16 +24,16 @@ fn patterns() {
         assert_eq!(found["data"], json!({"paths": paths}), "{pattern} in {path}");
         assert_eq!(found["stats"]["matched"], paths.len());
     };
-    // Without a slash: in any folder.
+    // Without a slash: in any directory.
     check("*.rs", ".", &["src/b.rs", "a.rs", "src/deep/c.rs"]);
     check("c.rs", ".", &["src/deep/c.rs"]);
-    // A star and a question mark stay within one folder.
+    // `*` and `?` do not cross directories.
     check("src/*.rs", ".", &["src/b.rs"]);
     check("*/*.rs", ".", &["src/b.rs"]);
     check("src/?.rs", ".", &["src/b.rs"]);
     check("src?b.rs", ".", &[]);
     check("src*b.rs", ".", &[]);
-    // Two stars cross folders, and no folder.
+    // `**` matches any number of directories, including none.
     check("**/*.rs", ".", &["src/b.rs", "a.rs", "src/deep/c.rs"]);
     check("src/**/*.rs", ".", &["src/b.rs", "src/deep/c.rs"]);
     check("**/a.rs", ".", &["a.rs"]);
@@ -44,14 +44,14 @@ fn patterns() {
     );
     check("src/deep/", ".", &["src/deep/c.rs", "src/deep/[x].txt"]);
     check("./*.rs", ".", &["a.rs"]);
-    // Alternatives and classes, and how to mean them literally.
+    // Alternatives and classes, and how to escape them.
     check("src/?.{rs,md}", ".", &["src/b.rs", "src/d.md"]);
     check("[ab].rs", ".", &["src/b.rs", "a.rs"]);
     check("[!ab].rs", ".", &["src/deep/c.rs"]);
     check("\\[x\\].txt", ".", &["src/deep/[x].txt"]);
     check("\\{y\\}.txt", ".", &["src/{y}.txt"]);
     check("-*", ".", &["-dash.txt"]);
-    // Relative to `path`; an absolute pattern is understood.
+    // Relative to `path`; absolute patterns are accepted.
     check("*.rs", "src/deep", &["src/deep/c.rs"]);
     check("deep/*.rs", "src", &["src/deep/c.rs"]);
     check(&format!("{root}/src/*.rs"), ".", &["src/b.rs"]);
@@ -59,7 +59,7 @@ fn patterns() {
 }
 
 #[test]
-fn the_newest_stand_first_and_ties_by_path() {
+fn glob_sorts_newest_first_then_by_path() {
     let mut project = aged(&[("c", ""), ("b", ""), ("a", "")]);
     let found = project.ok("Glob", &json!({"pattern": "*"}));
     assert_eq!(found["data"]["paths"], json!(["c", "b", "a"]));
@@ -73,7 +73,7 @@ fn the_newest_stand_first_and_ties_by_path() {
 }
 
 #[test]
-fn case_counts_and_is_named_where_only_it_is_wrong() {
+fn case_mismatch_is_reported_if_nothing_else_matches() {
     let mut project = Project::new(&[("README.md", ""), ("src/Main.rs", "")]);
     let none = project.ok("Glob", &json!({"pattern": "readme.md"}));
     assert_eq!(none["data"], json!({"paths": []}));
@@ -83,7 +83,7 @@ fn case_counts_and_is_named_where_only_it_is_wrong() {
 }
 
 #[test]
-fn ignored_places_are_named_where_only_they_match() {
+fn matches_only_in_ignored_directories_are_reported() {
     let mut project = Project::new(&[
         (".gitignore", "target\n"),
         ("target/b.rs", ""),
@@ -107,7 +107,7 @@ fn ignored_places_are_named_where_only_they_match() {
 }
 
 #[test]
-fn fifty_are_shown_unless_more_or_fewer_are_asked_for() {
+fn glob_limit_defaults_to_fifty() {
     let files: Vec<String> = (0..201).map(|n| format!("f{n:03}")).collect();
     let files: Vec<(&str, &str)> = files.iter().map(|name| (name.as_str(), "")).collect();
     let mut project = Project::new(&files);
@@ -135,7 +135,7 @@ fn fifty_are_shown_unless_more_or_fewer_are_asked_for() {
 }
 
 #[test]
-fn an_invalid_pattern_is_refused_with_its_position() {
+fn invalid_glob_is_refused_with_the_position() {
     let mut project = Project::new(&[("a", "")]);
     for (pattern, position) in
         [("a[bc", 2), ("x/{a,b", 3), ("[z-a]", 2), ("ab}", 3), ("ä[", 2), ("x\\", 2)]
@@ -151,7 +151,7 @@ fn an_invalid_pattern_is_refused_with_its_position() {
 }
 
 #[test]
-fn links_are_met_and_not_followed() {
+fn glob_lists_symlinks_but_does_not_follow_them() {
     let mut project = aged(&[("sub/a.rs", "")]);
     for (target, link) in [
         ("/etc", "etc"),
@@ -171,11 +171,11 @@ fn links_are_met_and_not_followed() {
 }
 
 #[test]
-fn after_200_000_entries_it_stops_and_says_so() {
+fn glob_stops_after_200_000_entries() {
     let mut project = Project::of(crate::support::Test::in_memory().file("first.rs", ""));
     for folder in 0..201 {
         std::fs::create_dir(project.at(&folder.to_string())).unwrap();
-        // Names of one file cost less than files.
+        // Hard links are cheaper than files.
         let one = project.at(&format!("{folder}/0"));
         std::fs::write(&one, "").unwrap();
         for n in 1..1000 {
@@ -183,7 +183,7 @@ fn after_200_000_entries_it_stops_and_says_so() {
         }
     }
     let some = project.partial("Glob", &json!({"pattern": "*"}));
-    // Whichever limit comes first on this machine.
+    // Whichever limit is reached first on this machine.
     let reason = some["data"]["aborted_reason"].as_str().unwrap();
     assert!(["count_limit", "time_limit"].contains(&reason), "{reason}");
     assert_eq!(some["data"]["truncated"], true);

@@ -12,7 +12,7 @@ fn stats(envelope: &Value) -> [u64; 4] {
 }
 
 #[test]
-fn matches_stand_newest_file_first_then_by_line() {
+fn matches_are_sorted_by_newest_file_then_line() {
     let mut project = aged(&[
         ("b.rs", "fn one\r\nx\r\nfn two\r\n"),
         ("a.rs", "fn three\n"),
@@ -101,12 +101,12 @@ fn how_to_match() {
     check("x)\nbar", &json!({"multiline": true, "fixed_string": true}), 2);
     check("(?s)Foo.*b\\.r", &json!({"multiline": true}), 3);
     check("\\bbar\\b", &none, 1);
-    // Neither part of a line end is part of the line.
+    // Neither byte of a line end belongs to the line.
     check("[^Fo(x)baz.r]", &none, 0);
 }
 
 #[test]
-fn context_is_told_once() {
+fn shared_context_lines_are_shown_once() {
     let mut project = Project::new(&[("a", "1\n2\nx\n4\nx\n6\n7\n8\n")]);
     let found = project.ok("Grep", &json!({"pattern": "x", "context": 2}));
     let matches = json!([
@@ -123,7 +123,7 @@ fn context_is_told_once() {
 }
 
 #[test]
-fn a_long_line_is_cut_around_its_match() {
+fn long_lines_are_truncated_around_the_match() {
     let line = format!("{}needle{}", "a".repeat(3000), "ä".repeat(3000));
     let mut project = Project::new(&[("a", &line), ("b", &"é".repeat(500))]);
     let found = project.ok("Grep", &json!({"pattern": "needle", "path": "a"}));
@@ -135,7 +135,7 @@ fn a_long_line_is_cut_around_its_match() {
 }
 
 #[test]
-fn binary_files_are_skipped_and_counted_and_utf_16_is_searched() {
+fn grep_skips_and_counts_binary_files_and_searches_utf16() {
     let mut late = vec![b'a'; 100_000];
     late.extend(b"\0\nneedle\n");
     let wide: Vec<u8> = "\u{FEFF}x\nneedle\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
@@ -158,7 +158,7 @@ fn binary_files_are_skipped_and_counted_and_utf_16_is_searched() {
 }
 
 #[test]
-fn more_than_the_limit_is_partial_and_the_total_is_true() {
+fn grep_over_the_limit_is_partial_with_the_exact_total() {
     let mut project = aged(&[("a", "x\nx\n"), ("b", "x\nx\n"), ("c", "x\n")]);
     let found = project.partial("Grep", &json!({"pattern": "x", "limit": 3}));
     let rows = json!([
@@ -186,7 +186,7 @@ fn more_than_the_limit_is_partial_and_the_total_is_true() {
 }
 
 #[test]
-fn a_regex_that_does_not_compile_is_explained() {
+fn invalid_regex_is_explained() {
     let mut project = Project::new(&[("a", "x\n")]);
     for (pattern, message, hint) in [
         ("Foo(", "unclosed group", "fixed_string: true"),
@@ -204,7 +204,7 @@ fn a_regex_that_does_not_compile_is_explained() {
 }
 
 #[test]
-fn nothing_found_is_told_from_nothing_searched() {
+fn no_match_is_distinguished_from_no_file_searched() {
     let mut project = Project::new(&[
         ("src/a.rs", "x\n"),
         (".gitignore", "out\n"),
@@ -231,14 +231,14 @@ fn nothing_found_is_told_from_nothing_searched() {
 }
 
 #[test]
-fn no_other_program_is_needed() {
+fn grep_needs_no_external_program() {
     let test = Test::new().file("a", "x\n").env("PATH", "/nowhere");
     let found = Project::of(test).ok("Grep", &json!({"pattern": "x"}));
     assert_eq!(stats(&found), [1, 1, 1, 0]);
 }
 
 #[test]
-fn the_time_limit_ends_a_search_that_takes_too_long() {
+fn time_limit_ends_a_slow_search() {
     let mut project =
         Project::new(&[("0", &"a line of some length\n".repeat(500_000)), ("new", "z\n")]);
     for n in 1..4000 {
@@ -249,7 +249,7 @@ fn the_time_limit_ends_a_search_that_takes_too_long() {
 }
 
 #[test]
-fn a_search_that_found_nothing_says_where_it_did_not_look() {
+fn grep_without_matches_names_excluded_files_that_match() {
     let mut project = Project::new(&[
         ("a.txt", "nothing\n"),
         (".gitignore", "out/\n"),
@@ -267,7 +267,7 @@ fn a_search_that_found_nothing_says_where_it_did_not_look() {
 }
 
 #[test]
-fn what_read_may_not_see_is_left_out_and_that_is_told() {
+fn grep_excludes_and_counts_unreadable_files() {
     let test = Test::new()
         .file("a.txt", "key one\n")
         .file("notes/b.txt", "key two\n")
@@ -285,7 +285,7 @@ fn what_read_may_not_see_is_left_out_and_that_is_told() {
     assert_eq!(found["stats"]["withheld"], 1);
     let none = batch.call("Grep", &json!({"pattern": "two", "path": "notes"}));
     says(&none, "/text", "1 file left out, which a rule keeps from being read.");
-    // The names may be shown, what is in the files may not.
+    // Names may be shown, contents may not.
     let names = batch.call("Glob", &json!({"pattern": "notes/*"}));
     assert!(names["data"].to_string().contains("notes/b.txt"), "{names}");
     for (tool, input) in [

@@ -12,7 +12,7 @@ fn paths(envelope: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn directories_stand_first_then_names_without_regard_to_case() {
+fn ls_lists_directories_first_then_case_insensitively() {
     let mut project = Project::new(&[
         ("b.txt", "12345"),
         ("A.txt", ""),
@@ -47,7 +47,7 @@ fn directories_stand_first_then_names_without_regard_to_case() {
 }
 
 #[test]
-fn a_hundred_are_shown_unless_more_or_fewer_are_asked_for() {
+fn ls_limit_defaults_to_100() {
     let files: Vec<String> = (0..250).map(|n| format!("f{n:03}")).collect();
     let mut project =
         Project::new(&files.iter().map(|name| (name.as_str(), "")).collect::<Vec<_>>());
@@ -69,7 +69,7 @@ fn a_hundred_are_shown_unless_more_or_fewer_are_asked_for() {
 }
 
 #[test]
-fn globs_leave_out_what_they_match() {
+fn ls_ignore_globs_exclude_entries() {
     let mut project =
         Project::new(&[("a.rs", ""), ("b.md", ""), ("B.MD", ""), ("sub/x", ""), (".dot", "")]);
     let without = |globs: &[&str]| json!({"ignore": globs});
@@ -85,7 +85,7 @@ fn globs_leave_out_what_they_match() {
 }
 
 #[test]
-fn hidden_and_ignored_ones_are_counted_and_shown_on_demand() {
+fn ls_counts_hidden_entries_and_shows_them_on_request() {
     let mut project =
         Project::new(&[("a", ""), (".env", ""), ("b.log", ""), (".gitignore", "*.log\n")]);
     let list = project.ok("LS", &json!({}));
@@ -96,7 +96,7 @@ fn hidden_and_ignored_ones_are_counted_and_shown_on_demand() {
 }
 
 #[test]
-fn an_empty_directory_is_a_success_and_a_file_is_none() {
+fn ls_of_an_empty_directory_succeeds_and_of_a_file_fails() {
     let mut project = Project::new(&[("a", "")]);
     std::fs::create_dir(project.at("empty")).unwrap();
     let empty = project.ok("LS", &json!({"path": "empty"}));
@@ -109,10 +109,10 @@ fn an_empty_directory_is_a_success_and_a_file_is_none() {
 }
 
 #[test]
-fn a_hundred_thousand_entries_are_paged_through() {
+fn ls_pages_through_100_000_entries() {
     let mut project = Project::of(crate::support::Test::in_memory());
     for n in 0..100_000 {
-        // Links cost less than files, and are listed like them.
+        // Symlinks are cheaper than files and are listed like them.
         symlink("nowhere", project.at(&format!("{n:06}"))).unwrap();
     }
     let last = project.ok("LS", &json!({"offset": 99_999}));

@@ -1,4 +1,4 @@
-//! `docs/TOOLS.md`, sentence by sentence, for the seven tools that work on files.
+//! `docs/TOOLS.md`, statement by statement, for the seven file tools.
 
 mod common;
 mod edit;
@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::batch::Project;
 
-/// A project whose files are older from one to the next.
+/// A project in which each file is older than the one before it.
 fn aged(files: &[(&str, &str)]) -> Project {
     let project = Project::new(files);
     for (age, (path, _)) in files.iter().enumerate() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::batch::{Project, says};
 use crate::support::Test;
 
-/// A project with this file, which was read.
+/// A project with this file, which has been read.
 fn project(text: &str) -> Project {
     let mut project = Project::of(Test::new().file("a", text));
     project.ok("Read", &json!({"path": "a"}));
@@ -19,7 +19,7 @@ fn edits(pairs: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn all_match_the_file_as_it_was_read() {
+fn multi_edit_matches_against_the_original_file() {
     let mut project = project("one\r\ntwo\r\nthree\r\n");
     let done =
         project.ok("MultiEdit", &edits(&[("three", "one"), ("one", "two"), ("two", "three")]));
@@ -45,7 +45,7 @@ fn all_match_the_file_as_it_was_read() {
 }
 
 #[test]
-fn one_failure_leaves_the_file_as_it_is_and_says_what_edit_would() {
+fn failed_multi_edit_changes_nothing_and_explains_like_edit() {
     let file = "one\n\ttwo\none\n";
     for (pair, code, words) in [
         (("four", "4"), "NO_MATCH", "nor anything like it"),
@@ -65,7 +65,7 @@ fn one_failure_leaves_the_file_as_it_is_and_says_what_edit_would() {
 }
 
 #[test]
-fn overlapping_edits_are_named_and_touching_ones_are_not() {
+fn overlapping_edits_are_refused_and_adjacent_ones_are_not() {
     let mut project = project("abcdef\n");
     let refused = project.fails(
         "MultiEdit",
@@ -82,7 +82,7 @@ fn overlapping_edits_are_named_and_touching_ones_are_not() {
 }
 
 #[test]
-fn from_1_to_100_edits() {
+fn multi_edit_accepts_1_to_100_edits() {
     let text: String = (0..100).map(|n| format!("<{n}>\n")).collect();
     let mut project = project(&text);
     let pairs: Vec<(String, String)> =
@@ -98,7 +98,7 @@ fn from_1_to_100_edits() {
 }
 
 #[test]
-fn the_lock_holds() {
+fn multi_edit_requires_a_current_read() {
     let mut project = Project::new(&[("a", "one\n")]);
     project.fails("MultiEdit", &edits(&[("one", "1")]), "NOT_READ");
     project.ok("Read", &json!({"path": "a"}));

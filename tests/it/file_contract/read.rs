@@ -14,7 +14,7 @@ fn numbered(n: usize) -> String {
 }
 
 #[test]
-fn a_page_and_what_is_told_of_it() {
+fn page_content_and_metadata() {
     let mut project = Project::new(&[("a", &numbered(10))]);
     let page = project.partial("Read", &json!({"path": "a", "start_line": 4, "limit": 3}));
     let data = json!({
@@ -34,7 +34,7 @@ fn a_page_and_what_is_told_of_it() {
 }
 
 #[test]
-fn where_a_page_starts_and_ends() {
+fn page_range_follows_start_line_and_limit() {
     let mut project = Project::new(&[("a", &numbered(2500))]);
     let mut check = |start: i64, limit: u64, status: &str, first: u64, last: u64| {
         let page = project.call("Read", &json!({"path": "a", "start_line": start, "limit": limit}));
@@ -70,7 +70,7 @@ fn where_a_page_starts_and_ends() {
 }
 
 #[test]
-fn numbers_have_four_places_and_more_where_they_need_them() {
+fn line_numbers_are_not_padded() {
     let mut project = Project::new(&[("a", &numbered(10_001))]);
     for (start, shown) in [
         (9, "9 | line 9\n10 | line 10"),
@@ -84,7 +84,7 @@ fn numbers_have_four_places_and_more_where_they_need_them() {
 }
 
 #[test]
-fn encodings_and_line_ends_are_told_and_not_shown() {
+fn encodings_and_line_ends_are_reported_in_metadata() {
     let check = |bytes: &[u8], lines: &[&str], encoding: &str, ending: &str| {
         let mut project = Project::of(Test::new().file("a", bytes));
         let page = project.call("Read", &json!({"path": "a"}));
@@ -120,7 +120,7 @@ fn encodings_and_line_ends_are_told_and_not_shown() {
 }
 
 #[test]
-fn a_guess_is_called_one() {
+fn guessed_encoding_is_reported_as_a_guess() {
     let mut project = Project::of(Test::new().file("a", b"caf\xE9 na\xEFve\n"));
     let page = project.partial("Read", &json!({"path": "a"}));
     assert_eq!(page["data"]["encoding_guessed"], true);
@@ -128,7 +128,7 @@ fn a_guess_is_called_one() {
 }
 
 #[test]
-fn a_long_line_is_cut_and_marked() {
+fn long_lines_are_truncated_and_marked() {
     let (whole, long) = ("ä".repeat(2000), "ä".repeat(2001));
     let mut project = Project::new(&[("a", &format!("{whole}\n{long}\nend\n"))]);
     let page = project.partial("Read", &json!({"path": "a"}));
@@ -151,7 +151,7 @@ fn an_empty_file_has_no_lines() {
 }
 
 #[test]
-fn what_is_no_text_is_refused() {
+fn binary_files_are_refused() {
     let mut late = vec![b'a'; 8192];
     let later = [&late, &b"\0\nend"[..]].concat();
     late[8191] = 0;
@@ -182,7 +182,7 @@ fn what_is_no_text_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_and_never_opened() {
+fn special_files_are_refused_without_opening_them() {
     let mut project = Project::new(&[]);
     rustix::fs::mkfifoat(rustix::fs::CWD, project.at("pipe"), rustix::fs::Mode::RWXU).unwrap();
     let _socket = UnixListener::bind(project.at("socket")).unwrap();
@@ -222,7 +222,7 @@ fn what_is_no_file_is_refused_and_never_opened() {
 }
 
 #[test]
-fn a_change_from_outside_is_noted_and_an_own_one_is_not() {
+fn external_changes_are_noted_and_own_ones_are_not() {
     let mut project = Project::new(&[("a", "one\n")]);
     let read = json!({"path": "a"});
     let note = |page: &Value| {
@@ -239,7 +239,7 @@ fn a_change_from_outside_is_noted_and_an_own_one_is_not() {
 }
 
 #[test]
-fn one_page_is_enough_to_change_the_file_and_the_whole_of_it_is_watched() {
+fn reading_one_page_allows_edits_and_detects_changes_anywhere() {
     let mut project = Project::new(&[("a", &numbered(1000))]);
     project.partial("Read", &json!({"path": "a", "limit": 1}));
     let edit = json!({"path": "a", "old_string": "line 900\n", "new_string": "nine\n"});
@@ -253,7 +253,7 @@ fn one_page_is_enough_to_change_the_file_and_the_whole_of_it_is_watched() {
 }
 
 #[test]
-fn a_file_of_a_gibibyte_answers_for_a_page_and_has_a_snapshot() {
+fn pages_of_a_gibibyte_file_are_read_with_a_snapshot() {
     let mut project = Project::new(&[("log", &numbered(1000))]);
     let mut file = std::fs::File::options().write(true).open(project.at("log")).unwrap();
     file.set_len((1 << 30) + 1).unwrap();
@@ -269,13 +269,13 @@ fn a_file_of_a_gibibyte_answers_for_a_page_and_has_a_snapshot() {
     }
     let edit = json!({"path": "log", "old_string": "last", "new_string": "x"});
     project.fails("Edit", &edit, "TOO_LARGE");
-    // Its snapshot is there (the call above was not NOT_READ) and is watched.
+    // Its snapshot exists (the call above did not return NOT_READ) and is compared.
     file.write_all(b"more\n").unwrap();
     let again = project.partial("Read", &json!({"path": "log", "limit": 1}));
     says(&again, "/text", "modified externally");
 }
 
-/// The most memory that a process ever had, where that is told.
+/// Peak memory of a process, if the system reports it.
 fn peak_kib(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -283,7 +283,7 @@ fn peak_kib(process: u32) -> Option<u64> {
 }
 
 #[test]
-fn a_page_of_many_bytes_ends_at_a_whole_line() {
+fn page_over_the_byte_limit_ends_at_a_line_end() {
     let line = "x".repeat(1000);
     let mut project = Project::new(&[("a", &format!("{line}\n").repeat(100))]);
     let (mut start, mut n_lines) = (1, 0);

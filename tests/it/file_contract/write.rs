@@ -12,7 +12,7 @@ fn write(path: &str, content: &str) -> Value {
 }
 
 #[test]
-fn a_file_is_created_with_its_folders() {
+fn file_is_created_with_its_parent_directories() {
     let mut project = Project::new(&[("old/x", "")]);
     let made = project.ok("Write", &write("new/sub/a.txt", "one\ntwo\n"));
     let data = json!({
@@ -27,7 +27,7 @@ fn a_file_is_created_with_its_folders() {
     assert_eq!(project.names("new/sub"), ["a.txt"]);
     let mode = project.at("new/sub/a.txt").metadata().unwrap().mode();
     assert_eq!(mode & 0o111, 0);
-    // It is known: it may be changed at once.
+    // The content is known, so it can be changed at once.
     let update = project.ok("Write", &write("new/sub/a.txt", "three\n"));
     let data = json!({
         "applied": true,
@@ -38,7 +38,7 @@ fn a_file_is_created_with_its_folders() {
     let stats =
         ["bytes_written", "lines_added", "lines_removed"].map(|name| &update["stats"][name]);
     assert_eq!(stats, [6, 1, 2]);
-    // A creation is bytes as they were given.
+    // A created file has exactly the given bytes.
     project.ok("Write", &write("crlf.txt", "one\r\ntwo\rthree"));
     assert_eq!(project.bytes("crlf.txt"), b"one\r\ntwo\rthree");
     project.ok("Write", &write("empty.txt", ""));
@@ -46,7 +46,7 @@ fn a_file_is_created_with_its_folders() {
 }
 
 #[test]
-fn an_existing_file_has_to_be_read_unless_it_is_empty() {
+fn existing_file_must_be_read_unless_empty() {
     let mut project = Project::new(&[("a", "one\n"), ("empty", "")]);
     let refused = project.fails("Write", &write("a", "x"), "NOT_READ");
     assert_eq!(refused["error"]["message"], "File not read. You must read before editing.");
@@ -59,15 +59,15 @@ fn an_existing_file_has_to_be_read_unless_it_is_empty() {
 }
 
 #[test]
-fn a_change_by_somebody_else_is_a_conflict_with_its_diff_and_then_unread() {
+fn external_change_is_a_conflict_with_a_diff() {
     let mut project = Project::new(&[("a", "one\ntwo\n")]);
     let read = project.ok("Read", &json!({"path": "a"}));
     let time = project.at("a").metadata().unwrap().modified().unwrap();
-    // The same size and the same time: only the bytes tell.
+    // Same size and mtime: only the content differs.
     project.test.write("a", "one\nTWO\n");
     let file = std::fs::File::options().write(true).open(project.at("a")).unwrap();
     file.set_modified(time).unwrap();
-    // While somebody has it open for writing, it is not replaced at all.
+    // It could not be replaced while it is open for writing.
     drop(file);
     let refused = project.fails("Write", &write("a", "x"), "CONFLICT");
     let mtime = &read["stats"]["file_mtime_ms"];
@@ -80,7 +80,7 @@ fn a_change_by_somebody_else_is_a_conflict_with_its_diff_and_then_unread() {
 }
 
 #[test]
-fn a_file_that_was_only_touched_is_no_conflict() {
+fn touched_but_unchanged_file_is_not_a_conflict() {
     let mut project = Project::new(&[("a", "one\n")]);
     project.ok("Read", &json!({"path": "a"}));
     let file = std::fs::File::options().write(true).open(project.at("a")).unwrap();
@@ -90,7 +90,7 @@ fn a_file_that_was_only_touched_is_no_conflict() {
 }
 
 #[test]
-fn a_deleted_file_is_a_conflict_once_and_then_a_creation() {
+fn write_to_a_deleted_file_conflicts_once_then_creates_it() {
     let mut project = Project::new(&[("sub/a", "one\n")]);
     project.ok("Read", &json!({"path": "sub/a"}));
     std::fs::remove_dir_all(project.at("sub")).unwrap();
@@ -101,7 +101,7 @@ fn a_deleted_file_is_a_conflict_once_and_then_a_creation() {
 }
 
 #[test]
-fn an_update_keeps_encoding_bom_and_line_ends() {
+fn update_preserves_encoding_bom_and_line_ends() {
     let check = |old: &[u8], content: &str, new: &[u8]| {
         let mut project = Project::of(Test::new().file("a", old));
         project.call("Read", &json!({"path": "a"}));
@@ -128,7 +128,7 @@ fn an_update_keeps_encoding_bom_and_line_ends() {
 }
 
 #[test]
-fn what_the_encoding_does_not_have_is_not_written() {
+fn characters_missing_in_the_encoding_are_refused() {
     let old = b"caf\xE9 au lait\n";
     let mut project = Project::of(Test::new().file("a", old));
     project.partial("Read", &json!({"path": "a"}));
@@ -138,7 +138,7 @@ fn what_the_encoding_does_not_have_is_not_written() {
 }
 
 #[test]
-fn equal_content_is_unchanged() {
+fn write_of_equal_content_changes_nothing() {
     for (old, content) in [("one\r\n", "one\n"), ("one\n", "one\n"), ("", ""), ("\u{FEFF}a", "a")] {
         let mut project = Project::new(&[("a", old)]);
         project.ok("Read", &json!({"path": "a"}));
@@ -153,7 +153,7 @@ fn equal_content_is_unchanged() {
 }
 
 #[test]
-fn a_dry_run_shows_and_writes_nothing() {
+fn dry_run_shows_the_diff_and_writes_nothing() {
     let mut project = Project::new(&[("a", "one\n")]);
     project.ok("Read", &json!({"path": "a"}));
     let dry = |path: &str| json!({"path": path, "content": "two\n", "dry_run": true});
@@ -173,7 +173,7 @@ fn a_dry_run_shows_and_writes_nothing() {
 }
 
 #[test]
-fn a_preview_has_at_most_100_lines_and_10_kib() {
+fn diff_preview_has_at_most_100_lines_and_10_kib() {
     let mut project = Project::new(&[]);
     let lines: String = (0..500).map(|n| format!("{n}\n")).collect();
     for (path, content) in
@@ -190,7 +190,7 @@ fn a_preview_has_at_most_100_lines_and_10_kib() {
 }
 
 #[test]
-fn what_the_agent_must_not_touch_is_denied() {
+fn protected_paths_cannot_be_written() {
     let mut project = Project::new(&[(".git/config", "x\n"), (".agent/config.toml", "")]);
     symlink(".git", project.at("git")).unwrap();
     for path in [
@@ -206,7 +206,7 @@ fn what_the_agent_must_not_touch_is_denied() {
     ] {
         project.fails("Write", &write(path, ""), "ACCESS_DENIED");
     }
-    // These ask, and nobody is there.
+    // These ask for approval, and there is no user.
     for path in [
         ".agent/skills/a/SKILL.md",
         ".agent/commands/x.md",
@@ -225,7 +225,7 @@ fn what_the_agent_must_not_touch_is_denied() {
 }
 
 #[test]
-fn a_read_only_file_is_left_alone_also_where_its_folder_could_be_written() {
+fn read_only_file_in_a_writable_directory_is_not_replaced() {
     let mut project = Project::new(&[("sub/a", "one\n")]);
     let read_only = std::fs::Permissions::from_mode(0o444);
     std::fs::set_permissions(project.at("sub/a"), read_only).unwrap();
@@ -239,9 +239,9 @@ fn a_read_only_file_is_left_alone_also_where_its_folder_could_be_written() {
 }
 
 #[test]
-fn a_read_only_folder_is_left_alone() {
+fn read_only_directory_is_permission_denied() {
     let test = Test::new().file("sub/a", "one\n");
-    let Some(test) = test.unprivileged("a_read_only_folder_is_left_alone") else { return };
+    let Some(test) = test.unprivileged("read_only_directory_is_permission_denied") else { return };
     let mode = |test: &Test, mode| {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(test.root().join("sub"), permissions).unwrap();
@@ -260,7 +260,7 @@ fn a_read_only_folder_is_left_alone() {
 }
 
 #[test]
-fn a_folder_is_no_file_and_a_link_is_written_through() {
+fn write_refuses_directories_and_follows_inside_symlinks() {
     let mut project = Project::new(&[("sub/x", ""), ("a", "one\n")]);
     project.fails("Write", &write("sub", "x"), "IS_DIRECTORY");
     project.fails("Write", &write(".", "x"), "IS_DIRECTORY");
@@ -275,7 +275,7 @@ fn a_folder_is_no_file_and_a_link_is_written_through() {
 }
 
 #[test]
-fn a_mask_never_replaces_what_it_stands_for() {
+fn redaction_mask_is_never_written_over_a_secret() {
     let mut project = Project::new(&[("settings", "a = 1\nkey = \"sk-live\"\n")]);
     project.ok("Read", &json!({"path": "settings"}));
     let masked = write("settings", "a = 2\nkey = \"[redacted:api-key]\"\n");

@@ -1,4 +1,4 @@
-//! One run of a family through the built binary, and what the events say.
+//! One run of a family through the built binary, and its results from the events.
 
 use code_agent::learning::lesson::{Lesson, Origin, Scope};
 use code_agent::learning::store::SqliteStore;
@@ -9,30 +9,30 @@ use super::scenario::{Family, Session};
 use crate::recovery::run::prepare;
 use crate::support::Test;
 
-/// What the memory holds.
+/// The state of the memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// It is off.
+    /// Disabled.
     None,
-    /// What the earlier sessions of the family teach.
+    /// Only the lessons of the family's earlier sessions.
     Empty,
-    /// That, and 300 lessons about other things, from 60 days to 5 hours old.
+    /// Those, and 300 unrelated lessons, from 60 days to 5 hours old.
     Full,
 }
 
-/// What a session came to.
+/// The result of a session.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) code: i32,
-    /// Calls of the model that failed.
+    /// Calls by the model that failed.
     pub(super) n_failed: usize,
-    /// Model calls for all purposes.
+    /// Model requests for all purposes.
     pub(super) n_answers: usize,
-    /// What was recalled at the start of the task.
+    /// Lessons recalled at the start of the task.
     pub(super) recalled: Vec<String>,
-    /// What the sessions before it have taught.
+    /// Lessons learnt from the earlier sessions.
     pub(super) learnt: Vec<String>,
-    /// Where the script did not fit the run: a mistake of the family's.
+    /// Mismatches between script and run: an error in the family's file.
     pub(super) script_errors: Vec<String>,
     /// The run as a trace.
     pub(super) trace: String,
@@ -50,7 +50,8 @@ impl Measured {
     }
 }
 
-/// Runs all sessions of a family, in order, each in a new process; without memory the last alone.
+/// Runs all sessions of a family in order, each in a new process; without memory, only the last
+/// one.
 pub(super) fn measure(family: &Family, memory: Memory) -> Measured {
     let test = Test::in_memory();
     let (last, earlier) = family.sessions.split_last().unwrap();
@@ -69,7 +70,7 @@ pub(super) fn measure(family: &Family, memory: Memory) -> Measured {
     Measured { learnt, ..run(&test, &family.name, last, memory) }
 }
 
-/// Lessons about other things in the same project.
+/// Unrelated lessons in the same project.
 fn others(test: &Test) -> Vec<Lesson> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let root = test.root().canonicalize().unwrap();
@@ -93,7 +94,7 @@ fn run(test: &Test, name: &str, session: &Session, memory: Memory) -> Measured {
     let mut args =
         vec!["run", &session.task, "--model", "script:../script", "--trust", "--allow", "Bash"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
-    // However busy the machine is.
+    // Independent of the load of the machine.
     args.extend(["--set", "learning.wait_ms=10000", "--set", "learning.distil=\"never\""]);
     if memory == Memory::None {
         args.push("--no-memory");
@@ -129,7 +130,7 @@ fn run(test: &Test, name: &str, session: &Session, memory: Memory) -> Measured {
     }
 }
 
-/// Removes what an earlier session left.
+/// Removes the files of an earlier session.
 fn empty(test: &Test) {
     for entry in std::fs::read_dir(test.root()).unwrap() {
         let path = entry.unwrap().path();

@@ -1,15 +1,15 @@
-//! A family of failure as it stands in its file: sessions that teach, and one that is judged.
+//! A family of failures read from its file: sessions that teach, and one that is evaluated.
 
 use std::path::Path;
 
 use crate::recovery::scenario::{File, words};
 
-/// Sessions in one project or in several.
+/// Sessions in one or several projects.
 #[derive(Debug, Default)]
 pub(super) struct Family {
     pub(super) name: String,
     pub(super) title: String,
-    /// The last session has nothing to do with those before it.
+    /// The last session is unrelated to the earlier ones.
     pub(super) is_control: bool,
     pub(super) sessions: Vec<Session>,
 }
@@ -22,12 +22,12 @@ pub(super) struct Session {
     pub(super) files: Vec<File>,
     pub(super) setup: Option<String>,
     pub(super) script: String,
-    /// Of the last: calls that fail in it without memory.
+    /// Only in the last session: number of calls that fail without memory.
     pub(super) failures: Option<usize>,
 }
 
 impl Family {
-    /// The family in this file; a mistake in it is a panic that names it.
+    /// Reads the family in this file; panics with its name on an error.
     pub(super) fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -71,7 +71,7 @@ impl Session {
             }
         }
         for (heading, body) in parts {
-            // Empty lines at the end only part it from what follows.
+            // Trailing empty lines are only separators.
             let text = format!("{}\n", body.trim_end());
             match heading.split_whitespace().collect::<Vec<_>>().as_slice() {
                 ["file", path] => session.file(path, false, text),
@@ -92,7 +92,7 @@ impl Session {
     }
 }
 
-/// What stands below each heading, and first what stands above them all.
+/// The text below each heading, starting with the text above the first one.
 fn parts(text: &str, mark: &str) -> Vec<(String, String)> {
     let mut parts = vec![(String::new(), String::new())];
     for line in text.lines() {
@@ -106,7 +106,7 @@ fn parts(text: &str, mark: &str) -> Vec<(String, String)> {
     parts
 }
 
-/// Words and values; comments and empty lines are neither.
+/// Keys and values, without comments and empty lines.
 fn header(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     lines.map(|line| line.split_once(':').unwrap_or((line, ""))).map(|(w, v)| (w, v.trim()))

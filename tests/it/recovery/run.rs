@@ -1,20 +1,20 @@
-//! One run of a scenario through the built binary, and what its events say.
+//! One run of a scenario through the built binary, and its results from the events.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::Value;
 
+use super::concurrent_changes;
 use super::scenario::{File, Scenario};
-use super::somebody;
 use crate::support::Test;
 
-/// How much of recovery is on.
+/// Which parts of recovery are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
     Full,
     WithoutReflection,
-    /// A loop that feeds errors back and does nothing else.
+    /// Feeds errors back to the model and does nothing else.
     Plain,
 }
 
@@ -29,7 +29,7 @@ impl Setting {
         }
     }
 
-    /// What `--set` is given.
+    /// Arguments for `--set`.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Full => &[],
@@ -46,38 +46,38 @@ impl Setting {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) setting: Setting,
     pub(super) code: i32,
     pub(super) reason: String,
-    /// What was decided besides `continue`.
+    /// Decisions other than `continue`.
     pub(super) decisions: Vec<String>,
     pub(super) n_reflections: usize,
-    /// Calls of the model for all purposes.
+    /// Model requests for all purposes.
     pub(super) n_answers: usize,
-    /// The end says what went wrong.
+    /// The run ended with a failure report.
     pub(super) has_report: bool,
-    /// Where the script did not fit the run: a mistake of the scenario's.
+    /// Mismatches between script and run: an error in the scenario.
     pub(super) script_errors: Vec<String>,
-    /// The run as a story.
+    /// The run as a trace.
     pub(super) trace: String,
 }
 
-/// Runs a scenario in a project of its own.
+/// Runs a scenario in a new project.
 pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
     let test = project(scenario);
-    // The project is the test's own: what its configuration says is trusted.
+    // The project belongs to the test, so its configuration is trusted.
     let mut args = vec!["run", &scenario.task, "--model", "script:../script", "--trust"];
     args.extend(["--output-format", "events", "--set", "limits.timeout=60s"]);
-    // What a failure costs is counted, not what is learnt of it.
+    // The suite measures the cost of a failure, not learning.
     args.extend(["--set", "learning.distil=\"never\""]);
     for key in setting.keys() {
         args.extend(["--set", key]);
     }
     args.extend(scenario.args.iter().map(String::as_str));
-    let (code, stderr) = somebody::run_beside(&test, &args, &scenario.changes);
+    let (code, stderr) = concurrent_changes::run_with_changes(&test, &args, &scenario.changes);
     let Some(log) = test.try_log() else {
         panic!("{}: nothing was recorded: {stderr}", scenario.name);
     };
@@ -112,7 +112,7 @@ fn project(scenario: &Scenario) -> Test {
     test
 }
 
-/// Puts a scenario's files into a project and sets it up.
+/// Writes a scenario's files to a project and runs its setup.
 pub(crate) fn prepare(test: &Test, name: &str, files: &[File], setup: Option<&str>) {
     for file in files {
         test.write(&file.path, &file.text);

@@ -1,27 +1,27 @@
-//! A scenario as it stands in its file.
+//! A scenario read from its file.
 
 use std::fmt;
 use std::path::Path;
 
-/// A project, a model's answers, and what is to come of them.
+/// A project, a model's answers, and the expected result.
 #[derive(Debug, Default)]
 pub(super) struct Scenario {
     pub(super) name: String,
     pub(super) title: String,
     pub(super) task: String,
-    /// More arguments of `agent run`.
+    /// Additional arguments of `agent run`.
     pub(super) args: Vec<String>,
-    /// Nothing goes wrong in it: recovery must not cost a call.
+    /// Nothing fails in it: recovery must not cost a call.
     pub(super) is_control: bool,
     pub(super) outcome: Outcome,
     /// The reason with which the turn ends.
     pub(super) reason: Option<String>,
-    /// What `control.decided` says besides `continue`, joined by commas.
+    /// Decisions of `control.decided` other than `continue`, joined by commas.
     pub(super) decisions: Option<String>,
     pub(super) reflections: Option<usize>,
-    /// Calls of the model for all purposes, at most.
+    /// Maximum number of model requests for all purposes.
     pub(super) answers: Option<usize>,
-    /// What a plain loop comes to, where that is certain.
+    /// Result of a plain loop, if it is certain.
     pub(super) plain: Option<Outcome>,
     pub(super) files: Vec<File>,
     /// Run once in the project before the start.
@@ -37,7 +37,7 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
-/// What somebody else does once this tool has answered for the first time.
+/// Commands that another process runs after the first result of this tool.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) after: String,
@@ -85,7 +85,7 @@ impl fmt::Display for Outcome {
 }
 
 impl Scenario {
-    /// The scenario in this file; a mistake in it is a panic that names file and line.
+    /// Reads the scenario in this file; panics with file and line on an error.
     pub(super) fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -111,9 +111,9 @@ impl Scenario {
         scenario
     }
 
-    /// Takes one part: the lines above the first heading, or those below one.
+    /// Parses one part: the lines above the first heading, or below a heading.
     fn take(&mut self, heading: &str, lines: &[&str]) -> Result<(), String> {
-        // Empty lines at the end only part it from what follows.
+        // Trailing empty lines are only separators.
         let n_lines = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |at| at + 1);
         let text: String = lines[..n_lines].iter().map(|line| format!("{line}\n")).collect();
         match heading.split_whitespace().collect::<Vec<_>>().as_slice() {
@@ -160,7 +160,7 @@ impl Scenario {
     }
 }
 
-/// The words of a line as a shell reads them, but that nothing is expanded.
+/// Splits a line into words as a shell does, but without expansion.
 pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

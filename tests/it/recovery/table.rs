@@ -1,18 +1,18 @@
-//! What the suite came to, as the table of `docs/RECOVERY.md`.
+//! The results of the suite, as the table of `docs/RECOVERY.md`.
 
 use super::run::{Measured, Setting};
 use super::scenario::Outcome;
 use super::{Case, HALVES};
-use crate::support::{say, stands_in};
+use crate::support::{check_generated_table, say};
 
 const BEGIN: &str =
     "<!-- the fault suite's table: UPDATE_TABLE=1 cargo test --test it recovery -->\n";
 
-/// Compares the table with the page; with `UPDATE_TABLE=1` writes it there.
+/// Compares the table with the page; with `UPDATE_TABLE=1`, writes it there.
 pub(super) fn check(cases: &[Case]) {
     let table = table(cases);
     say(&table);
-    stands_in("docs/RECOVERY.md", BEGIN, &table);
+    check_generated_table("docs/RECOVERY.md", BEGIN, &table);
 }
 
 fn table(cases: &[Case]) -> String {
@@ -43,7 +43,7 @@ fn row(half: &str, setting: Setting, cases: &[&Case]) -> String {
     let in_time = cases.iter().filter(|case| is_impossible(case));
     let in_time = in_time.filter(|case| case.stopped_in_time(case.in_setting(setting))).count();
     let of = |n: usize, all: &[&Measured]| format!("{n} of {}", all.len());
-    // What was spent in vain is part of the price.
+    // Failed attempts count towards the cost.
     let spent = |runs: &[&Measured], on: usize| {
         let spent: usize = runs.iter().map(|run| run.n_answers).sum();
         let tenths = (spent * 10).checked_div(on);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_made_anew_marks_what_was_marked_and_one_that_was_closed_stays_closed() {
+    fn refreshed_completion_list_keeps_selection_and_stays_closed() {
         let mut state = state();
         let press = |state: &mut State, code| {
             let now = Instant::now();

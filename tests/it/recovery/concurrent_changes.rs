@@ -1,4 +1,4 @@
-//! Somebody else, who changes the project between two steps of the agent.
+//! Changes to the project by another process between two steps of the agent.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,20 +10,20 @@ use serde_json::Value;
 use super::scenario::Change;
 use crate::support::Test;
 
-/// Runs the binary to its end; these changes happen on the way. Its exit code and what it said on
+/// Runs the binary to completion and makes these changes on the way. Returns its exit code and
 /// standard error.
 ///
-/// Its events come through a pipe that holds one packet: it can be at most one event ahead of what was read
-/// here, and writes its events before it goes on. So each change is whole before the next call begins,
-/// however fast or slow the machine is.
-pub(super) fn run_beside(test: &Test, args: &[&str], changes: &[Change]) -> (i32, String) {
+/// Its events come through a pipe with a capacity of one packet: it can be at most one event ahead
+/// of the reader here, and writes its events before it continues. So each change is complete before
+/// the next call starts, independent of the speed of the machine.
+pub(super) fn run_with_changes(test: &Test, args: &[&str], changes: &[Change]) -> (i32, String) {
     let (reader, writer) = pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
     fcntl_setpipe_size(&writer, 1).unwrap();
     let stderr = tempfile::tempfile().unwrap();
     let mut command = test.command(args);
     command.stdin(Stdio::null()).stdout(writer).stderr(stderr.try_clone().unwrap());
     let mut child = command.spawn().unwrap();
-    // The last end for writing is the child's: reading ends with it.
+    // Close our writing end, so that reading ends when the child exits.
     drop(command);
     let mut left = changes.to_vec();
     for line in BufReader::new(File::from(reader)).lines() {
