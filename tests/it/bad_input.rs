@@ -37,6 +37,7 @@ fn invalid_base_url_is_a_usage_error() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn unreachable_endpoint_exits_with_75() {
     // A port that was free a moment ago and has no listener now.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -65,6 +66,7 @@ fn against(reply: impl Fn() -> Reply + Send + Sync + 'static, code: i32, part: &
 }
 
 #[test]
+#[ignore = "slow"]
 fn html_response_exits_with_75() {
     against(|| server::html(200), 75, "/v1");
 }
@@ -88,6 +90,7 @@ fn unknown_model() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn non_http_endpoint_exits_with_75() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -279,6 +279,7 @@ fn failed_distillation_is_reported_once_and_does_not_fail_the_run() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn distillation_delays_the_end_of_a_run_only_briefly() {
     let test = project().script(&format!("{}for: learn\nfault: hang\n", trouble()));
     let done = test.run(&["run it", "--set", "recovery.reflect_after=9"]);

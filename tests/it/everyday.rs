@@ -238,6 +238,7 @@ fn differences(expected: &Manifest, actual: &Manifest) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn everyday_commands_behave_as_in_bash() {
     let wanted = |line: &Line| line.expect.is_empty();
     let fixtures = Fixtures::new("everyday_commands_behave_as_in_bash", wanted);
@@ -280,6 +281,7 @@ fn everyday_commands_behave_as_in_bash() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn everyday_commands_that_ask_or_are_blocked() {
     let wanted = |line: &Line| !line.expect.is_empty();
     let mut fixtures = Fixtures::new("everyday_commands_that_ask_or_are_blocked", wanted);
@@ -313,6 +315,7 @@ fn everyday_commands_that_ask_or_are_blocked() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn destructive_everyday_commands_can_be_undone() {
     let wanted = |line: &Line| line.destructive && line.expect.is_empty();
     let fixtures = Fixtures::new("destructive_everyday_commands_can_be_undone", wanted);

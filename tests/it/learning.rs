@@ -37,6 +37,7 @@ struct Case {
 }
 
 #[test]
+#[ignore = "slow"]
 fn most_known_failures_are_avoided() {
     for Set { name, avoided_percent } in SETS {
         let families: Vec<&Case> =
@@ -55,6 +56,7 @@ fn most_known_failures_are_avoided() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn inapplicable_lessons_do_no_harm() {
     let worse = |case: &&Case| HOWS.iter().any(|(_, of)| of(case).is_worse_than(&case.without));
     let worse: Vec<String> = cases().iter().filter(worse).map(Case::in_short).collect();
@@ -62,6 +64,7 @@ fn inapplicable_lessons_do_no_harm() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_task_recalls_at_most_400_tokens() {
     for case in cases() {
         for (how, of) in HOWS {
@@ -72,6 +75,7 @@ fn a_task_recalls_at_most_400_tokens() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn learning_scripts_match_the_actual_calls() {
     let mut wrong = Vec::new();
     for case in cases() {

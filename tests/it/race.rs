@@ -104,6 +104,7 @@ fn wait(time: Duration) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn concurrent_changes_are_not_lost_in_memory() {
     race(Test::in_memory(), rounds());
 }
@@ -296,6 +297,7 @@ fn while_swapped_with_a_symlink(folder: &Path, elsewhere: &Path, work: impl FnOn
 }
 
 #[test]
+#[ignore = "slow"]
 fn directory_replaced_by_a_symlink_is_not_followed() {
     let outside = Test::new().file("kept", "outside\n").file("told-nowhere", "outside\n");
     let mut project = Project::of(Test::in_memory());

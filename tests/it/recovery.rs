@@ -29,16 +29,19 @@ struct Case {
 }
 
 #[test]
+#[ignore = "slow"]
 fn scenarios_written_with_kernel_knowledge_match_expectations() {
     check("own");
 }
 
 #[test]
+#[ignore = "slow"]
 fn scenarios_written_from_failure_texts_match_expectations() {
     check("blind");
 }
 
 #[test]
+#[ignore = "slow"]
 fn recovery_table_in_the_docs_is_up_to_date() {
     if wanted().is_none() {
         table::check(cases());

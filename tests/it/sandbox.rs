@@ -712,6 +712,7 @@ fn children(parent: Pid) -> Vec<Pid> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn command_does_not_run_if_its_supervisor_dies_during_setup() {
     let name = "command_does_not_run_if_its_supervisor_dies_during_setup";
     if !has("strace", name) {
@@ -884,6 +885,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn slow_standby_process_is_awaited() {
     let name = "slow_standby_process_is_awaited";
     // (Only root can trace processes of other users.)
@@ -1149,6 +1151,7 @@ fn directory_swapped_for_a_symlink_during_setup_exposes_nothing() {
 
 /// With Landlock alone, the readable paths are computed once and cached while nothing changes.
 #[test]
+#[ignore = "slow"]
 fn new_files_beside_a_secret_are_readable_and_new_secrets_are_not() {
     for place in places().into_iter().filter(|place| place.backend == "landlock") {
         let home = place.home();
@@ -1224,6 +1227,7 @@ fn contents(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
 /// Lines that the command judge cannot see through, or does not claim to: each such line of
 /// `tests/shell` is run here.
 #[test]
+#[ignore = "slow"]
 fn sandbox_contains_what_the_command_judge_cannot_see() {
     const EVIL: &str = "#!/bin/sh\ntouch \"$OUT/pwned\"; echo x > \"$HOME/pwned\"\n";
     let cases = crate::shell::corpus().into_iter().filter(|case| case.verdict == "sandbox");

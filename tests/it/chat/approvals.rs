@@ -205,6 +205,7 @@ fn reason_for_the_question_is_shown() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn approved_call_does_not_follow_a_swapped_directory() {
     let big = |word: &str| format!("{word}\n").repeat(20_000);
     let edit = |path: &str| {

@@ -69,6 +69,7 @@ fn args(server: &Server) -> [String; 5] {
 }
 
 #[test]
+#[ignore = "slow"]
 fn tmux_loses_no_line_during_insertions_and_resizes() {
     let server = streaming(WORDS);
     let test = Test::new();
@@ -112,6 +113,7 @@ fn gnu_screen_loses_no_line() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn terminals_without_reflow_lose_no_line() {
     let server = streaming(WORDS);
     let test = Test::new();

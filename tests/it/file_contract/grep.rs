@@ -238,6 +238,7 @@ fn grep_needs_no_external_program() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn time_limit_ends_a_slow_search() {
     let mut project =
         Project::new(&[("0", &"a line of some length\n".repeat(500_000)), ("new", "z\n")]);

@@ -6,7 +6,7 @@ use super::{Case, HALVES};
 use crate::support::{check_generated_table, say};
 
 const BEGIN: &str =
-    "<!-- the fault suite's table: UPDATE_TABLE=1 cargo test --test it recovery -->\n";
+    "<!-- the fault suite's table: UPDATE_TABLE=1 cargo test --test it recovery -- --ignored -->\n";
 
 /// Compares the table with the page; with `UPDATE_TABLE=1`, writes it there.
 pub(super) fn check(cases: &[Case]) {
