@@ -1,9 +1,9 @@
-//! Opening what others may have put something else in the place of: no symlink on the way, nothing but regular
-//! files, no waiting, a limit.
+//! Opens files in places that other processes can modify: no symlinks in the path, only regular files, no
+//! blocking, and a size limit.
 //!
-//! A project is written by its commands, and by whoever made the repository. The agent's own files are opened with no
-//! link on the way ([`open`], [`make_folder`], [`create`], [`append`]); what is read of a project before the user has
-//! seen it, by [`read_small`].
+//! Commands and the authors of a repository can write in a project. The agent's own files are opened without
+//! following links ([`open`], [`make_folder`], [`create`], [`append`]); files of a project are read with
+//! [`read_small`] before the user has trusted them.
 
 pub(crate) mod repository;
 pub(crate) mod without_links;
@@ -20,19 +20,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-/// A file that says where something is, or what is wanted, has fewer bytes than this.
+/// Size limit of files that hold a path or settings.
 pub(crate) const SMALL: u64 = 4 << 20;
 
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens with no symlink on the way and none at the end.
+/// Opens a path without following symlinks, not even as the last component.
 pub(crate) fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     Ok(without_links::open_to_make(path, flags | OFlags::NOFOLLOW, mode)?)
 }
 
-/// What is there, with no link on the way to it; of a link at its end what that is itself.
-pub(crate) fn look_at(path: &Path) -> io::Result<Metadata> {
+/// The metadata of a path, without following symlinks; of the link itself if it is the last component.
+pub(crate) fn metadata_without_links(path: &Path) -> io::Result<Metadata> {
     File::from(open(path, OFlags::PATH, Mode::empty())?).metadata()
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     open(path, FOLDER, Mode::empty())
 }
 
-/// Opens a directory, which is made with its parents where it is not there.
+/// Opens a directory; creates it and its parents if they do not exist.
 pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     match open_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -52,7 +52,7 @@ pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     };
     let parent = make_folder(parent, mode)?;
     match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode)) {
-        // (Somebody else may have been quicker.)
+        // (Another process may have created it.)
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
     }
@@ -60,7 +60,7 @@ pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     folder.map_err(|error| named(error.into(), path))
 }
 
-/// Makes a directory where there is nothing yet.
+/// Creates a directory that does not exist.
 pub(crate) fn new_folder(path: &Path, mode: u32) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
@@ -68,12 +68,12 @@ pub(crate) fn new_folder(path: &Path, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::mkdirat(open_folder(parent)?, name, Mode::from_raw_mode(mode))?)
 }
 
-/// A path to what is open, wherever that lies by now.
+/// A path to an open file, even if it was moved.
 pub(crate) fn by_descriptor(opened: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
 
-/// Removes a directory with all that is in it; what a link on the way leads to is not the agent's.
+/// Removes a directory recursively, without following links.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
@@ -83,16 +83,16 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
 }
 
-/// So often a folder is looked through until nothing is in it: once for each level, if nobody adds to it.
-const MOST_ROUNDS: usize = 1 << 20;
-/// So many folders in each other are emptied where they are. What commands make can be moved.
-const MOST_LEVELS: usize = 100;
+/// Limit: passes over a folder until it is empty; one per level is needed if nothing is added meanwhile.
+const MAX_ROUNDS: usize = 1 << 20;
+/// Number of nested folders that are emptied in place; deeper ones are moved up first.
+const MAX_LEVELS: usize = 100;
 
-/// Takes everything out of a folder. Folders in folders come up to it first: a command can make more levels than there
-/// is room for on the stack, or than descriptors can be held. What somebody else takes out meanwhile is out.
+/// Empties a folder. Nested folders are moved to the top first: a command can create more levels than the
+/// stack or the descriptor limit allows. Entries that another process removes meanwhile count as removed.
 fn empty(top: &OwnedFd, level: usize) -> io::Result<()> {
     let mut n_moved = 0_u64;
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let entries = entries(top)?;
         if entries.is_empty() {
             return Ok(());
@@ -108,19 +108,19 @@ fn empty(top: &OwnedFd, level: usize) -> io::Result<()> {
                     gone(rustix::fs::unlinkat(&folder, &inner, AtFlags::empty()))?;
                     continue;
                 }
-                // (Who moves a folder has to be able to write it.)
+                // (Moving a folder requires write permission on it.)
                 let Some(itself) = there(open_up(&folder, &inner))? else { continue };
                 loop {
                     n_moved += 1;
                     let to = format!(".moved-{n_moved}");
                     match renameat_with(&folder, &inner, top, &to, RenameFlags::NOREPLACE) {
                         Err(Errno::EXIST) => {}
-                        // Network file systems know no such flag.
+                        // Network file systems do not support this flag.
                         Err(Errno::INVAL | Errno::NOSYS) => {
                             break gone(rustix::fs::renameat(&folder, &inner, top, &to))?;
                         }
-                        // What an image brought stays where it is.
-                        Err(Errno::XDEV) if level < MOST_LEVELS => {
+                        // On overlay file systems, folders of the image cannot be moved.
+                        Err(Errno::XDEV) if level < MAX_LEVELS => {
                             empty(&itself, level + 1)?;
                             break gone(rustix::fs::unlinkat(&folder, &inner, AtFlags::REMOVEDIR))?;
                         }
@@ -131,10 +131,10 @@ fn empty(top: &OwnedFd, level: usize) -> io::Result<()> {
             gone(rustix::fs::unlinkat(top, &name, AtFlags::REMOVEDIR))?;
         }
     }
-    Err(io::Error::other("somebody fills it while it is removed"))
+    Err(io::Error::other("another process adds files while it is removed"))
 }
 
-/// Somebody else was quicker: then it is gone as well.
+/// Another process may have removed it.
 fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
     match removed {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -150,17 +150,17 @@ fn there(opened: io::Result<OwnedFd>) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Opens a folder in another, which its owner can look into and empty from now on: some programs write-protect what
-/// they keep.
+/// Opens a folder in another one, and gives its owner permission to read and empty it: some programs
+/// write-protect their files.
 fn open_up(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let itself = rustix::fs::openat(folder, name, flags, Mode::empty())?;
-    // Where that is not allowed, the rest says so.
+    // If this is not allowed, a later step fails.
     _ = fs::set_permissions(by_descriptor(&itself), fs::Permissions::from_mode(0o700));
     Ok(rustix::fs::openat(&itself, ".", FOLDER, Mode::empty())?)
 }
 
-/// The names in a folder, and which are folders.
+/// The names in a folder, and whether each is a folder.
 fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
     let mut found = Vec::new();
     for entry in rustix::fs::Dir::read_from(folder)? {
@@ -181,14 +181,14 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
     Ok(found)
 }
 
-/// It says that nothing is there, or nothing that can be reached. Any other error says that something may be: a command
-/// can close a folder above what is protected, and open it again later.
+/// The error means that nothing exists there, or nothing reachable. After any other error something may
+/// exist: a command can lock a folder above a protected path, and unlock it later.
 pub(crate) fn is_not_there(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ELOOP)
 }
 
-/// Where it leads, as far as that can be looked at; `None` where nothing is there.
+/// The resolved path, as far as it can be resolved; `None` if nothing exists there.
 pub(crate) fn real(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(real) => Some(real),
@@ -197,7 +197,7 @@ pub(crate) fn real(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// A link in the way says where.
+/// Adds the path to the error for a symlink.
 fn named(error: io::Error, path: &Path) -> io::Error {
     let is_link = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
     match path.ancestors().find(is_link) {
@@ -206,7 +206,7 @@ fn named(error: io::Error, path: &Path) -> io::Error {
     }
 }
 
-/// Makes a file in an open folder, where there is nothing of this name yet: no link either.
+/// Creates a file in an open folder, where nothing of this name exists, not even a link.
 pub(crate) fn create_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))?.into())
@@ -218,15 +218,14 @@ pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
     Ok(open(path, flags, Mode::from_raw_mode(mode))?.into())
 }
 
-/// Opens a regular file to write it, which is made where it is not there.
+/// Opens a regular file for writing; creates it if it does not exist.
 pub(crate) fn make_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
     let file = open(path, flags, Mode::from_raw_mode(0o666)).map_err(|error| named(error, path))?;
     regular(file.into())
 }
 
-/// Opens a regular file of the agent's own to write behind its end, and to read; `makes`: it is made where it is
-/// not there.
+/// Opens one of the agent's own files for appending and reading; `makes`: creates it if it does not exist.
 pub(crate) fn append(path: &Path, makes: bool) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK;
     let file = if makes {
@@ -237,20 +236,20 @@ pub(crate) fn append(path: &Path, makes: bool) -> io::Result<File> {
     regular(file.map_err(|error| named(error, path))?.into())
 }
 
-/// Opens a regular file of the agent's own to read it.
+/// Opens one of the agent's own files for reading.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-    // NONBLOCK: a FIFO is not waited for.
+    // NONBLOCK: does not wait for a FIFO.
     regular(open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?.into())
 }
 
-/// All of a file of the agent's own.
+/// The content of one of the agent's own files.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_file(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Puts these bytes in the place of a file of the agent's own, or of a link that somebody made there.
+/// Replaces one of the agent's own files, or a link in its place.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
@@ -263,13 +262,13 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     io::Write::write_all(&mut create_in(&folder, &name.to_string_lossy())?, bytes)
 }
 
-/// The bytes of a regular file with at most `limit` bytes, wherever a link leads to it: of a FIFO, a device and what
-/// never ends nothing is read, and nobody waits for it.
+/// The bytes of a regular file of at most `limit` bytes, also through a link. FIFOs, devices and endless
+/// files are not read and not waited for.
 pub(crate) fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     at_most(open_wherever(path)?, limit)
 }
 
-/// The same of a longer one: its first bytes.
+/// The first bytes of a longer file.
 pub(crate) fn beginning(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_wherever(path)?.take(length).read_to_end(&mut bytes)?;
@@ -277,7 +276,7 @@ pub(crate) fn beginning(path: &Path, length: u64) -> io::Result<Vec<u8>> {
 }
 
 fn open_wherever(path: &Path) -> io::Result<File> {
-    // To open a device may do something: what it is, is looked at first, and again when it is open.
+    // Opening a device may have side effects: the type is checked before opening, and again after.
     if !fs::metadata(path)?.is_file() {
         return Err(no_file());
     }
@@ -299,14 +298,14 @@ pub(crate) fn read_small_text(path: &Path) -> io::Result<String> {
     text(read_small(path, SMALL)?)
 }
 
-/// The same where no link leads to it.
+/// The same, but fails if the path is a link.
 pub(crate) fn read_small_text_without_links(path: &Path) -> io::Result<String> {
     text(at_most(open_file(path).map_err(|error| named(error, path))?, SMALL)?)
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "is no UTF-8 text"))
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
 fn regular(file: File) -> io::Result<File> {
@@ -314,28 +313,28 @@ fn regular(file: File) -> io::Result<File> {
 }
 
 fn no_file() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "is no regular file; take it away")
+    io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file; remove it")
 }
 
-/// The way of a path, as far as nobody who writes in some places can lead it elsewhere: followed by whatever links until
-/// it has come to one of the places, and from there on as it is written.
+/// A path resolved so that processes that can write in some places cannot redirect it: links are followed
+/// until the path is in one of the places, and not from there on.
 #[derive(Debug)]
 pub(crate) struct Way {
-    /// Where it ends; to be opened without links where that is inside.
+    /// The resolved path; to be opened without following links if it is inside.
     pub(crate) end: PathBuf,
-    /// It ends in one of the places.
+    /// It is in one of the places.
     pub(crate) is_inside: bool,
-    /// What in a place it goes up from. Where a link stands there the system goes up from where that leads.
+    /// Directories in a place that are followed by `..`. For a link, the system goes up from its target.
     up_from: Vec<PathBuf>,
-    /// The links on it that were followed, each where it lies.
+    /// The links that were followed.
     links: Vec<PathBuf>,
 }
 
 impl Way {
-    /// The places are canonical.
+    /// The places must be canonical.
     pub(crate) fn of(path: &Path, places: &[PathBuf]) -> Self {
-        // As many links as the kernel follows.
-        const MOST_LINKS: usize = 40;
+        // The kernel follows as many links.
+        const MAX_LINKS: usize = 40;
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let is_inside = |path: &Path| places.iter().any(|place| path.starts_with(place));
         let (mut end, mut up_from, mut links) = (PathBuf::from("/"), Vec::new(), Vec::new());
@@ -344,7 +343,7 @@ impl Way {
             if name == "/" {
                 end = PathBuf::from("/");
             } else if name == ".." {
-                // (A place itself is no link, but where it lies in another one.)
+                // (A place is not a link, unless it is inside another one.)
                 if places.iter().any(|place| end != *place && end.starts_with(place)) {
                     up_from.push(end.clone());
                 }
@@ -352,7 +351,7 @@ impl Way {
             } else if name != "." {
                 end.push(&name);
                 if !is_inside(&end)
-                    && links.len() < MOST_LINKS
+                    && links.len() < MAX_LINKS
                     && let Ok(target) = fs::read_link(&end)
                     && names_a_path(&end, &target)
                 {
@@ -365,13 +364,14 @@ impl Way {
         Self { is_inside: is_inside(&end), end, up_from, links }
     }
 
-    /// It comes through one of the places: who writes there may lead it elsewhere, wherever it ends now.
-    pub(crate) fn is_led(&self) -> bool {
+    /// It passes through one of the places: processes that can write there may redirect it, wherever it ends
+    /// now.
+    pub(crate) fn is_redirectable(&self) -> bool {
         self.is_inside || !self.up_from.is_empty()
     }
 
-    /// Opens what is at its end to write it from its beginning: a file that is made where it is not there. In a place that
-    /// is a regular one, to which no link leads.
+    /// Opens the file for writing from its beginning; creates it if it does not exist. Inside a place it has
+    /// to be a regular file without links in its path.
     pub(crate) fn open_to_write(&self) -> io::Result<File> {
         self.is_as_written()?;
         if self.is_inside {
@@ -380,13 +380,13 @@ impl Way {
         File::options().write(true).create(true).truncate(false).open(&self.end)
     }
 
-    /// Makes a file at its end, where there is nothing yet.
+    /// Creates the file, where nothing exists.
     pub(crate) fn create(&self) -> io::Result<File> {
         self.is_as_written()?;
         create(&self.end, 0o666)
     }
 
-    /// Makes a folder at its end, where there is nothing yet.
+    /// Creates a folder, where nothing exists.
     pub(crate) fn new_folder(&self) -> io::Result<()> {
         self.is_as_written()?;
         if self.is_inside {
@@ -395,7 +395,7 @@ impl Way {
         fs::create_dir(&self.end)
     }
 
-    /// The same with its parents, unless it is there.
+    /// Creates the folder and its parents, unless it exists.
     pub(crate) fn make_folder(&self) -> io::Result<()> {
         self.is_as_written()?;
         if self.is_inside {
@@ -404,9 +404,9 @@ impl Way {
         fs::create_dir_all(&self.end)
     }
 
-    /// The system ends there now, too.
+    /// Fails if the system now resolves the path differently.
     fn is_as_written(&self) -> io::Result<()> {
-        let is_folder = |path: &Path| look_at(path).is_ok_and(|data| data.is_dir());
+        let is_folder = |path: &Path| metadata_without_links(path).is_ok_and(|data| data.is_dir());
         match self.up_from.iter().find(|folder| !is_folder(folder)) {
             None => Ok(()),
             Some(folder) => {
@@ -414,7 +414,7 @@ impl Way {
                     Ok(data) if data.is_symlink() => {
                         "is a link, which a command may have put there"
                     }
-                    Ok(_) | Err(_) => "is no folder",
+                    Ok(_) | Err(_) => "is not a folder",
                 };
                 let folder = folder.display();
                 Err(io::Error::other(format!(
@@ -425,8 +425,7 @@ impl Way {
     }
 }
 
-/// What this link leads to is named by the path in it. In /proc that may be none (`pipe:[7]`), or one where something
-/// else lies by now.
+/// The link's target is a path. In /proc it may be none (`pipe:[7]`), or one where another file exists now.
 fn names_a_path(link: &Path, target: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let id = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
@@ -434,7 +433,7 @@ fn names_a_path(link: &Path, target: &Path) -> bool {
     !link.starts_with("/proc") || named().is_some() && id(link) == named()
 }
 
-/// The links by which a path is resolved, each where it lies.
+/// The links by which a path is resolved.
 pub(crate) fn links_on(path: &Path) -> Vec<PathBuf> {
     Way::of(path, &[]).links
 }
@@ -444,28 +443,29 @@ pub(crate) fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
     Way::of(path, places).end
 }
 
-/// The way to it goes through one of these places.
+/// The path passes through one of these places.
 pub(crate) fn is_below(path: &Path, places: &[PathBuf]) -> bool {
-    Way::of(path, places).is_led()
+    Way::of(path, places).is_redirectable()
 }
 
-/// Of a list of folders (`PATH`) those that are absolute and lie in none of these places; `None` where none is left.
+/// The entries of a list of folders (`PATH`) that are absolute and outside these places; `None` if none is
+/// left.
 pub(crate) fn without_places(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
     let is_kept = |folder: &PathBuf| folder.is_absolute() && !is_below(folder, places);
     let kept = std::env::join_paths(std::env::split_paths(list).filter(is_kept));
     kept.ok().filter(|kept| !kept.is_empty())
 }
 
-/// The system's folder for temporary files, or another one, that lies in none of these places.
+/// The system's temporary folder, or another one, outside these places.
 pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
     let mut ways = all.iter().map(|folder| Way::of(folder, places));
-    let usable = ways.find(|way| !way.is_led() && way.end.is_dir());
+    let usable = ways.find(|way| !way.is_redirectable() && way.end.is_dir());
     usable.map_or_else(|| settled(&all[0], places), |way| way.end)
 }
 
-/// Resolves the links of many paths that lie in the same directories, like [`canonical_prefix`]: each directory is looked at
-/// once.
+/// Resolves the links of many paths in the same directories, like [`canonical_prefix`]: each directory is
+/// resolved once.
 #[derive(Debug, Default)]
 pub(crate) struct Resolver(HashMap<PathBuf, PathBuf>);
 
@@ -487,7 +487,7 @@ impl Resolver {
     }
 }
 
-/// The path with all of its links resolved, also where what they lead to is not there.
+/// The path with all of its links resolved, even if a target does not exist.
 pub(crate) fn canonical_prefix(path: &Path) -> PathBuf {
     settled(path, &[])
 }

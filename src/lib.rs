@@ -1,13 +1,14 @@
-//! A terminal code agent: a language model in a ReAct loop, and everything around it controlled,
-//! diagnosable and recoverable.
+//! A terminal code agent: a language model in a ReAct loop, with permissions, a sandbox, checkpoints and
+//! recovery.
 //!
-//! The modules in reading order; imports run downwards only (`tests/it/architecture.rs` keeps it):
+//! The modules in reading order; a module imports only modules below it (`tests/it/architecture.rs` checks
+//! this):
 //!
-//! * [`cli`] what was typed, [`config`] what it means, [`app`] the composition root;
-//! * [`protocol`] the vocabulary, and `disk`, which opens without surprises: they import nothing of ours;
-//! * [`workspace`], [`exec`], [`model`], [`permission`], [`context`], [`learning`]: rooms that know only the
-//!   vocabulary;
-//! * [`tools`] and the one gate in front of them, [`registry`];
+//! * [`cli`] parses the command line, [`config`] loads the settings, [`app`] composes a session;
+//! * [`protocol`] defines the shared types, and `disk` opens files safely: they import no other module;
+//! * [`workspace`], [`exec`], [`model`], [`permission`], [`context`], [`learning`]: independent parts that
+//!   import only the shared types;
+//! * [`tools`] and the [`registry`] that runs them;
 //! * [`kernel`] the loop;
 //! * [`record`] and [`ui`]: consumers of events.
 

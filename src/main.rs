@@ -1,9 +1,9 @@
-//! Arguments in, exit code out.
+//! The entry point: passes the arguments to the library and returns the exit code.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Before anything else: a command that waits for its sandbox pays for every line above this.
+    // First of all: a command that waits for its sandbox pays for everything above this line.
     if let Some(code) = code_agent::exec::sandbox::supervise() {
         return ExitCode::from(code);
     }

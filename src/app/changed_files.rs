@@ -1,33 +1,33 @@
-//! What changed on disk while a session lay still.
+//! Reports files that changed on disk since the session last ran.
 
 use crate::protocol::event::{Body, ChangedFile, Event};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, LastSeen};
 use crate::workspace::{FileStat, Workspace};
 
-/// So many files are named; more are counted.
-const MOST_NAMES: usize = 20;
+/// Limit: files that are named; more are counted.
+const MAX_NAMES: usize = 20;
 
-/// What the model is told of files that are no longer as the session saw them; `None` where there are none,
-/// or where it was told of just these before.
-pub(super) fn told(prompts: &Prompts, workspace: &Workspace, live: &[&Event]) -> Option<Body> {
+/// The message to the model about files that changed since the session saw them; `None` if there are none, or
+/// if it was already notified of exactly these.
+pub(super) fn notice(prompts: &Prompts, workspace: &Workspace, live: &[&Event]) -> Option<Body> {
     const CHANGED: Prompt = prompt!("feedback/changed_since.md");
     let seen = record::files_seen(live.iter().copied());
     let files: Vec<ChangedFile> =
         seen.into_iter().filter_map(|(path, seen)| change(workspace, path, &seen)).collect();
-    let told_last = live.iter().rev().find_map(|event| match &event.body {
+    let last_notice = live.iter().rev().find_map(|event| match &event.body {
         Body::Feedback { files, .. } if !files.is_empty() => Some(files),
         _ => None,
     });
-    if files.is_empty() || told_last == Some(&files) {
+    if files.is_empty() || last_notice == Some(&files) {
         return None;
     }
     let name = |file: &ChangedFile| match file.mtime_ms {
         Some(_) => file.path.clone(),
         None => format!("{} (gone)", file.path),
     };
-    let mut names = files.iter().take(MOST_NAMES).map(name).collect::<Vec<_>>().join(", ");
-    if let more @ 1.. = files.len().saturating_sub(MOST_NAMES) {
+    let mut names = files.iter().take(MAX_NAMES).map(name).collect::<Vec<_>>().join(", ");
+    if let more @ 1.. = files.len().saturating_sub(MAX_NAMES) {
         names.push_str(&format!(", and {more} more"));
     }
     let text = prompts.text(CHANGED).replace("{{files}}", &names).trim_end().to_owned();
@@ -35,7 +35,7 @@ pub(super) fn told(prompts: &Prompts, workspace: &Workspace, live: &[&Event]) ->
 }
 
 fn change(workspace: &Workspace, path: String, seen: &LastSeen) -> Option<ChangedFile> {
-    // What may no longer be looked at is not told of.
+    // Files that may not be shown now are not reported.
     let resolved = workspace.resolve(&path).ok()?;
     let Ok(data) = workspace.metadata(&resolved) else {
         return Some(ChangedFile { path, mtime_ms: None, size: 0 });

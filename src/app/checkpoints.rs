@@ -1,4 +1,4 @@
-//! The checkpoints of a session: where they are kept, and when the first one is taken.
+//! The checkpoints of a session: their location, and when the first one is taken.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::exec::git;
 use crate::protocol::event::{Body, Sink, Stamped};
 use crate::workspace::{Checkpoints, Limits, Settings, Workspace};
 
-/// Lets a workspace record what this session changes, unless the configuration says otherwise.
+/// Enables checkpoints for this session, unless the configuration disables them.
 pub fn with_checkpoints(
     workspace: Workspace,
     config: &Config,
@@ -32,7 +32,7 @@ pub fn with_checkpoints(
     Ok(workspace)
 }
 
-/// What the configuration says of the sizes.
+/// The limits from the configuration.
 pub fn limits(config: &config::Checkpoints) -> Result<Limits, OpenError> {
     Ok(Limits {
         max_files: config.max_files,
@@ -42,7 +42,7 @@ pub fn limits(config: &config::Checkpoints) -> Result<Limits, OpenError> {
     })
 }
 
-/// Takes the first checkpoint once the first request is on its way: then there is time.
+/// Takes the first checkpoint while the first model request is running.
 pub(super) struct FirstCheckpoint(pub(super) Arc<Checkpoints>);
 
 impl Sink for FirstCheckpoint {

@@ -1,5 +1,5 @@
-//! Programs that run as the user, outside the sandbox: none of them is one that a command of the agent could have
-//! put there, nor takes anything from a folder that commands write.
+//! Programs that run as the user, outside the sandbox: ensures that they, and everything they load, come from
+//! places that the agent's commands cannot write.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use crate::config::{self, Config};
 use crate::disk;
 use crate::exec::Exec;
 
-/// Lists of folders: what of them lies elsewhere is kept.
+/// Variables with lists of folders: the folders outside are kept.
 const LISTS: &[&str] = &[
     "PATH",
     "LD_LIBRARY_PATH",
@@ -24,19 +24,19 @@ const LISTS: &[&str] = &[
     "RUBYLIB",
     "CLASSPATH",
 ];
-/// What a variable is called whose value is a folder, or more than one: there a name alone is one, from the folder on
-/// in which the program runs.
+/// Parts of names of variables that contain one or more folders: a plain name in such a variable is a folder,
+/// relative to the working directory.
 const FOLDERS: &[&str] = &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB", "LIBS", "PREFIX"];
-/// What the folder of a Python is called that is for one project.
+/// Names of Python environments of a single project.
 const PYTHONS: &[&str] = &[".venv", "venv", "env"];
-/// What lies beside that, or beside `node_modules`, in a project.
+/// Files next to such a folder, or to `node_modules`, that indicate a project.
 const MARKS: &[&str] =
     &[".git", "package.json", "pyproject.toml", "requirements.txt", "setup.py", "Pipfile"];
-/// With it Python takes nothing from that folder.
+/// With it Python does not load packages from that folder.
 const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
 
-/// What of other projects one of these lists leads into (`~/other/.venv/bin`): commands of a session there could have put
-/// something into it.
+/// Folders of other projects in one of these lists (`~/other/.venv/bin`): commands of a session there could
+/// have changed them.
 fn other_projects() -> Vec<PathBuf> {
     let lists = LISTS.iter().filter_map(std::env::var_os);
     let folders = lists.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
@@ -50,8 +50,9 @@ fn other_projects() -> Vec<PathBuf> {
     others.into_iter().collect()
 }
 
-/// Folders around this one that somebody works on with the agent, or that tools make for one project. What lies in the home
-/// itself is the user's own, also where that was a project: there the table of start-up files has what is in PATH mostly.
+/// The folders around this one that are a project of the agent, or that tools create for a project. The home
+/// itself is excluded, even if it was a project: there the table of start-up files protects the folders that
+/// are usually in PATH.
 fn projects_around(folder: &Path) -> Vec<PathBuf> {
     let home = std::env::home_dir();
     let real = home.as_ref().and_then(|home| home.canonicalize().ok());
@@ -70,26 +71,26 @@ fn projects_around(folder: &Path) -> Vec<PathBuf> {
     projects.map(Path::to_owned).collect()
 }
 
-/// Where such programs run, and with what.
+/// The folder and environment of such programs.
 #[derive(Clone, Debug)]
 pub struct HostPrograms {
-    /// What commands may write.
+    /// Places that commands may write.
     places: Vec<PathBuf>,
 }
 
 impl HostPrograms {
-    /// Outside of what commands may write. Outside of `/` there is nothing: it counts for none.
+    /// From the places that commands may write. Only `/` has no folder outside, and is skipped.
     pub fn of(writable: &Writable) -> Self {
         let places = writable.places().iter().filter(|place| place.parent().is_some());
         Self { places: places.cloned().chain(other_projects()).collect() }
     }
 
-    /// The same before there is a workspace.
+    /// The same before a workspace exists.
     pub fn around(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
         Self::of(&Writable::around(config, root, added))
     }
 
-    /// The user's home, or the top where there is none outside.
+    /// The user's home, or the root directory if there is no home outside those places.
     pub fn folder(&self) -> PathBuf {
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
         let home = home.filter(|home| home.is_dir() && !disk::is_below(home, &self.places));
@@ -101,12 +102,12 @@ impl HostPrograms {
         disk::temporary_folder(&self.places)
     }
 
-    /// This path as no command can lead it elsewhere: to be opened without links.
+    /// This path, resolved so that commands cannot redirect it: to be opened without following links.
     pub fn settled(&self, path: &Path) -> PathBuf {
         disk::settled(path, &self.places)
     }
 
-    /// The user's environment, also what is secret in it.
+    /// The user's environment, including secrets.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let of_user = std::env::vars_os().filter_map(|(name, value)| self.variable(name, value));
         let mut variables: Vec<(OsString, OsString)> = of_user.collect();
@@ -117,12 +118,13 @@ impl HostPrograms {
         variables
     }
 
-    /// Commands write what any Python program runs when it starts, in that user's own folder for packages.
+    /// Commands can write the user's package folder of Python, from which every Python program loads code at
+    /// its start.
     fn has_python_site(&self, variables: &[(OsString, OsString)]) -> bool {
         let base = variables.iter().find(|(name, _)| name == "PYTHONUSERBASE");
         let base = base.map(|(_, base)| PathBuf::from(base)).filter(|base| base.is_absolute());
         let base = base.or_else(|| Some(std::env::home_dir()?.join(".local")));
-        // (Below it `pythonX.Y/site-packages`, of whatever version.)
+        // (It contains `pythonX.Y/site-packages`, for any version.)
         base.is_some_and(|base| {
             let library = base.join("lib");
             let settled = disk::canonical_prefix(&library);
@@ -131,7 +133,7 @@ impl HostPrograms {
         })
     }
 
-    /// The same as text; variables that are none are left out.
+    /// The same as text; variables that are not UTF-8 are left out.
     pub fn texts(&self) -> Vec<(String, String)> {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -139,14 +141,14 @@ impl HostPrograms {
         self.environment().into_iter().filter_map(text).collect()
     }
 
-    /// What starts them.
+    /// Runs them.
     pub fn exec(&self) -> Exec {
         Exec::with_environment(self.environment(), &[])
     }
 
-    /// A list without what is relative or lies in one of the places, not at all where nothing is left; any other only
-    /// where it names nothing in the places: many have programs run or files written (`NODE_OPTIONS`, `PERL5OPT`,
-    /// `LD_PRELOAD`, `GIT_TRACE`).
+    /// A list without folders that are relative or inside the places, or `None` if none is left; another
+    /// variable only if it names nothing inside the places, since many cause programs to run or files to be
+    /// written (`NODE_OPTIONS`, `PERL5OPT`, `LD_PRELOAD`, `GIT_TRACE`).
     fn variable(&self, name: OsString, value: OsString) -> Option<(OsString, OsString)> {
         if name == "HOME" {
             return Some((name, value));
@@ -160,8 +162,8 @@ impl HostPrograms {
         Some((name, disk::without_places(&value, &self.places)?))
     }
 
-    /// Some part of the text names a place, or leads to one: `--require=/p/x`, `-I/p`, `|~/p/x`. `is_folder`: each part
-    /// of it is a folder's name.
+    /// Some part of the text is a path inside the places, or leads there: `--require=/p/x`, `-I/p`, `|~/p/x`.
+    /// `is_folder`: each part of it is the name of a folder.
     fn is_named_in(&self, text: &[u8], is_folder: bool) -> bool {
         let text = String::from_utf8_lossy(text).into_owned();
         let home = std::env::home_dir().map(|home| home.display().to_string());
@@ -175,7 +177,8 @@ impl HostPrograms {
         );
         let here = self.folder();
         let named = |text: &str| {
-            // Whatever may be a path in it: from each sign on with which one can begin, up to what can not be in one.
+            // Every possible path in the text: from each character that can start one to the next that cannot
+            // be part of one.
             let is_between = |letter: char| {
                 ":;,=&|()<>{}`\"'".contains(letter) || letter.is_whitespace() || letter.is_control()
             };
@@ -185,12 +188,12 @@ impl HostPrograms {
                 (part.trim_end_matches(is_between), of_option)
             });
             let leads_there = |path: &str| disk::is_below(&here.join(path), &self.places);
-            // (`Europe/Berlin` is none, unless there is such a file: `-Iproject/lib`.)
+            // (`Europe/Berlin` is not a path, unless such a file exists: `-Iproject/lib`.)
             let is_there = |path: &str| here.join(path).exists() && leads_there(path);
             parts.into_iter().any(|(part, of_option)| {
                 let first = (is_folder && !part.is_empty() || part.starts_with('.')).then_some(0);
                 let slashes = part.match_indices('/').map(|(at, _)| at);
-                // (A name alone counts behind an option: `-Iproject`, `-Mlib=project`.)
+                // (A plain name counts after an option: `-Iproject`, `-Mlib=project`.)
                 let is_option = part.starts_with('-') || of_option;
                 let end = part.find('/').unwrap_or(if is_option { part.len() } else { 0 });
                 let mut before = part.char_indices().take_while(|(at, _)| *at < end);
@@ -206,7 +209,7 @@ impl HostPrograms {
         };
         let places: Vec<String> =
             self.places.iter().map(|place| place.display().to_string()).collect();
-        // (A path may have blanks and signs in it.)
+        // (A path may contain blanks and other characters.)
         let is_path = |text: &str| {
             let behind = text.split_once('=').map_or(text, |(_, behind)| behind);
             [text, behind].iter().any(|path| {

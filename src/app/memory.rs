@@ -1,4 +1,4 @@
-//! Whose memory it is: the project's identity, and the file in which the user's memory lies.
+//! The identity of a project, and the file of the user's memory.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use crate::config::{Config, UserDirs};
 use crate::disk::read_small_text;
 use crate::learning::store::{FILE_NAME, SqliteStore};
 
-/// The user's memory; nothing is opened yet. `None` where learning is off. `tell` is given what the person should
-/// know, in one line.
+/// The user's memory; the file is not opened yet. `None` if learning is off. `tell` receives notices for the
+/// user, one line each.
 pub fn memory(
     config: &Config,
     dirs: Option<&UserDirs>,
@@ -20,7 +20,7 @@ pub fn memory(
     Ok(Some(SqliteStore::new(memory_file(config, dirs)?, tell)))
 }
 
-/// Where the user's memory lies.
+/// The file of the user's memory.
 pub fn memory_file(config: &Config, dirs: Option<&UserDirs>) -> Result<PathBuf, OpenError> {
     let wrong = |why: &str| OpenError::Usage(format!("learning.database: {why}"));
     let data = dirs.map(|dirs| dirs.data.as_path());
@@ -34,17 +34,17 @@ pub fn memory_file(config: &Config, dirs: Option<&UserDirs>) -> Result<PathBuf, 
                 Ok(std::env::home_dir().ok_or_else(|| wrong("needs a home"))?.join(below))
             }
             None if Path::new(path).is_absolute() => Ok(PathBuf::from(path)),
-            None => Err(wrong(&format!("{path:?} is no absolute path; begin it with / or ~/"))),
+            None => Err(wrong(&format!("{path:?} is not an absolute path; begin it with / or ~/"))),
         },
     }
 }
 
-/// What tells a project from others: the address of its git remote without scheme, user and ending, so that
-/// clones are one project; where it has none, the path of its main checkout, so that its worktrees are one; where
-/// it is no repository, its path. Below the top of a repository the folder is part of it.
+/// The identity of a project: the URL of its git remote without scheme, user and extension, so that clones
+/// are one project; without a remote, the path of its main checkout, so that its worktrees are one project;
+/// outside a repository, its path. A subfolder of a repository is part of the identity.
 ///
-/// What a repository says of itself counts only where the user trusts it: else any folder could name the remote of
-/// another project and teach it. One that is not trusted is its path.
+/// The repository's configuration is used only if the user trusts the folder: otherwise any folder could name
+/// the remote of another project and add lessons to it. The identity of an untrusted folder is its path.
 pub fn identity(root: &Path, is_trusted: bool) -> String {
     if !is_trusted {
         return root.display().to_string();
@@ -59,13 +59,13 @@ pub fn identity(root: &Path, is_trusted: bool) -> String {
     if below.as_os_str().is_empty() { name } else { format!("{name}/{}", below.display()) }
 }
 
-/// The folder that holds the configuration of the repository whose top this is.
+/// The folder with the configuration of the repository whose top this is.
 fn git_folder(top: &Path) -> Option<PathBuf> {
     let git = top.join(".git");
     if git.is_dir() {
         return git.canonicalize().ok();
     }
-    // A worktree names its own folder, and that the one that is common to all.
+    // A worktree names its own folder, which names the common one.
     let text = read_small_text(&git).ok()?;
     let own = top.join(text.strip_prefix("gitdir:")?.trim());
     let common = read_small_text(&own.join("commondir"));
@@ -73,7 +73,7 @@ fn git_folder(top: &Path) -> Option<PathBuf> {
     folder.canonicalize().ok()
 }
 
-/// The address of `origin`, or of the first remote there is.
+/// The URL of `origin`, or of the first remote.
 fn remote(config: &str) -> Option<String> {
     let mut section = "";
     let mut first = None;
@@ -94,15 +94,15 @@ fn remote(config: &str) -> Option<String> {
     first
 }
 
-/// `host/path` of an address, whichever way it is written: what a user name and a key stand in is left out. `None`
-/// for a path that means something only in one checkout.
+/// `host/path` of a URL in any notation, without user name and credentials. `None` for a path that is valid
+/// only in one checkout.
 fn address(url: &str) -> Option<String> {
     let (scheme, rest) =
         url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));
     let (host, path) = match scheme {
         Some("file") => return Some(without_ending(rest).to_owned()),
         Some(_) => rest.split_once('/').unwrap_or((rest, "")),
-        // `git@host:path`; a path of this machine has no colon before its first slash.
+        // `git@host:path`; a local path contains no colon before its first slash.
         None => match rest.split_once(':').filter(|(host, _)| !host.contains('/')) {
             Some(parts) => parts,
             None if rest.starts_with('/') => return Some(without_ending(rest).to_owned()),

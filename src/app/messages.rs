@@ -1,4 +1,4 @@
-//! A session that a person talks with: what is done between its turns.
+//! Operations of an interactive session between its turns.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::mask::Masker;
 use crate::workspace::{Undo, UndoError, Workspace};
 
-/// So much of what a command of the user's wrote is shared with the model.
+/// Limit of a user command's output that is shared with the model.
 const MAX_SHARED: usize = 16 * 1024;
 
 impl Session {
-    /// The person's hand on it.
+    /// The user's controls.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// What hides secrets in all that leaves the program.
+    /// The masker for everything that leaves the program.
     pub fn masker(&self) -> Arc<Masker> {
         self.events.masker().clone()
     }
@@ -28,35 +28,35 @@ impl Session {
         &self.workspace
     }
 
-    /// What its commands may write.
+    /// The directories that its commands may write.
     pub fn writable(&self) -> &Writable {
         &self.writable
     }
 
-    /// What runs its commands, in its box.
+    /// Runs its commands, in the sandbox.
     pub fn exec(&self) -> &Arc<Exec> {
         &self.exec
     }
 
-    /// How freely it may act. A wish for another mode comes true with that, and not only with the next call.
+    /// The permission mode, after applying a requested one.
     pub fn mode(&self) -> PermissionMode {
         self.kernel.mode()
     }
 
-    /// What a command of the user's own wrote is the model's to know from now on.
+    /// Shares the output of a user's command with the model.
     pub fn share(&mut self, command: &str, output: &str, exit_code: Option<i32>) {
         let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_SHARED));
         let cut = if from > 0 { "…\n" } else { "" };
         self.kernel.record_user_command(command, &format!("{cut}{}", &output[from..]), exit_code);
     }
 
-    /// The older part of the conversation gives way to a summary. `false`: there is nothing that could.
+    /// Replaces the older part of the conversation by a summary. `false`: there is nothing to replace.
     pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, String> {
         let compacted = self.kernel.compact(focus).await;
         compacted.map_err(|ending| format!("the summary could not be written: {}", ending.as_str()))
     }
 
-    /// Undoes changes of files, or takes an undo back.
+    /// Undoes changes of files, or redoes them.
     pub fn undo(&mut self, what: Undo, options: UndoOptions) -> Result<(), String> {
         self.kernel.settle_background(false);
         if self.kernel.has_background() && !options.force {
@@ -64,8 +64,8 @@ impl Session {
                 .to_owned());
         }
         let report = self.workspace.undo(what, options).map_err(|error| match error {
-            UndoError::Nothing if what == Undo::Redo => "there is no undo to take back".to_owned(),
-            UndoError::Nothing => "there is no change that could be undone".to_owned(),
+            UndoError::Nothing if what == Undo::Redo => "there is no undo to redo".to_owned(),
+            UndoError::Nothing => "there is no change to undo".to_owned(),
             UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
             UndoError::Failed(_) => error.to_string(),
         })?;
@@ -78,7 +78,7 @@ impl Session {
         Ok(())
     }
 
-    /// From now on this model answers.
+    /// Changes the model.
     pub async fn answer_with(
         &mut self,
         options: &Options,
@@ -99,7 +99,7 @@ impl Session {
         Ok(self.kernel.model().to_owned())
     }
 
-    /// Who answers.
+    /// The current model.
     pub fn model(&self) -> &str {
         self.kernel.model()
     }

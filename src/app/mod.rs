@@ -58,7 +58,7 @@ use crate::record::{self, Log, LogError, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
 
-/// A rules file takes no more than this part of the model's window: a sixteenth.
+/// Part of the model's window for one rules file: a sixteenth.
 const RULES_SHARE: u64 = 16;
 
 /// Why a session could not be opened. Nothing was changed.
@@ -76,10 +76,10 @@ pub enum OpenError {
     /// Changes were not undone, because the user has to confirm it: exit 1.
     #[error("{0}")]
     NotConfirmed(String),
-    /// Another process holds the session: exit 75.
+    /// Another process uses the session: exit 75.
     #[error("{0}")]
     InUse(String),
-    /// Interrupted before anything was done.
+    /// Interrupted before any work was done.
     #[error("interrupted")]
     Interrupted(Interrupt),
 }
@@ -102,7 +102,7 @@ impl From<ConfigError> for OpenError {
     }
 }
 
-/// Which session.
+/// Which session to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
     /// A new one.
@@ -113,42 +113,42 @@ pub enum Which {
     Latest,
     /// This one.
     Resume(String),
-    /// A copy of this one, or of the latest.
+    /// A fork of this one, or of the latest.
     Fork(Option<String>),
 }
 
-/// What is asked for.
+/// Options of a session.
 pub struct Options {
     /// The project's root.
     pub root: PathBuf,
-    /// More folders that tools may use.
+    /// Further folders that tools may use.
     pub add_dirs: Vec<PathBuf>,
     /// The configuration.
     pub config: Loaded,
     /// Which session.
     pub session: Which,
-    /// Where it is recorded; `None`: where sessions of this project are.
+    /// Where it is recorded; `None`: with the sessions of this project.
     pub storage: Option<Storage>,
-    /// Keep nothing.
+    /// Record nothing.
     pub ephemeral: bool,
-    /// The user's own addition to the prompt.
+    /// The user's addition to the system prompt.
     pub append_system_prompt: Option<String>,
-    /// The JSON Schema that the final answer has to fit.
+    /// The JSON Schema of the final answer.
     pub answer_schema: Option<serde_json::Value>,
-    /// The mode where the configuration sets none.
+    /// The mode if the configuration sets none.
     pub default_mode: PermissionMode,
-    /// The user's own folders.
+    /// The user's directories.
     pub dirs: Option<UserDirs>,
 }
 
 impl Options {
-    /// Where the sessions of this project are recorded, for a look.
+    /// The storage of this project's sessions, for reading.
     pub fn recorded(&self) -> Storage {
         self.storage.clone().unwrap_or_else(|| Storage::find(&self.root, self.dirs.as_ref()))
     }
 }
 
-/// A session: a kernel, and all that it works with.
+/// A session: a kernel with its components.
 pub struct Session {
     kernel: Kernel,
     events: Events,
@@ -159,11 +159,11 @@ pub struct Session {
     workspace: Arc<Workspace>,
     writable: Writable,
     learning: Option<Learning>,
-    /// Asks a model what the last turn teaches, as long as it is polled.
+    /// Distils the last turn, while it is polled.
     distilling: Option<BoxFuture<'static, ()>>,
-    /// What the person should know before the session begins, a line each.
+    /// Notices for the user before the session begins, one line each.
     pub notices: Vec<String>,
-    /// Where the session is recorded; `None` where nothing is kept.
+    /// The session's log; `None` if nothing is recorded.
     pub log_path: Option<PathBuf>,
 }
 
@@ -181,13 +181,13 @@ impl Clock for SystemClock {
 }
 
 impl Session {
-    /// Opens a session. `faces` see its events; nothing is asked of the model yet.
+    /// Opens a session. `faces` receive its events; no request is sent yet.
     pub async fn open(
         options: Options,
         control: Control,
         faces: Vec<Box<dyn Sink>>,
     ) -> Result<Self, OpenError> {
-        // All that may be wrong is looked at first: an error leaves nothing behind.
+        // Everything that can fail is checked first: an error leaves nothing behind.
         let config = &options.config.config;
         let mut mode = options.config.mode(options.default_mode);
         let checks = checks(config)?;
@@ -197,7 +197,7 @@ impl Session {
         let own = StateDirs::of(options.dirs.as_ref());
         let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
         let writable = Writable::of(config, &workspace)?;
-        // Read beside the rest of the start.
+        // Read in parallel with the rest of the start.
         let is_trusted = options.config.trusted;
         let project = identity(workspace.root(), is_trusted);
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
@@ -299,8 +299,8 @@ impl Session {
                 events.emit(Body::SessionStarted(started));
             }
             Some(loaded) => {
-                let told = |live: &[&Event]| changed_files::told(&prompts, &workspace, live);
-                resume(&mut kernel, &events, &summary, &loaded, started, &told);
+                let notice = |live: &[&Event]| changed_files::notice(&prompts, &workspace, live);
+                resume(&mut kernel, &events, &summary, &loaded, started, &notice);
                 sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
@@ -325,7 +325,7 @@ impl Session {
         self.events.session()
     }
 
-    /// Works on what the user said. What it returns is masked, as every way out of the program is.
+    /// Works on the user's message. The result is masked, like all output of the program.
     pub async fn run(&mut self, input: impl Into<UserInput>) -> TurnFinished {
         let input = input.into();
         if let Some(learning) = &self.learning {
@@ -336,14 +336,14 @@ impl Session {
             tokio::pin!(run);
             let timeout = self.timeout;
             tokio::select! {
-                // The work first: when it is done, nothing else is begun.
+                // The turn first: when it has ended, nothing else is started.
                 biased;
                 finished = &mut run => finished,
                 () = tokio::time::sleep(timeout.unwrap_or_default()), if timeout.is_some() => {
                     self.control.interrupt(Interrupt::Timeout);
                     run.await
                 }
-                never = beside(&mut self.distilling) => match never {},
+                never = poll_background(&mut self.distilling) => match never {},
             }
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
@@ -368,12 +368,12 @@ impl Session {
         };
     }
 
-    /// What continues while no turn runs: lessons are distilled.
+    /// Background work while no turn runs: distillation.
     pub async fn idle(&mut self) -> Infallible {
-        beside(&mut self.distilling).await
+        poll_background(&mut self.distilling).await
     }
 
-    /// Waits at most so long until the last turn is distilled.
+    /// Waits up to this long until the last turn is distilled.
     pub async fn finish_distillation(&mut self, patience: Duration) {
         if let Some(distilling) = self.distilling.take() {
             _ = tokio::time::timeout(patience, distilling).await;
@@ -405,7 +405,7 @@ impl Session {
         self.kernel.unpin(id)
     }
 
-    /// Ends the session: what commands left running is ended, and the summary is written.
+    /// Ends the session: ends remaining processes of commands, and writes the summary.
     pub async fn close(self) {
         self.exec.close().await;
         self.kernel.settle_background(true);
@@ -416,8 +416,8 @@ impl Session {
     }
 }
 
-/// Polls what runs beside the work; never ends.
-async fn beside(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
+/// Polls background work; never ends.
+async fn poll_background(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
     if let Some(work) = distilling {
         work.await;
         *distilling = None;
@@ -425,15 +425,13 @@ async fn beside(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
     std::future::pending().await
 }
 
-/// The schema that the final answer has to fit.
+/// The compiled schema of the final answer.
 fn answer_schema(options: &Options) -> Result<Option<AnswerSchema>, OpenError> {
     let schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
-    schema.map_err(|reason| {
-        OpenError::Usage(format!("--json-schema: this is no JSON Schema: {reason}"))
-    })
+    schema.map_err(|reason| OpenError::Usage(format!("--json-schema: not a JSON Schema: {reason}")))
 }
 
-/// A budget can be kept only where it is known what tokens cost.
+/// A cost limit requires the model's price.
 fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
     if speaker.price.is_some() {
         return Ok(());
@@ -445,7 +443,7 @@ fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
     )))
 }
 
-/// Where the session is recorded. For a new one a state directory is made.
+/// The storage of the session. For a new one the state directory is created.
 fn storage_of(options: &Options, root: &Path) -> Storage {
     let is_new = matches!(options.session, Which::New | Which::NewWithId(_));
     match &options.storage {
@@ -455,8 +453,8 @@ fn storage_of(options: &Options, root: &Path) -> Storage {
     }
 }
 
-/// The mode in which a session continues unless a mode is set. `full` is set by the user, on the command line or in the
-/// configuration; it is never taken from the log.
+/// The mode of a resumed session unless one is set. `full` has to be set by the user, on the command line or
+/// in the configuration; it is never taken from the log.
 fn recorded_mode(options: &Options, loaded: Option<&record::Loaded>) -> Option<PermissionMode> {
     let recorded = loaded.and_then(|loaded| record::mode(record::live(&loaded.events)))?;
     let is_set = options.config.config.permissions.mode.is_some();
@@ -480,7 +478,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
     let id = match &options.session {
         Which::NewWithId(id) => {
             if !record::is_id(id) {
-                return Err(OpenError::Usage(format!("--session-id {id:?} is no UUID")));
+                return Err(OpenError::Usage(format!("--session-id {id:?} is not a UUID")));
             }
             if storage.log_path(id).exists() {
                 return Err(OpenError::Usage(format!(
@@ -508,7 +506,7 @@ fn log_error(error: &LogError) -> OpenError {
     }
 }
 
-/// Who takes the facts, the record first. Faces are told what had happened before.
+/// The sinks, the log first. Faces receive the earlier events of a resumed session.
 fn sinks(
     log: Option<Log>,
     summary: &SummarySink,
@@ -523,7 +521,7 @@ fn sinks(
         }
     }
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-    // A session that is not kept is not learnt from.
+    // A session that is not recorded is not learnt from.
     let learning = learning.filter(|_| log.is_some());
     sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
     sinks.push(Box::new(summary.clone()));
@@ -532,7 +530,7 @@ fn sinks(
     sinks
 }
 
-/// Feeds a recorded session to the kernel, and answers the calls that have no answer.
+/// Replays a recorded session to the kernel, and adds results for calls without one.
 fn resume(
     kernel: &mut Kernel,
     events: &Events,
@@ -566,16 +564,15 @@ fn resume(
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
     }
-    if let Some(told) = moved {
-        kernel.apply(&events.emit(told));
+    if let Some(notice) = moved {
+        kernel.apply(&events.emit(notice));
     }
-    if let Some(told) = changed(&live) {
-        kernel.apply(&events.emit(told));
+    if let Some(notice) = changed(&live) {
+        kernel.apply(&events.emit(notice));
     }
 }
 
-/// Takes away what changes that were killed in the middle left beside their files, also those that a rewind took
-/// back.
+/// Removes temporary files that interrupted changes left, including changes that a rewind removed.
 fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
     for (path, input) in unanswered.iter().filter_map(|unanswered| unanswered.writes.as_ref()) {
         let number = |name: &str| input.get(name).and_then(serde_json::Value::as_i64);
@@ -584,7 +581,7 @@ fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
     }
 }
 
-/// What a session is when it begins.
+/// The event for the start of a session.
 fn started(
     root: &Path,
     model: &str,
@@ -602,7 +599,7 @@ fn started(
     }
 }
 
-/// What is added to the prompt: the user's own words, and the schema for the answer.
+/// Additions to the system prompt: the user's text, and the schema of the answer.
 fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
     const SCHEMA: Prompt = prompt!("answer_schema.md");
     let schema = options.answer_schema.as_ref();
@@ -612,7 +609,7 @@ fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// The rules that L2 is made of: the user's own first, then the project's.
+/// The rules of L2: the user's first, then the project's.
 fn rules(project: &ProjectFiles, withheld: &Withheld, dirs: Option<&UserDirs>) -> Vec<Rules> {
     let mut rules = Vec::new();
     let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));

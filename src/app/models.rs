@@ -1,4 +1,4 @@
-//! From the configuration to a model that answers.
+//! Creates models from the configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,15 +14,14 @@ use crate::protocol::control::Control;
 use crate::protocol::model::Model;
 use crate::protocol::thousands;
 
-/// How long a server may take to say which models it has: one that may not be there, and one that
-/// the configuration names.
+/// Time limits for listing a server's models: of a server that may not exist, and of a configured one.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
 const OWN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A model with what is known of it, and the key in use.
+/// A model with its facts, and the key in use.
 pub(super) type Opened = (Speaker, Option<String>);
 
-/// The models that the configuration means.
+/// The configured models.
 pub(super) struct Models {
     pub(super) main: Speaker,
     /// For summaries and reflections; it may be the main one.
@@ -33,7 +32,7 @@ pub(super) struct Models {
     pub(super) keys: Vec<String>,
 }
 
-/// Opens them all.
+/// Opens all of them.
 pub(super) async fn open_models(
     config: &Config,
     outside: &HostPrograms,
@@ -54,7 +53,7 @@ pub(super) async fn open_models(
     Ok(Models { light: light.unwrap_or_else(|| main.clone()), main, verifier, keys })
 }
 
-/// The model that the configuration means.
+/// Opens a configured model.
 pub(super) async fn open_model(
     config: &Config,
     outside: &HostPrograms,
@@ -79,7 +78,7 @@ fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
     Speaker {
         price: facts.price,
         context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
-        // What a model could say at most is not what it is asked for.
+        // Only a configured limit is requested, not the model's maximum.
         max_output_tokens: config.models.get(model.id()).and_then(|table| table.max_output_tokens),
         model,
     }
@@ -89,13 +88,13 @@ fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
 pub fn script(path: &str) -> Result<model::Scripted, OpenError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         OpenError::Usage(format!(
-            "the script {path} can not be read: {error}; behind script: stands the path of a file of answers, as docs/SCRIPTED_MODEL.md says"
+            "the script {path} cannot be read: {error}; script: is followed by the path of a file with answers, see docs/SCRIPTED_MODEL.md"
         ))
     })?;
     model::Scripted::parse(path, &text).map_err(|error| OpenError::Usage(error.to_string()))
 }
 
-/// How the transport reaches a model; a command that prints the key is run.
+/// The endpoint of a model; runs the command that prints the key, if one is configured.
 pub async fn endpoint(
     resolved: &config::Resolved,
     outside: &HostPrograms,
@@ -114,8 +113,8 @@ pub async fn endpoint(
     Ok(endpoint)
 }
 
-/// `auto` without a key: the first server that answers, with the first of its models. Those that the
-/// configuration names come first.
+/// For `auto` without a key: the first server that responds, with the first of its models. Configured servers
+/// come first.
 async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenError> {
     let own = config.providers.iter().filter_map(|(name, provider)| {
         Some((name.as_str(), provider.base_url.as_deref()?, OWN_PATIENCE))
@@ -151,8 +150,8 @@ async fn key_from(
     outside: &HostPrograms,
     control: &Control,
 ) -> Result<String, OpenError> {
-    // The user's own command, which may need the user's own secrets. In the project's folder `python3 -m keyring`
-    // would run what a command of the agent has put there.
+    // The user's own command may need the user's secrets. In the project's folder `python3 -m keyring` would
+    // run a file that the agent's commands could have created.
     let line = Command {
         environment: outside.texts(),
         ..Command::new(command.to_owned(), outside.folder(), Duration::from_secs(30))
@@ -176,19 +175,19 @@ async fn key_from(
     Ok(key)
 }
 
-/// What is known of a model; a field that nobody knows is `None`.
+/// Facts about a model; unknown fields are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// The most tokens that a request and its answer may have together.
+    /// Limit of tokens of a request and its answer together.
     pub context_window: Option<u64>,
-    /// The most tokens that an answer may have.
+    /// Limit of tokens of an answer.
     pub max_output_tokens: Option<u64>,
-    /// What tokens cost.
+    /// Its price.
     pub price: Option<Price>,
 }
 
 impl Facts {
-    /// In one line, for people: `window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens`.
+    /// One line for display: `window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens`.
     pub fn in_words(&self) -> String {
         let window = self.context_window.map_or_else(
             || "window not known".to_owned(),
@@ -204,7 +203,7 @@ impl Facts {
     }
 }
 
-/// What is known of `provider/model`: what the configuration says, then what the program knows.
+/// Facts about `provider/model`: from the configuration, then built-in.
 pub fn facts(config: &Config, id: &str) -> Facts {
     let known = config::known(config, id);
     let price = known.price_in.zip(known.price_out).map(|(input, output)| Price {

@@ -1,4 +1,4 @@
-//! The section *Place* of the system prompt: what a session knows of its surroundings when it starts.
+//! The section *Place* of the system prompt: facts about the machine and project at the start of a session.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::disk::read_small_text;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::{Body, Event, Sandbox};
 
-/// The section, one fact per line. The line of the permission mode is the last.
+/// The section, one fact per line. The last line is the permission mode.
 pub(super) fn section(root: &Path, sandbox: &Sandbox, mode: PermissionMode) -> String {
     let localhost = match sandbox.network.as_str() {
         "loopback" => " (localhost is private to this session)",
@@ -25,8 +25,8 @@ pub(super) fn section(root: &Path, sandbox: &Sandbox, mode: PermissionMode) -> S
     )
 }
 
-/// What the model is told when a session is resumed and its surroundings have changed; `None` if it knows all of it. The
-/// mode is told with the next request.
+/// The message to the model if these facts have changed on resume; `None` if they have not. The mode is part
+/// of the next request.
 pub(super) fn changed(live: &[&Event], now: &str) -> Option<Body> {
     let known = live.iter().rev().find_map(|event| match &event.body {
         Body::SessionStarted(known) | Body::SessionResumed { now: known, .. } => Some(&known.place),
@@ -42,11 +42,11 @@ pub(super) fn changed(live: &[&Event], now: &str) -> Option<Body> {
     (!changed.is_empty()).then_some(Body::Feedback { text, files: Vec::new() })
 }
 
-/// The git branch that is checked out, or the start of the commit; `None` outside a repository.
+/// The git branch that is checked out, or the beginning of the commit's hash; `None` outside a repository.
 pub fn branch(root: &Path) -> Option<String> {
     let git = root.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
     let git = match read_small_text(&git) {
-        // A linked worktree or submodule names its git directory, perhaps relative to that file.
+        // A linked worktree or submodule names its git directory, possibly relative to that file.
         Ok(link) => git.parent()?.join(link.strip_prefix("gitdir:")?.trim()),
         Err(_) => git,
     };

@@ -1,13 +1,13 @@
-//! What the context asks of the project's files, answered through the workspace.
+//! The project's files for the context, read through the workspace.
 
 use std::sync::Arc;
 
 use crate::context::{Found, Project, Rules};
 use crate::workspace::Workspace;
 
-/// Names of the files in which a project gives rules, each in any case.
+/// Names of rules files, in any case.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
-/// Read where a folder has none of those.
+/// Used in a folder that has none of those.
 const OTHER_RULES_FILE: &str = "CLAUDE.md";
 
 /// The project's files.
@@ -26,7 +26,7 @@ impl Project for ProjectFiles {
         let workspace = &self.workspace;
         let folder = workspace.locate(folder).and_then(|place| workspace.directory(&place));
         let Ok(folder) = folder else { return Vec::new() };
-        // (A file of rules may be a link to one that is not to be shown.)
+        // (A rules file may be a link to a file that must not be shown.)
         let texts = |names: &[&str]| workspace.texts_in(&folder, names, is_shown);
         let mut texts_met = texts(&RULES_FILES);
         if texts_met.is_empty() {

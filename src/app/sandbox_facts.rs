@@ -1,5 +1,5 @@
-//! The facts that the sandbox profile is computed from: what the user configured, and where git and the agent keep their
-//! state. Gathered once, when a session begins.
+//! The inputs of the sandbox profile: the configuration, and the locations of the state of git and the agent.
+//! Collected once, at the start of a session.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,9 +14,9 @@ use crate::permission::Rule;
 use crate::protocol::tool::CHANGE_TOOLS;
 use crate::workspace::{Guarded, Workspace};
 
-/// How many submodules and worktrees are looked for, and how deep a submodule's name may be.
-const MOST_GIT_DIRECTORIES: usize = 1000;
-const MOST_LEVELS: usize = 4;
+/// Limits: submodules and worktrees that are searched, and components of a submodule's name.
+const MAX_GIT_DIRECTORIES: usize = 1000;
+const MAX_LEVELS: usize = 4;
 
 /// The directories that the user opened to commands: the project, `--add-dir`, `sandbox.extra_writable`.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct Writable {
 }
 
 impl Writable {
-    /// An error where one of them does not exist.
+    /// Fails if one of them does not exist.
     pub fn of(config: &Config, workspace: &Workspace) -> Result<Self, OpenError> {
         let mut places = workspace.places();
         for (folder, path) in extra_writable(config, workspace.root()) {
@@ -39,7 +39,7 @@ impl Writable {
         Ok(Self { places })
     }
 
-    /// The same before there is a workspace. What does not exist is left out.
+    /// The same before a workspace exists. Directories that do not exist are left out.
     pub fn around(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
         let named = extra_writable(config, root).filter_map(|(_, path)| path);
         let named = added.iter().cloned().chain(named);
@@ -58,7 +58,7 @@ impl Writable {
     }
 }
 
-/// Each as it is configured, and its path: none without a home.
+/// Each as configured, and its path: `None` without a home.
 fn extra_writable<'a>(
     config: &'a Config,
     root: &Path,
@@ -71,15 +71,15 @@ fn extra_writable<'a>(
     })
 }
 
-/// The agent's own directories.
+/// The directories of the agent.
 #[derive(Clone, Debug, Default)]
 pub struct StateDirs {
     dirs: Option<UserDirs>,
-    /// As the environment and the system name them.
+    /// According to the environment and to the system.
     homes: Vec<PathBuf>,
-    /// `dirs`, and the default ones: a session with other variables uses those.
+    /// `dirs`, and the default ones, which a session with other variables uses.
     all: Vec<UserDirs>,
-    /// Where state lies if there is no home.
+    /// The location of the state if there is no home.
     temporary: Option<PathBuf>,
 }
 
@@ -94,17 +94,18 @@ impl StateDirs {
         Self { dirs: dirs.cloned(), homes, all, temporary }
     }
 
-    /// Of the user that the environment names.
+    /// Of the user in the environment.
     pub fn find() -> Self {
         Self::of(UserDirs::find().as_ref())
     }
 
-    /// Those of this session.
+    /// The directories of this session.
     pub fn dirs(&self) -> Option<&UserDirs> {
         self.dirs.as_ref()
     }
 
-    /// What file tools do not touch: credentials, the agent's own files, and files that run at the next login.
+    /// Paths that file tools must not use: credentials, the agent's files, and files that are executed at the
+    /// next login.
     pub(super) fn guarded(&self) -> Guarded {
         let closed: Vec<PathBuf> = self.stores().chain(self.folders().cloned()).collect();
         Guarded::new(&closed, &self.in_homes(sandbox::STARTUP_FILES).collect::<Vec<_>>())
@@ -164,7 +165,7 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
     }
 }
 
-/// The literal paths of `deny` rules for these tools. Rules with globs bind the file tools only.
+/// The literal paths of `deny` rules for these tools. Rules with globs apply to the file tools only.
 fn denied(loaded: &Loaded, root: &Path, tools: &[&str]) -> Vec<PathBuf> {
     let rules = loaded.rules.iter().filter(|(list, ..)| list == "deny");
     let rules = rules.flat_map(|(_, text, _)| Rule::parse_all(text).unwrap_or_default());
@@ -181,7 +182,7 @@ fn denied(loaded: &Loaded, root: &Path, tools: &[&str]) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// Where git keeps its state for these directories. Nothing but the `gitdir:` line of a `.git` file is parsed.
+/// Where git keeps its state for these directories. Only the `gitdir:` line of a `.git` file is parsed.
 fn git_paths(places: &[PathBuf]) -> GitPaths {
     let mut paths = GitPaths::default();
     for place in places {
@@ -203,8 +204,8 @@ fn git_paths(places: &[PathBuf]) -> GitPaths {
     paths
 }
 
-/// The git directory that a `.git` file names, and its common directory. One outside must point back: it is that of a linked
-/// worktree.
+/// The git directory that a `.git` file names, and its common directory. One outside has to refer back, as
+/// that of a linked worktree does.
 fn worktree(link: &Path) -> Option<Vec<PathBuf>> {
     let text = disk::read_small_text(link).ok()?;
     let directory = link.parent()?.join(text.strip_prefix("gitdir:")?.trim());
@@ -221,7 +222,7 @@ fn worktree(link: &Path) -> Option<Vec<PathBuf>> {
     is_git_directory(&common).then(|| vec![directory, common])
 }
 
-/// The repository that a subdirectory belongs to.
+/// The repository that contains a subdirectory.
 fn repository_around(place: &Path) -> Option<Vec<PathBuf>> {
     let mut around = place.ancestors().skip(1).map(|folder| folder.join(".git"));
     let git = around.find(|git| git.symlink_metadata().is_ok())?;
@@ -246,7 +247,7 @@ fn add_settings(git: &Path, settings: &mut Vec<PathBuf>) {
     find_git_directories(&git.join("modules"), 0, &mut found);
     for directory in found.clone() {
         let worktrees = fs::read_dir(directory.join("worktrees")).into_iter().flatten().flatten();
-        found.extend(worktrees.map(|entry| entry.path()).take(MOST_GIT_DIRECTORIES));
+        found.extend(worktrees.map(|entry| entry.path()).take(MAX_GIT_DIRECTORIES));
     }
     for directory in found {
         let names = ["hooks", "config", "config.worktree"].map(|name| directory.join(name));
@@ -254,17 +255,17 @@ fn add_settings(git: &Path, settings: &mut Vec<PathBuf>) {
     }
 }
 
-/// The git directories of submodules. The name of a submodule may have several parts.
+/// The git directories of submodules. A submodule's name may have several components.
 fn find_git_directories(folder: &Path, level: usize, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        if found.len() >= MOST_GIT_DIRECTORIES || !entry.file_type().is_ok_and(|it| it.is_dir()) {
+        if found.len() >= MAX_GIT_DIRECTORIES || !entry.file_type().is_ok_and(|it| it.is_dir()) {
             continue;
         }
         if is_git_directory(&path) {
             find_git_directories(&path.join("modules"), level, found);
             found.push(path);
-        } else if level < MOST_LEVELS {
+        } else if level < MAX_LEVELS {
             find_git_directories(&path, level + 1, found);
         }
     }

@@ -1,5 +1,4 @@
-//! Where the state of a project lies: sessions, event logs, spilled output and checkpoints. All of it is outside the
-//! project.
+//! Storage of a project's state, outside the project: sessions, event logs, spilled output and checkpoints.
 
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -14,23 +13,23 @@ use crate::disk::{self, canonical_prefix};
 use crate::record::{self, EVENTS, Log};
 use crate::workspace::copy_journal;
 
-/// In a project's state directory: the project's own path.
+/// The file in a state directory that contains the project's path.
 const PATH_FILE: &str = "path";
-/// At most so many characters of a project's name are part of the name of its state directory.
+/// Limit of the project's name in the name of its state directory, in characters.
 const MAX_NAME: usize = 40;
 
 /// The state directory of one project: `$XDG_STATE_HOME/agent/projects/<name>-<hash of the path>/`.
 #[derive(Clone, Debug)]
 pub struct Storage {
     directory: PathBuf,
-    /// No place can be written: the session is not recorded.
+    /// No place is writable: the session is not recorded.
     pub is_ephemeral: bool,
-    /// What the user should know about it.
+    /// A notice about this for the user.
     pub notice: Option<String>,
 }
 
 impl Storage {
-    /// For a session that is about to be recorded: the first place that can be written is taken and made.
+    /// For a session to be recorded: creates the directory in the first writable place.
     pub fn make(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let places = places(dirs);
         let mut failed: Option<(PathBuf, io::Error)> = None;
@@ -59,7 +58,7 @@ impl Storage {
         Self { directory, is_ephemeral: true, notice: Some(notice) }
     }
 
-    /// For a look at what is recorded: nothing is made.
+    /// For reading: creates nothing.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let all: Vec<PathBuf> = readable_places(dirs).map(|place| below(&place, root)).collect();
         let existing = all.iter().find(|directory| directory.join("sessions").is_dir());
@@ -67,8 +66,8 @@ impl Storage {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
-    /// The project that has a session of this id, or one whose id begins so, among all projects; with that project's
-    /// own directory.
+    /// The project, among all projects, that has a session with this id or prefix of an id; with that
+    /// project's directory.
     pub fn of_session(
         id: &str,
         dirs: Option<&UserDirs>,
@@ -115,20 +114,22 @@ impl Storage {
         self.matching("")
     }
 
-    /// Those of them whose ids begin so.
+    /// Those whose ids start with this.
     pub fn matching(&self, beginning: &str) -> Vec<String> {
         let mut sessions: Vec<_> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
             .flatten()
             .filter_map(|entry| {
-                // (A folder may be called anything, and what it is called is written behind `--resume`.)
+                // (A folder may have any name, which the user may copy after `--resume`.)
                 let id = entry.file_name().into_string().ok()?;
                 if !id.starts_with(beginning) || !record::is_id(&id) {
                     return None;
                 }
-                let log = disk::look_at(&self.log_path(&id)).ok().filter(Metadata::is_file)?;
-                // One that was killed before its first event is no session.
+                let log = disk::metadata_without_links(&self.log_path(&id))
+                    .ok()
+                    .filter(Metadata::is_file)?;
+                // An empty log of a process that was killed is no session.
                 (log.len() > 0).then_some((log.modified().ok()?, id))
             })
             .collect();
@@ -136,8 +137,7 @@ impl Storage {
         sessions.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// A new session that begins as a copy of this one up to the end of a turn (`None`: of all that is
-    /// recorded); its id.
+    /// Forks this session up to the end of a turn (`None`: all of it); returns the new id.
     pub fn fork(&self, id: &str, up_to: Option<u32>) -> Result<String, OpenError> {
         let new = uuid::Uuid::now_v7().to_string();
         let now = format!("{:.3}", jiff::Timestamp::now());
@@ -149,8 +149,8 @@ impl Storage {
         Ok(new)
     }
 
-    /// Deletes sessions with all that is kept for them, if `is_agreed` says so. If one of them is in use, none is
-    /// deleted.
+    /// Deletes sessions with all of their data, if `is_agreed` returns true. If one of them is in use, none
+    /// is deleted.
     pub fn remove(
         sessions: &[(Self, String)],
         is_agreed: impl FnOnce() -> Result<bool, OpenError>,
@@ -173,7 +173,7 @@ impl Storage {
         Ok(true)
     }
 
-    /// The session that is meant by this id, or the beginning of one; without any, the latest.
+    /// The session with this id or prefix; without one, the latest.
     pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
         let Some(id) = id else {
             let none = "no session of this project is recorded yet";
@@ -194,7 +194,7 @@ impl Storage {
     }
 }
 
-/// The state directories that may be used, the best first.
+/// The possible places of state directories, the best first.
 fn places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
     let named = dirs.cloned().into_iter().chain(UserDirs::by_default());
     let mut places: Vec<PathBuf> = Vec::new();
@@ -206,12 +206,12 @@ fn places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
     places
 }
 
-/// The same without a temporary one in which other users may have put sessions.
+/// The same without temporary places in which other users may have created sessions.
 fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
     places(dirs).into_iter().filter(|place| !is_temporary(place) || is_private(place))
 }
 
-/// Used if there is no home that can be written.
+/// Used if no home is writable.
 pub(super) fn temporary() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     canonical_prefix(&std::env::temp_dir()).join(format!("agent-{user}"))
@@ -221,7 +221,7 @@ fn is_temporary(place: &Path) -> bool {
     *place == temporary()
 }
 
-/// It belongs to this user, and nobody else can write it.
+/// It belongs to this user, and no other user can write it.
 fn is_private(directory: &Path) -> bool {
     std::fs::symlink_metadata(directory).is_ok_and(|data| {
         data.is_dir()
@@ -230,7 +230,7 @@ fn is_private(directory: &Path) -> bool {
     })
 }
 
-/// The state directory of a project below a place.
+/// The state directory of a project in a place.
 fn below(place: &Path, root: &Path) -> PathBuf {
     let hash = blake3::hash(root.as_os_str().as_bytes()).to_hex();
     let name = root.file_name().unwrap_or_default().to_string_lossy();
@@ -239,11 +239,11 @@ fn below(place: &Path, root: &Path) -> PathBuf {
     canonical_prefix(place).join("projects").join(format!("{name}-{}", &hash[..16]))
 }
 
-/// Makes the state directory of a project.
+/// Creates the state directory of a project.
 fn prepare(directory: &Path, root: &Path, place: &Path) -> io::Result<()> {
     let sessions = directory.join("sessions");
     if is_temporary(place) {
-        // (TMPDIR may name a directory in the project, where commands write.)
+        // (TMPDIR may be a directory in the project, where commands can write.)
         if place.starts_with(root) {
             return Err(io::Error::other("it is in the project"));
         }

@@ -1,4 +1,4 @@
-//! From the configuration to the tools behind their gate.
+//! Creates the registry with its tools from the configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, ToolCx};
 use crate::workspace::{Spill, Workspace};
 
-/// The tools that only look.
+/// The tools that only read.
 const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
 
-/// The tools behind their gate, and what they work with: all that `agent tool` needs.
+/// The registry and the resources of its tools: everything that `agent tool` needs.
 pub struct Toolbox {
-    /// The gate.
+    /// The registry.
     pub registry: Registry,
-    /// Where facts go.
+    /// The event stream.
     pub events: Events,
     /// Processes.
     pub exec: Arc<Exec>,
 }
 
-/// The sandbox of a session's commands, and what it guarantees. `None` where it is disabled, or this system has none. Only
-/// what the system permits is checked; the rest is prepared with the first command.
+/// The sandbox of a session's commands, and its guarantees. `None` if it is disabled or not available. Only
+/// checks what the system permits; the rest is prepared with the first command.
 pub fn open_sandbox(
     loaded: &Loaded,
     writable: &Writable,
@@ -70,13 +70,13 @@ pub fn no_sandbox(why: &str) -> (Option<Sandbox>, Guarantees) {
     (None, Guarantees { gaps: vec![why.to_owned()], ..Guarantees::none() })
 }
 
-/// Commands cannot write what later sessions believe.
+/// Checks that commands cannot write the memory, which later sessions use.
 fn memory_is_outside(
     config: &Config,
     places: &[PathBuf],
     dirs: Option<&UserDirs>,
 ) -> Result<(), OpenError> {
-    // Other errors are reported where the memory is opened.
+    // Other errors are reported when the memory is opened.
     let Ok(file) = memory_file(config, dirs) else { return Ok(()) };
     if config.learning.database.is_none() {
         return Ok(());
@@ -85,7 +85,7 @@ fn memory_is_outside(
     let cache = dirs.map(|dirs| canonical_prefix(&dirs.cache.join("projects")));
     match places.iter().chain(&cache).find(|root| file.starts_with(root)) {
         Some(root) => Err(OpenError::Usage(format!(
-            "learning.database: {} lies in {}, which the agent may change; name a file outside of it",
+            "learning.database: {} is in {}, which the agent may change; name a file outside of it",
             file.display(),
             root.display()
         ))),
@@ -93,7 +93,7 @@ fn memory_is_outside(
     }
 }
 
-/// How the configuration sets the gate.
+/// The registry's settings from the configuration.
 pub fn settings(
     loaded: &Loaded,
     writable: &Writable,
@@ -119,12 +119,12 @@ pub fn settings(
     })
 }
 
-/// What starts commands: no bash that lies where they write, and without the keys in use.
+/// Runs commands: with a bash outside the writable directories, and without the keys in use.
 pub fn exec(config: &Config, writable: &Writable) -> Exec {
     Exec::new(&secret_variables(config)).clear_of(writable.places())
 }
 
-/// The tools behind their gate, as a session has them.
+/// The registry of a session.
 pub fn open_toolbox(
     exec: Exec,
     settings: Settings,
@@ -154,8 +154,8 @@ pub fn open_toolbox(
     Toolbox { registry, events, exec }
 }
 
-/// The verifier, with its own registry of the tools that only read: what it reads does not count as read by the model, its
-/// calls repeat none of the model's, nobody is asked for it, and the kernel emits its events.
+/// The verifier with its own registry of read-only tools: its reads do not count as reads of the model, its
+/// calls are not repetitions of the model's, it asks no user, and the kernel emits its events.
 pub(super) fn verifier_of(
     speaker: Option<Speaker>,
     (options, writable, own): (&Options, &Writable, &StateDirs),
@@ -169,7 +169,7 @@ pub(super) fn verifier_of(
     let workspace = open_workspace(root, &options.add_dirs, own)?;
     let workspace = workspace.with_readable(seen.spill.folder());
     if workspace.places() != seen.workspace.places() {
-        let why = "--add-dir: a folder is another one by now: begin again";
+        let why = "--add-dir: a folder was replaced meanwhile: start again";
         return Err(OpenError::Usage(why.to_owned()));
     }
     let mode = PermissionMode::ReadOnly;
@@ -183,8 +183,8 @@ pub(super) fn verifier_of(
     Ok(Some(Box::new(Verifier { speaker, registry })))
 }
 
-/// The project's files. Where the user's home is among them, so are his secrets, what runs when he does something,
-/// and what is the agent's own.
+/// The project's files. Secrets of the user's home, start-up files and the agent's files are protected, in
+/// case they are inside.
 pub fn open_workspace(
     root: &Path,
     add_dirs: &[PathBuf],
@@ -193,7 +193,7 @@ pub fn open_workspace(
     let workspace = Workspace::open(root, add_dirs).map_err(|failure| {
         OpenError::Usage(format!("{}; name a folder that you can read", failure.message))
     })?;
-    // Canonical as it came: where it leads elsewhere now, somebody put a link in its place.
+    // The root is canonical: if it resolves to another path now, it was replaced by a link.
     if workspace.root() != root {
         let root = root.display();
         return Err(OpenError::Usage(format!("{root} is another folder by now: begin again")));
@@ -203,7 +203,7 @@ pub fn open_workspace(
 
 /// The masker of this process's environment and these keys.
 pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> {
-    // Variables whose names or values are not UTF-8 are no keys.
+    // Variables whose names or values are not UTF-8 do not contain keys.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let mut masker = Masker::new(environment, &config.record.redact_extra)
@@ -261,7 +261,7 @@ fn policy(
     Ok(policy)
 }
 
-/// Variables that hold keys of providers, whatever they are called: no command sees them.
+/// Variables that contain keys of providers, whatever their name is: hidden from commands.
 fn secret_variables(config: &Config) -> Vec<String> {
     let presets = config::presets().iter().filter_map(|preset| preset.api_key_env);
     let own = config.providers.values().filter_map(|provider| provider.api_key_env.clone());

@@ -1,4 +1,4 @@
-//! Undoing what a recorded session changed, and taking its conversation back.
+//! Undoes changes of a recorded session, and rewinds its conversation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::protocol::event::{Body, Event, Events, Place};
 use crate::record::{self, Log};
 use crate::workspace::{Undo, UndoError, UndoOptions, UndoReport, Workspace};
 
-/// A recorded session that is to be changed. Nobody else works on it as long as this lives.
+/// A recorded session that is to be changed, locked while this exists.
 pub struct Recorded {
     id: String,
     workspace: Workspace,
@@ -18,7 +18,7 @@ pub struct Recorded {
     events: Events,
 }
 
-/// What a rewind takes back.
+/// What a rewind affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rewind {
     /// The conversation.
@@ -29,17 +29,17 @@ pub enum Rewind {
     Both,
 }
 
-/// What a rewind did.
+/// The result of a rewind.
 #[derive(Debug, Default)]
 pub struct Rewound {
     /// The files, if any were changed.
     pub files: Option<UndoReport>,
-    /// What was said from the turn on is no longer part of the session.
+    /// The conversation from the turn on is no longer part of the session.
     pub conversation: bool,
 }
 
 impl Recorded {
-    /// Takes hold of a session. Beside the root only these further directories are touched.
+    /// Locks a session. Changes only files in the root and these directories.
     pub fn open(
         (root, add_dirs, own): (&Path, &[PathBuf], &StateDirs),
         storage: &Storage,
@@ -66,8 +66,8 @@ impl Recorded {
         }
     }
 
-    /// Takes the session back to what it was before a turn. Files come first; where one is left as it is, the
-    /// conversation stays.
+    /// Rewinds the session to before a turn. Files come first; if one cannot be restored, the conversation is
+    /// not changed.
     pub fn rewind(
         &self,
         turn: u32,
@@ -128,9 +128,9 @@ impl Recorded {
             Undo::Turn(turn) => {
                 format!("session {id}: turn {turn} changed no file, or is undone already")
             }
-            Undo::Redo => format!("session {id}: there is no undo to take back"),
+            Undo::Redo => format!("session {id}: there is no undo to redo"),
             Undo::Latest | Undo::From(_) => {
-                format!("session {id} has no turn whose changes could be undone")
+                format!("session {id} has no turn with changes to undo")
             }
         })
     }

@@ -1,16 +1,16 @@
-//! A question to the person at the terminal.
+//! Yes-or-no questions at the terminal.
 
 use std::io::{BufRead as _, IsTerminal as _};
 
 use crate::app::OpenError;
 use crate::ui;
 
-/// The person says yes. Where nobody can be asked that is an error: `about` is what would have been asked, and the
-/// command's `--yes` answers it.
+/// Whether the user agrees. Without a terminal this is an error: `about` says what needs confirmation, and
+/// that `--yes` confirms it.
 pub(super) fn is_agreed(question: &str, about: &str) -> Result<bool, OpenError> {
     if !std::io::stdin().is_terminal() {
         return Err(OpenError::Usage(format!(
-            "nobody can be asked {about}; --yes says so beforehand"
+            "there is no terminal to ask {about}; confirm with --yes"
         )));
     }
     ui::tell(&format!("{question} [y/N]"));

@@ -1,4 +1,4 @@
-//! `agent chat`: the loop that joins a person at a terminal and a session.
+//! `agent chat`: connects the chat's screen and a session.
 
 mod jobs;
 mod places;
@@ -21,9 +21,9 @@ use places::Places;
 pub(super) use start::ChatArgs;
 use start::{settings, welcome};
 
-/// So much of a session's id is shown.
+/// Number of characters of a session's id that are shown.
 const SHORT_ID: usize = 13;
-/// Lines of a trace that are shown.
+/// Limit: lines of a trace that are shown.
 const TRACE_LINES: usize = 200;
 
 pub(super) fn chat(args: &ChatArgs) -> u8 {
@@ -56,11 +56,11 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
     )
 }
 
-/// What follows a session.
+/// What follows the current session.
 enum Next {
     Quit,
     Open(Which),
-    /// This session, from before that turn on.
+    /// This session, rewound to before that turn.
     Rewind(u32, Rewind),
 }
 
@@ -86,7 +86,8 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         dirs,
     };
     let mut is_first = true;
-    // What the next session begins with, and the mode, which is the chat's; another session goes on in its own.
+    // The message with which the next session begins, and the chat's mode; a resumed session keeps its own
+    // mode.
     let mut told = None;
     let mut mode = None;
     let last = loop {
@@ -94,7 +95,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         let mut session = match Box::pin(open(&options, control, faces)).await {
             Ok(session) => session,
             Err(error) if is_first => {
-                // The screen is given back first: what is said then stays.
+                // The screen is restored first, so that later output stays visible.
                 _ = chat.end();
                 return Err(error);
             }
@@ -122,7 +123,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             Next::Quit => break id,
             Next::Rewind(turn, what) => {
                 let Some(id) = id else { continue };
-                chat.handle.tell(News::Anew);
+                chat.handle.tell(News::NewSession);
                 told = Some(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
                     Err(error) => News::Note(false, error.to_string()),
@@ -136,7 +137,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 }
                 mode = mode.filter(|_| !matches!(which, Which::Resume(_)));
                 options.session = which;
-                chat.handle.tell(News::Anew);
+                chat.handle.tell(News::NewSession);
                 control.begin_turn();
             }
         }
@@ -173,7 +174,7 @@ async fn open(
         ..*options
     };
     let opening = Box::pin(Session::open(options, control.clone(), faces));
-    // A person who has seen enough does not wait for a server that does not answer.
+    // The user can cancel waiting for a server that does not respond.
     let cancel = control.cancel();
     match cancel.run_until_cancelled(opening).await {
         Some(opened) => opened,
@@ -181,13 +182,13 @@ async fn open(
     }
 }
 
-/// What keeps a session busy until it is done or stopped.
+/// Work that keeps a session busy until it is done or interrupted.
 enum Work {
     /// A message.
     Turn(UserInput),
-    /// A summary, with this focus if it is not empty.
+    /// A compaction, with this focus if it is not empty.
     Compact(String),
-    /// Another model, or which one it is.
+    /// A change of the model, or a question about it.
     Model(String),
 }
 
@@ -223,7 +224,7 @@ async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work
     }
 }
 
-/// What the person and the session say to each other, until there is another session or none.
+/// Passes requests and news between the user and the session, until the session changes or the chat ends.
 async fn converse(
     session: &mut Session,
     options: &Options,
@@ -238,7 +239,7 @@ async fn converse(
     let mut jobs = Jobs::new(session, options, places, handle.clone());
     let kinds = [SignalKind::window_change(), SignalKind::from_raw(libc::SIGCONT)];
     let [mut resized, mut continued] = kinds.map(|kind| signal(kind).ok());
-    // What the user ran while the model worked, for the model to know with the next message.
+    // Commands that the user ran while the model worked, to be shared with the next message.
     let mut ran: Vec<Ran> = Vec::new();
     let mut quits = false;
     let mut work: Option<Work> = None;
@@ -307,7 +308,7 @@ async fn converse(
                 },
                 done = jobs.next() => ran.extend(done),
                 () = cancel.cancelled() => {
-                    // From outside: here nothing runs that a person could stop.
+                    // From outside: there is nothing to interrupt here.
                     quits = true;
                 }
                 () = signalled(&mut resized) => handle.resized(),
@@ -342,20 +343,20 @@ async fn converse(
         }
         handle.tell(News::Branch(places.branch()));
         session.model().clone_into(&mut jobs.model);
-        let unheard = control.take_messages();
+        let undelivered = control.take_messages();
         let interrupted = control.interrupted();
         quits |= interrupted == Some(Interrupt::Terminate);
-        // What stopped this turn stops nothing after it.
+        // An interrupt of this turn does not affect later ones.
         control.begin_turn();
-        if interrupted.is_none() && !unheard.is_empty() {
-            work = Some(Work::Turn(UserInput::joined(unheard, "\n\n")));
+        if interrupted.is_none() && !undelivered.is_empty() {
+            work = Some(Work::Turn(UserInput::joined(undelivered, "\n\n")));
         } else {
             handle.tell(News::Idle { interrupted: interrupted.is_some() });
         }
     }
 }
 
-/// Carries out a command about pins or permissions; what the chat shows for it, if anything.
+/// Runs a command about pins or permissions; returns the text to show, if any.
 fn instruct(
     session: &mut Session,
     options: &Options,
@@ -392,7 +393,7 @@ async fn signalled(signal: &mut Option<tokio::signal::unix::Signal>) {
 
 fn resume(options: &Options, session: &Session, id: &str) -> Result<String, String> {
     if id.is_empty() {
-        return Err("say which: /sessions lists them, Tab behind /resume offers them".to_owned());
+        return Err("say which: /sessions lists them, Tab after /resume completes them".to_owned());
     }
     let storage = options.recorded();
     let id = storage.choose(Some(id)).map_err(|error| error.to_string())?;
@@ -412,7 +413,7 @@ fn rewind_of(arguments: &str) -> Option<(u32, Rewind)> {
     Some((turn, what))
 }
 
-/// Takes a session that nobody works on back to before a turn.
+/// Rewinds a session that is not in use to before a turn.
 fn rewind(options: &Options, id: &str, turn: u32, what: Rewind) -> Result<News, OpenError> {
     let storage = options.recorded();
     let own = StateDirs::of(options.dirs.as_ref());
@@ -439,7 +440,7 @@ fn rewind(options: &Options, id: &str, turn: u32, what: Rewind) -> Result<News, 
 fn pins(session: &Session) -> String {
     let pins = session.pins().iter().map(|pin| format!("{:>3}  {}\n", pin.id, pin.text));
     let pins: String = pins.collect();
-    if pins.is_empty() { "there are no pins; /pin WORDS adds one\n".to_owned() } else { pins }
+    if pins.is_empty() { "there are no pins; /pin TEXT adds one\n".to_owned() } else { pins }
 }
 
 /// Lists the mode and the permission rules, or removes a rule of this session.
@@ -491,7 +492,7 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
             "git" => options.git = true,
             turn => {
                 let wrong =
-                    |_| format!("/undo [TURN] [force] [git]: {turn:?} is no number of a turn");
+                    |_| format!("/undo [TURN] [force] [git]: {turn:?} is not the number of a turn");
                 what = Undo::Turn(turn.parse().map_err(wrong)?);
             }
         }
@@ -502,7 +503,7 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
 async fn model_of(session: &mut Session, options: &Options, model: &str) -> News {
     if model.is_empty() {
         let model = session.model();
-        let text = format!("{model} answers; `/model provider/model` lets another one answer");
+        let text = format!("the model is {model}; `/model provider/model` changes it");
         return News::Note(true, text);
     }
     match session.answer_with(options, model).await {
@@ -523,14 +524,14 @@ fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
     Ok(format!("{more}{}", lines[from..].join("\n")))
 }
 
-/// The sessions of the project: id and what each is about, the latest first.
+/// The sessions of the project: id and description, the latest first.
 fn sessions(options: &Options) -> Vec<(String, String)> {
     let storage = options.recorded();
     let brief = session::sessions_in_brief(&storage);
     brief.into_iter().map(|(id, what)| (short(&id).to_owned(), what)).collect()
 }
 
-/// As much of a session's id as tells it apart: its beginning is a time in milliseconds.
+/// The shortest part of a session's id that distinguishes it: it begins with a time in milliseconds.
 fn short(id: &str) -> &str {
     id.get(..SHORT_ID).unwrap_or(id)
 }

@@ -1,4 +1,4 @@
-//! `agent config`: the configuration in force, and where each value came from.
+//! `agent config`: prints the active configuration with the origin of each value.
 
 use clap::{Args, Subcommand};
 use toml::Value;
@@ -51,7 +51,7 @@ fn show(options: &ToolOptions) -> Result<String, OpenError> {
     in_force(&loaded)
 }
 
-/// Every value and where it came from, a line each.
+/// Every value with its origin, one per line.
 pub(super) fn in_force(loaded: &Loaded) -> Result<String, OpenError> {
     let table = toml::Table::try_from(&loaded.config)
         .map_err(|error| OpenError::Usage(error.to_string()))?;
@@ -72,7 +72,7 @@ pub(super) fn in_force(loaded: &Loaded) -> Result<String, OpenError> {
     Ok(out)
 }
 
-/// Each value in a value, with its key.
+/// The leaf values inside a value, with their keys.
 pub(super) fn leaves(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
     match value {
         Value::Table(table) => {

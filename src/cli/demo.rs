@@ -1,4 +1,4 @@
-//! `agent demo`: the real loop on a small broken project, with a scripted model.
+//! `agent demo`: runs the real loop on a small broken project, with a scripted model.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -74,8 +74,8 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
         default_mode: PermissionMode::AutoEdit,
         dirs: UserDirs::find(),
     };
-    let somebody_else = Box::new(SomebodyElse { file: Some(root.join(FILES[0].0)) });
-    let mut session = Session::open(options, control.clone(), vec![somebody_else]).await?;
+    let concurrent_change = Box::new(ConcurrentChange { file: Some(root.join(FILES[0].0)) });
+    let mut session = Session::open(options, control.clone(), vec![concurrent_change]).await?;
     let finished = session.run(TASK).await;
     let log = session.log_path.clone();
     session.close().await;
@@ -100,7 +100,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
     Ok(finished.ending.exit_code())
 }
 
-/// The script, in a file of its own where the demo's tools do not see it.
+/// The script, in a separate file that the demo's tools do not see.
 fn script() -> std::io::Result<tempfile::NamedTempFile> {
     let mut file = tempfile::Builder::new().prefix("agent-demo-").suffix(".script").tempfile()?;
     file.write_all(SCRIPT.as_bytes())?;
@@ -114,25 +114,25 @@ fn project(way: Option<Way>) -> std::io::Result<PathBuf> {
             way.new_folder()?;
             way.end
         }
-        // Kept: what happened is there to be looked at.
+        // Kept, so that the user can inspect the result.
         None => {
             let place = disk::temporary_folder(&[]);
             tempfile::Builder::new().prefix("agent-demo-").tempdir_in(place)?.keep()
         }
     };
     for (name, text) in FILES {
-        // (Somebody may look for what is new there, to put a link in its place.)
+        // (Another process may create a link at this path.)
         disk::create(&root.join(name), 0o644)?.write_all(text.as_bytes())?;
     }
     Ok(root)
 }
 
-/// Changes the file after the agent has read it for the first time: a conflict that really happens.
-struct SomebodyElse {
+/// Changes the file after the agent has read it for the first time, to cause a real conflict.
+struct ConcurrentChange {
     file: Option<PathBuf>,
 }
 
-impl Sink for SomebodyElse {
+impl Sink for ConcurrentChange {
     fn take(&mut self, stamped: &Stamped) {
         let Body::ToolFinished { tool, .. } = &stamped.event.body else { return };
         if tool == "Read"

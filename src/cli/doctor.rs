@@ -1,4 +1,4 @@
-//! `agent doctor`: what works here, tried, and how to fix what does not.
+//! `agent doctor`: checks the installation, and explains how to fix problems.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) struct DoctorArgs {
     options: ToolOptions,
 }
 
-/// What was tried, and how it went.
+/// The checks and their results.
 pub(super) struct Report {
     out: String,
     failed: bool,
@@ -36,7 +36,7 @@ impl Report {
         self.out.push_str(&format!("✓ {what:<10} {how}\n"));
     }
 
-    /// Something is less than it could be, and the program works all the same.
+    /// A limitation that does not prevent the program from working.
     pub(super) fn note(&mut self, what: &str, how: &str) {
         self.out.push_str(&format!("! {what:<10} {how}\n"));
     }
@@ -80,7 +80,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
     setup.examine(control, report).await;
 }
 
-/// The programs and the terminal that are here.
+/// Checks installed programs and the terminal.
 async fn examine_machine(
     root: &Path,
     outside: &HostPrograms,
@@ -117,7 +117,7 @@ async fn examine_machine(
     }
 }
 
-/// What a session here would work with.
+/// The setup of a session.
 pub(super) struct Setup {
     root: PathBuf,
     add_dirs: Vec<PathBuf>,
@@ -163,7 +163,7 @@ impl Setup {
         }
     }
 
-    /// What a chat works with. Its server is not asked: the chat shows whether that answers.
+    /// The setup of a chat. Its server is not contacted: the chat shows whether it responds.
     pub(super) fn of_chat(options: &Options, model: &str) -> Self {
         let mut config = options.config.clone();
         model.clone_into(&mut config.config.model);
@@ -171,7 +171,7 @@ impl Setup {
         Self { root, add_dirs, config, dirs: options.dirs.clone(), asks_server: false }
     }
 
-    /// The report of a chat. It blocks the thread: the memory is read, and the sandbox tried.
+    /// The report for a chat. Blocks: reads the memory, and tests the sandbox.
     pub(super) fn report(&self, control: &Control) -> std::io::Result<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut report = Report { out: String::new(), failed: false };
@@ -248,7 +248,7 @@ impl Setup {
     }
 }
 
-/// Where the memory lies, and whether it is well: all of it is read.
+/// The memory's path and state; reads the whole file.
 fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut Report) {
     if !config.learning.enabled {
         return report.note(

@@ -1,4 +1,4 @@
-//! The editor of the user's choice.
+//! Edits text in the user's editor.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -7,9 +7,8 @@ use crate::app::HostPrograms;
 use crate::config::UserDirs;
 use crate::{disk, exec};
 
-/// What the user made of a text in the editor of their choice. The text lies in a folder of its own, in which the
-/// editor runs: what a command put into the project (another file in the place of this one, settings of an editor) is
-/// not there.
+/// The text after editing it in the user's editor. The text and the editor's working directory are a private
+/// folder, so that files of the project (a replacement of this file, editor settings) have no effect.
 pub(super) async fn edited(
     text: &str,
     outside: &HostPrograms,
@@ -31,12 +30,12 @@ pub(super) async fn edited(
     disk::read_small_text_without_links(&path).map_err(failed)
 }
 
-/// A folder of the draft's own, which goes with it.
+/// A private folder for a draft, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// In the agent's own folder, which is covered in every box: in the place for temporary files the commands of another
-    /// session may write. There only where the other can not be made.
+    /// In the agent's directory, which every sandbox hides; in the temporary directory commands of another
+    /// session may write. The latter is used only if the former cannot be created.
     fn make(outside: &HostPrograms, dirs: Option<&UserDirs>) -> io::Result<Self> {
         let name = format!("draft-{}", uuid::Uuid::now_v7());
         let own = dirs.map(|dirs| outside.settled(&dirs.state).join(&name));

@@ -1,4 +1,4 @@
-//! `agent memory`: what is remembered of earlier sessions, and the last word of a person on it.
+//! `agent memory`: shows and changes lessons of earlier sessions.
 
 mod change;
 mod look;
@@ -22,21 +22,21 @@ use crate::ui::{self, Answer};
 pub(super) enum MemoryCommand {
     /// List the lessons of this project and of the user, the latest first
     List(look::ListArgs),
-    /// Show a lesson: what it says, where it came from, how it has served
+    /// Show a lesson: its text, origin and success
     Show(look::ShowArgs),
     /// Find lessons by words, an error message or an identifier, the best first
     Search(look::SearchArgs),
     /// Add a rule or a pattern of your own
     Add(change::AddArgs),
-    /// Change what a lesson says
+    /// Change the text of a lesson
     Edit(change::EditArgs),
     /// Forget lessons
     Forget(change::ForgetArgs),
     /// Write lessons to standard output, one JSON object a line
     Export(share::ExportArgs),
-    /// Add exported lessons; those that are there already stay as they are
+    /// Add exported lessons; existing ones are not changed
     Import(share::ImportArgs),
-    /// Show how many lessons there are, how well they serve, and where the file is
+    /// Show the number of lessons, their success, and the path of the file
     Stats(look::StatsArgs),
     /// Report on a period, update the weights, remove lessons that stopped helping
     Review(review::ReviewArgs),
@@ -48,7 +48,7 @@ struct Place {
     /// Of the project in this folder
     #[arg(short = 'C', long = "cwd", value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// As one that is trusted, like `agent run --trust`: known by its remote, not by its path
+    /// Treat the folder as trusted, like `agent run --trust`: identified by its remote, not its path
     #[arg(long)]
     trust: bool,
 }
@@ -62,7 +62,7 @@ struct Range {
     /// Only this project's
     #[arg(long, conflicts_with_all = ["all", "user"])]
     project: bool,
-    /// Only those that hold in all projects
+    /// Only those for all projects
     #[arg(long, conflicts_with = "all")]
     user: bool,
     #[command(flatten)]
@@ -72,11 +72,11 @@ struct Range {
 /// A kind of lesson.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
-    /// What always holds
+    /// A rule that always applies
     Rule,
     /// How a kind of task is done
     Pattern,
-    /// How a call failed, and what helped
+    /// How a call failed, and what resolved it
     Failure,
 }
 
@@ -132,7 +132,7 @@ impl From<StoreError> for OpenError {
     }
 }
 
-/// The user's memory, seen from a project.
+/// The user's memory, in the context of a project.
 struct Memory {
     store: SqliteStore,
     /// The project's identity.
@@ -143,7 +143,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// It is looked at and changed also where learning is off.
+    /// Works even if learning is off.
     fn open(place: &Place) -> Result<Self, OpenError> {
         let root = options::root(place.cwd.as_deref())?;
         let dirs = UserDirs::find();
@@ -184,11 +184,11 @@ impl Memory {
         })
     }
 
-    /// A text that a person gives to be remembered, in one line.
+    /// A text of the user to store, in one line.
     fn text(&self, text: &str) -> Result<String, OpenError> {
         const MAX: usize = 1000;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let wrong = |why: &str| Err(OpenError::Usage(format!("this can not be remembered: {why}")));
+        let wrong = |why: &str| Err(OpenError::Usage(format!("this cannot be stored: {why}")));
         match text.len() {
             0 => return wrong("the text is empty"),
             n if n > MAX => {
@@ -196,10 +196,10 @@ impl Memory {
             }
             _ => {}
         }
-        // It would be sent to a model with every task that it fits.
+        // It would be sent to a model with every task that it matches.
         let is_masked = *app::masker(&self.config, &[])?.mask(&text) != text;
         if is_masked || refuse::holds_secret(&text) {
-            return wrong("it holds what looks like a secret; leave that out");
+            return wrong("it contains something that looks like a secret; leave that out");
         }
         Ok(text)
     }
@@ -209,7 +209,7 @@ fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// A day, as people write it.
+/// A date for display.
 fn day(ms: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string());
     time.map_or_else(|_| "-".to_owned(), |time| time.chars().take(10).collect())

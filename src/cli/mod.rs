@@ -1,4 +1,4 @@
-//! What was typed, and one small file per command.
+//! The command line: parses it, and has one file per command.
 
 mod ask;
 mod chat;
@@ -39,7 +39,7 @@ struct Cli {
     /// Run one task and print the answer: the same as `agent run`
     #[arg(short = 'p', long = "print")]
     print: bool,
-    /// Chat by plain lines, for screen readers and terminals that can do little
+    /// Chat with plain lines, for screen readers and simple terminals
     #[arg(long)]
     plain: bool,
     #[command(flatten)]
@@ -48,30 +48,30 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Chat in this folder: what `agent` alone does
+    /// Chat in this folder: the same as `agent` alone
     Chat(Box<chat::ChatArgs>),
     /// Run one task, then exit
     Run(Box<RunArgs>),
-    /// See the real loop repair a small broken project; the model is scripted, no key is needed
+    /// Run the real loop on a small broken project; needs no key
     Demo(demo::DemoArgs),
-    /// Call the tools without a model, through the same gate
+    /// Call the tools without a model, with the same checks
     #[command(subcommand)]
     Tool(tool::ToolCommand),
-    /// Look at the recorded sessions of this project
+    /// Show and change the recorded sessions of this project
     #[command(subcommand)]
     Session(session::SessionCommand),
-    /// See what happened in a session
+    /// Show the timeline of a session
     #[command(subcommand)]
     Trace(session::TraceCommand),
-    /// See and change what is remembered of earlier sessions
+    /// Show and change the lessons of earlier sessions
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
-    /// See the configuration in force
+    /// Show the active configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Let this folder set keys, endpoints, permissions and checks, as it does now
+    /// Trust this folder's settings of keys, endpoints, permissions and checks
     Trust(trust::TrustArgs),
-    /// Check what works here, and how to fix what does not
+    /// Check the installation, and how to fix problems
     Doctor(doctor::DoctorArgs),
     /// Print shell completions
     Completions {
@@ -85,7 +85,7 @@ enum Command {
     },
 }
 
-/// The whole program: reads the command line, does it, and returns the exit code.
+/// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> u8 {
     let code = dispatch();
     // EX_IOERR of sysexits.h.
@@ -132,19 +132,19 @@ fn dispatch() -> u8 {
     }
 }
 
-/// The command line. `agent -p` takes the options of `run`; they are described there.
+/// The command line. `agent -p` accepts the options of `run`, which are documented there.
 fn command() -> clap::Command {
     Cli::command()
         .override_usage("agent <COMMAND>\n       agent -p [OPTIONS OF RUN] <TASK>")
         .mut_args(|arg| if arg.get_id() == "print" { arg } else { arg.hide(true) })
 }
 
-/// Why these words are no chat: a task or a command was meant.
+/// Why these words do not start a chat: a task or a command was probably meant.
 fn no_command(args: &RunArgs) -> Option<String> {
     let word = args.task.first()?;
     let command = Cli::command();
     if command.find_subcommand(word).is_some() {
-        return Some(format!("options stand behind the command: `agent {word} …`"));
+        return Some(format!("options follow the command: `agent {word} …`"));
     }
     let names = command.get_subcommands().map(clap::Command::get_name);
     Some(match nearest(word, names) {
@@ -181,7 +181,7 @@ fn man(dir: &std::path::Path) -> u8 {
     }
 }
 
-/// A link in the place of a page may be a command's: it is replaced.
+/// A link in place of a page may have been created by a command: it is replaced.
 fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Result<()> {
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         write_pages(inner, dir)?;
@@ -190,16 +190,16 @@ fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Resul
     page.render(&mut text)?;
     let path = dir.join(page.get_filename());
     disk::replace(&path, &text)?;
-    // Everybody reads them.
+    // Readable by everyone.
     disk::open_file(&path)?.set_permissions(Permissions::from_mode(0o644))
 }
 
-/// Runs async work on this thread until it ends, with the signals that end it early.
+/// Runs async work on this thread until it ends, with the signals that interrupt it.
 fn block_on(work: impl Future<Output = u8>, control: &crate::protocol::control::Control) -> u8 {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(signals::guard(work, control));
-            // A blocking thread that does not heed its cancellation does not keep the person waiting.
+            // A blocking thread that ignores its cancellation does not delay the exit.
             runtime.shutdown_background();
             code
         }

@@ -1,4 +1,4 @@
-//! Options that several commands share, and the configuration that they come to.
+//! Options of several commands, and the configuration that results from them.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +13,7 @@ use crate::disk::{self, Way};
 use crate::protocol::control::PermissionMode;
 use crate::ui::{self, OutputFormat};
 
-/// Where, and who may do what.
+/// The folder and the permissions.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ToolOptions {
     /// Work in this folder
@@ -22,19 +22,19 @@ pub(super) struct ToolOptions {
     /// A further folder that tools may use
     #[arg(long, value_name = "DIR")]
     pub(super) add_dir: Vec<PathBuf>,
-    /// How freely the agent may act
+    /// The permission mode
     #[arg(long, value_name = "MODE")]
     pub(super) permission_mode: Option<PermissionMode>,
     /// The same as --permission-mode full
     #[arg(short = 'y', long, conflicts_with = "permission_mode")]
     pub(super) yolo: bool,
-    /// A call that needs no question: `Edit`, `Edit(src/**)`, `Bash(cargo test *)`
+    /// A call that is allowed without asking: `Edit`, `Edit(src/**)`, `Bash(cargo test *)`
     #[arg(long, value_name = "RULE", visible_alias = "allowed-tools")]
     pub(super) allow: Vec<String>,
-    /// A call that is never made
+    /// A call that is refused
     #[arg(long, value_name = "RULE", visible_alias = "disallowed-tools")]
     pub(super) deny: Vec<String>,
-    /// Let the folder's own configuration count in full, for this once
+    /// Trust the folder's configuration for this run
     #[arg(long)]
     pub(super) trust: bool,
     /// Set any key of the configuration: KEY=VALUE
@@ -52,13 +52,13 @@ pub(super) struct RunArgs {
     /// The model: provider/model, auto, or script:FILE
     #[arg(short, long, value_name = "MODEL")]
     pub(super) model: Option<String>,
-    /// Where the model's server is, up to and including /v1
+    /// The base URL of the model's server, up to and including /v1
     #[arg(long, value_name = "URL")]
     pub(super) base_url: Option<String>,
-    /// The environment variable that holds the key
+    /// The environment variable that contains the key
     #[arg(long, value_name = "NAME")]
     pub(super) api_key_env: Option<String>,
-    /// What is written to standard output
+    /// The format of standard output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(super) output_format: OutputFormat,
     /// Also write the final answer to this file
@@ -67,53 +67,53 @@ pub(super) struct RunArgs {
     /// A command that must exit 0 before the task counts as done
     #[arg(long, value_name = "COMMAND")]
     pub(super) check: Vec<String>,
-    /// The most answers of the model
+    /// Limit of model calls
     #[arg(long, value_name = "N")]
     pub(super) max_turns: Option<u32>,
-    /// The most US dollars; needs the model's price
+    /// Limit of cost in US dollars; needs the model's price
     #[arg(long, value_name = "X")]
     pub(super) max_budget_usd: Option<f64>,
-    /// The most time: 90s, 10m
+    /// Time limit: 90s, 10m
     #[arg(long, value_name = "DURATION")]
     pub(super) timeout: Option<String>,
-    /// Go on with the latest session of this project
+    /// Continue the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "session_id"])]
     pub(super) continue_latest: bool,
-    /// Continue the session whose id begins so, of this or another project
+    /// Continue the session with this id or prefix, of this or another project
     #[arg(
         short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
         hide_default_value = true, conflicts_with = "session_id"
     )]
     pub(super) resume: Option<String>,
-    /// With -c or --resume: go on with a copy, and leave the session as it is
+    /// With -c or --resume: continue a copy, and leave the session unchanged
     #[arg(long, conflicts_with = "session_id")]
     pub(super) fork: bool,
     /// The id of the new session, a UUID
     #[arg(long, value_name = "UUID")]
     pub(super) session_id: Option<String>,
-    /// Keep nothing of this session
+    /// Do not record this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     pub(super) ephemeral: bool,
-    /// Learn nothing, and use nothing that was learnt (also: `AGENT_NO_MEMORY=1`)
+    /// Neither learn lessons nor use them (also: `AGENT_NO_MEMORY=1`)
     #[arg(long)]
     pub(super) no_memory: bool,
-    /// The final answer must be JSON that fits the JSON Schema in this file
+    /// The final answer must be JSON that matches the JSON Schema in this file
     #[arg(long, value_name = "FILE")]
     pub(super) json_schema: Option<PathBuf>,
     /// Add this to the model's instructions
     #[arg(long, value_name = "TEXT")]
     pub(super) append_system_prompt: Option<String>,
-    /// Say nothing on standard error but why a task failed
+    /// Print only why a task failed to standard error
     #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
-    /// Say more on standard error
+    /// Print more to standard error
     #[arg(short, long)]
     pub(super) verbose: bool,
     #[command(flatten)]
     pub(super) tools: ToolOptions,
 }
 
-/// The project's root: `-C`, or where the program was started.
+/// The project's root: `-C`, or the working directory.
 pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     let Some(path) = cwd else {
         let root = here()?;
@@ -128,14 +128,14 @@ pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     if !root.is_dir() {
         return Err(wrong("is a file; name a folder".to_owned()));
     }
-    // (Where the user stands may be gone.)
+    // (The working directory may have been removed.)
     let way = here().map_or_else(|_| path.to_owned(), |here| walked(&here).join(path));
     not_led_out(&way, &root)?;
     Ok(root)
 }
 
-/// The sessions among which this one is: those of the project at `root`, or of the project that has it, with that
-/// project's directory.
+/// The sessions that contain this one: those of the project at `root`, or of the project that has it, with
+/// that project's directory.
 pub(super) fn sessions_with(
     root: &Path,
     id: &str,
@@ -149,7 +149,7 @@ pub(super) fn sessions_with(
     Ok(elsewhere.map_or((here, None), |(storage, own)| (storage, Some(own))))
 }
 
-/// The directory to work in, and for the session of this id (or its beginning) where it is recorded. A session of
+/// The working directory, which for a session of this id (or prefix) is where it is recorded. A session of
 /// another project works in its own directory unless `-C` names one.
 pub(super) fn root_for(
     cwd: Option<&Path>,
@@ -170,15 +170,15 @@ pub(super) fn root_for(
     Ok((self::root(Some(&own))?, Some(storage)))
 }
 
-/// This folder, in which the user stands, as the shell came there, if it says so.
+/// The working directory under the path of the shell, if it is set.
 fn walked(here: &Path) -> PathBuf {
     let said = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
     let said = said.filter(|path| path.canonicalize().is_ok_and(|path| path == here));
     said.unwrap_or_else(|| here.to_owned())
 }
 
-/// Who goes into a folder of a project means to be there: a command, or who made a clone, could have put a link to any
-/// other in its place, or to what is protected there.
+/// Fails if the path goes through a link in a project that leads outside of it: a command, or the author of a
+/// clone, could have created the link.
 fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
     let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
     let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
@@ -187,7 +187,7 @@ fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
     let is_own =
         |name: Component<'_>| [".git", AGENT_DIR].iter().any(|own| name.as_os_str() == *own);
     for link in disk::links_on(way) {
-        // (One may lie in another.)
+        // (A project may be inside another.)
         let above = link.ancestors().skip(1).filter(|folder| !is_home(folder)).filter(is_project);
         let holds_root = |project: &Path| {
             let below = root.strip_prefix(project);
@@ -208,13 +208,13 @@ fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Where the user stands. The system's name for it holds no links; it is not looked up again, as it may name another
-/// folder by now.
+/// The working directory. The system's path contains no links; it is not resolved again, as it may name
+/// another folder by now.
 fn here() -> Result<PathBuf, OpenError> {
     let failed = |error| OpenError::Usage(format!("the current folder: {error}"));
     let path = std::env::current_dir().map_err(failed)?;
     let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let named = disk::look_at(&path).map(id).map_err(failed)?;
+    let named = disk::metadata_without_links(&path).map(id).map_err(failed)?;
     if std::fs::metadata(".").map(id).map_err(failed)? == named {
         return Ok(path);
     }
@@ -224,17 +224,18 @@ fn here() -> Result<PathBuf, OpenError> {
     )))
 }
 
-/// The way of a path that the user names where he stands: commands that run here may have made a link on it.
+/// Resolves a path that the user gave relative to the working directory; commands could have created links in
+/// it.
 pub(super) fn way(path: &Path) -> Result<Way, OpenError> {
     let here = here()?;
     let loaded = load(&here, UserDirs::find().as_ref(), &ToolOptions::default(), None);
-    // (Where the configuration is wrong there are no sessions to write elsewhere.)
+    // (With an invalid configuration there are no sessions that could write elsewhere.)
     let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
     let writable = Writable::around(&config, &here, &[]);
     Ok(Way::of(&here.join(path), writable.places()))
 }
 
-/// The configuration in force in a folder, with these options.
+/// The active configuration of a folder, with these options.
 pub(super) fn load(
     root: &Path,
     dirs: Option<&UserDirs>,
@@ -338,9 +339,9 @@ fn command_line(
     Ok(values)
 }
 
-/// Where the server of this model is, as far as the command line says it.
+/// The server of this model, from the command line.
 fn server(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
-    // `auto`, or a name alone, with a server of the user's own speaks to it as to OpenAI's.
+    // `auto`, or a plain name, with a given server uses the `openai` provider.
     let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
     // (`qwen3:8b` is a name, too.)
     let is_name = run.base_url.is_some()
@@ -361,7 +362,7 @@ fn server(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
         .collect()
 }
 
-/// The value as TOML, or as the text it is.
+/// The value as TOML, or else as text.
 fn toml_value(text: &str) -> Value {
     toml::from_str::<toml::Table>(&format!("value = {text}"))
         .ok()

@@ -15,9 +15,9 @@ use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::ui::{self, Verbosity};
 
-/// The end of the program waits at most so long for lessons to be distilled.
+/// How long the exit waits for distillation.
 const DISTILLATION: Duration = Duration::from_secs(10);
-/// How long a silent pipe beside a task is waited for before that is said, and then until it is an error.
+/// Time until a silent pipe next to a task is reported, and until it is an error.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(59);
 
@@ -40,7 +40,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
                 Ok(code) => code,
                 Err(error) => {
                     let code = error.exit_code();
-                    // Every exit but that of wrong usage ends with a result.
+                    // Every exit except wrong usage ends with a result.
                     if code != 2 {
                         ui::failure(args.output_format, &error.to_string(), code);
                     }
@@ -66,12 +66,12 @@ async fn work(
     for warning in &config.warnings {
         ui::tell(warning);
     }
-    // Opened first: a promise that can not be kept is not given.
+    // Opened first, so that an error is reported before the task runs.
     let mut output_file = match &args.output_file {
         Some(path) => {
             let workspace = app::open_workspace(&root, &args.tools.add_dir, &StateDirs::default())?;
             let writable = Writable::of(&config.config, &workspace)?;
-            // In these a command of an earlier run may have put a link or a FIFO there.
+            // A command of an earlier run may have created a link or a FIFO in these places.
             let opened = std::env::current_dir()
                 .and_then(|here| Way::of(&here.join(path), writable.places()).open_to_write());
             Some(opened.map_err(|error| {
@@ -137,7 +137,7 @@ fn which(args: &RunArgs) -> Result<Which, OpenError> {
     Ok(which)
 }
 
-/// `--resume` alone: a person is shown what there is.
+/// `--resume` without an id: lists the sessions.
 fn which_session(args: &RunArgs) -> OpenError {
     let mut why =
         "--resume needs the id of a session, or its beginning; -c takes the latest".to_owned();
@@ -154,7 +154,7 @@ fn verbosity(args: &RunArgs) -> Verbosity {
     match (args.quiet, args.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
-        // Nobody watches: the answer and, where it failed, the reason are all there is to say.
+        // Not interactive: only the answer and, on failure, the reason are printed.
         _ if !std::io::stderr().is_terminal() => Verbosity::Quiet,
         _ => Verbosity::Progress,
     }
@@ -193,16 +193,15 @@ fn task(words: &[String]) -> Result<UserInput, String> {
     }
 }
 
-/// Standard input is a pipe, a socket or a file: something that somebody meant to be read. A terminal
-/// or `/dev/null` is not.
+/// Standard input is a pipe, a socket or a file with content to read. A terminal or `/dev/null` is not.
 fn stdin_is_piped() -> bool {
     std::fs::metadata("/dev/stdin")
         .map(|metadata| metadata.file_type())
         .is_ok_and(|kind| kind.is_fifo() || kind.is_socket() || kind.is_file())
 }
 
-/// Reads a pipe that stands beside a task to its end. One that stays silent is told of, and then is an
-/// error: some programs leave a pipe open that nobody writes to.
+/// Reads a pipe that is given in addition to a task. A pipe without data is reported, and then an error: some
+/// programs leave a pipe open without writing to it.
 fn piped_beside_a_task() -> Result<String, String> {
     enum Got {
         FirstByte,
@@ -241,7 +240,7 @@ fn piped_beside_a_task() -> Result<String, String> {
     }
 }
 
-/// More is no task: it belongs into a file that the task names.
+/// Size limit; a longer text should be in a file that the task names.
 const MAX_STDIN: u64 = 10 * 1024 * 1024;
 
 fn read_all(from: &mut dyn Read) -> std::io::Result<String> {

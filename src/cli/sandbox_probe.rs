@@ -11,12 +11,12 @@ use crate::exec::{Command, Exec};
 use crate::protocol::control::Control;
 use crate::workspace::Workspace;
 
-/// How to get more, where something is open.
+/// How to improve the sandbox, if it has gaps.
 const FIX: &str = "permit user namespaces (sysctl user.max_user_namespaces, \
                    kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), \
                    or use a kernel from 6.12 on";
 
-/// One attack: a line that prints something only if it succeeds.
+/// An escape attempt: a line that prints something only if it succeeds.
 struct Trial {
     what: &'static str,
     line: &'static str,

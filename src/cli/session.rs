@@ -1,4 +1,4 @@
-//! `agent session` and `agent trace`: what was recorded.
+//! `agent session` and `agent trace`: show and change recorded sessions.
 
 mod change;
 mod look;
@@ -18,13 +18,13 @@ pub(super) use look::{list_of_sessions, sessions_in_brief};
 pub(super) enum SessionCommand {
     /// List the sessions of this project, the latest first
     List(look::ListArgs),
-    /// Show what a session was about, what it cost and how it stands
+    /// Show a session: its task, cost and state
     Show(One),
     /// Write a session to standard output
     Export(ExportArgs),
     /// Take back the file changes of a turn
     Undo(change::UndoArgs),
-    /// Go back to before a turn: what was said, what was changed, or both
+    /// Go back to before a turn: the conversation, the files, or both
     Rewind(change::RewindArgs),
     /// Begin a new session with a copy of another one, and print its id
     Fork(change::ForkArgs),
@@ -34,7 +34,7 @@ pub(super) enum SessionCommand {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {
-    /// Show what happened, step by step
+    /// Show the timeline, step by step
     Show(One),
 }
 
@@ -64,11 +64,11 @@ pub(super) struct ExportArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ExportFormat {
-    /// What was said and done, as Markdown
+    /// The transcript, as Markdown
     Md,
     /// The events, as one JSON array
     Json,
-    /// One page for a browser, complete in itself
+    /// One self-contained HTML page
     Html,
 }
 

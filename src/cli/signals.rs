@@ -1,14 +1,14 @@
-//! Signals: the first interrupt ends the turn cleanly, the second ends the program at once.
+//! Signals: the first interrupt ends the turn, the second one exits immediately.
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::protocol::control::{Control, Interrupt};
 
-/// Runs the work; signals reach it through `control`.
+/// Runs the work; signals are passed to `control`.
 pub(super) async fn guard(work: impl Future<Output = u8>, control: &Control) -> u8 {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = kinds.map(signal) else {
-        // Without handlers a signal ends the program as it ends any other.
+        // Without handlers a signal has its default effect.
         return work.await;
     };
     tokio::pin!(work);
@@ -16,12 +16,12 @@ pub(super) async fn guard(work: impl Future<Output = u8>, control: &Control) -> 
     loop {
         tokio::select! {
             code = &mut work => {
-                // The exit code of the shell's own convention, 128 + SIGHUP.
+                // By the shell's convention, 128 + SIGHUP.
                 return if hung_up { 129 } else { code };
             }
             _ = interrupt.recv() => {
                 if control.interrupted().is_some() {
-                    // The work is dropped here, and with it every process that it started.
+                    // Dropping the work ends every process that it started.
                     return 130;
                 }
                 control.interrupt(Interrupt::User);

@@ -1,4 +1,4 @@
-//! `agent tool`: the tools without a model, through the same gate.
+//! `agent tool`: runs tools without a model, with the same checks.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::workspace::Spill;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ToolCommand {
-    /// List the tools and what they take
+    /// List the tools and their arguments
     List(ListArgs),
     /// Call one tool and print its envelope
     Call(CallArgs),
     /// Call many tools: JSON lines `{"id", "name", "input"}` in, `{"id", "envelope"}` out
     ///
-    /// Everything goes through one gate: what one call has read, the next may change.
+    /// All calls share one state: a file that one call has read can be changed by the next.
     Batch(BatchArgs),
 }
 
@@ -46,7 +46,7 @@ pub(super) struct CallArgs {
     name: String,
     /// Its input, a JSON object
     input: String,
-    /// Keep a session of it: its events, and what undo needs
+    /// Record it as a session, with checkpoints
     #[arg(long)]
     record: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(super) struct CallArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct BatchArgs {
-    /// Keep a session of it: its events, and what undo needs
+    /// Record it as a session, with checkpoints
     #[arg(long)]
     record: bool,
     #[command(flatten)]
@@ -93,7 +93,9 @@ fn call(args: &CallArgs) -> u8 {
     match serde_json::from_str::<Value>(&args.input) {
         Ok(Value::Object(_)) => {}
         Ok(_) => {
-            return usage("the input is no JSON object; write it like '{\"path\":\"README.md\"}'");
+            return usage(
+                "the input is not a JSON object; write it like '{\"path\":\"README.md\"}'",
+            );
         }
         Err(error) => return usage(&format!("the input is not valid JSON: {error}")),
     }
@@ -109,7 +111,7 @@ fn call(args: &CallArgs) -> u8 {
             arguments: args.input.clone(),
         };
         let envelope = tools.gate.registry.call(&call).await.envelope;
-        // Standard output is a way out of the program like any other.
+        // Standard output is masked like all other output.
         let answer = tools.gate.events.masker().json(&envelope);
         ui::answer(&ui::Answer::Data(answer + "\n"));
         tools.close().await;
@@ -180,15 +182,15 @@ fn batch(args: &BatchArgs) -> u8 {
     super::block_on(work, &control)
 }
 
-/// The lines of standard input, as many at once as came at once. They are read on a thread of their own: a
-/// read that waits can not be interrupted, and the calls must be.
+/// The lines of standard input, batched as they arrive. They are read by a separate thread, since a blocking
+/// read cannot be interrupted but the calls must be.
 fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<Vec<u8>>>> {
-    // One ahead is enough: who writes the lines is kept at our pace.
+    // A capacity of one slows the writer down to our speed.
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();
         let mut chunk = vec![0; 64 * 1024];
-        // A line whose end did not come yet.
+        // An incomplete line.
         let mut begun = Vec::new();
         loop {
             let read = match stdin.read(&mut chunk) {
@@ -216,15 +218,15 @@ fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<Vec<u8>>>> {
     receiver
 }
 
-/// The tools behind their gate, and what is kept of their calls.
+/// The registry, and the record of its calls.
 struct Tools {
     gate: Toolbox,
-    /// Of a session that is kept.
+    /// For a recorded session.
     summary: Option<SummarySink>,
 }
 
 impl Tools {
-    /// Ends what commands left running, and the session.
+    /// Ends remaining processes of commands, and the session.
     async fn close(self) {
         self.gate.exec.close().await;
         self.gate.registry.settle_background(true);
@@ -271,7 +273,7 @@ fn open(
         let folder = storage.log_path(&id).with_file_name("tool-output");
         Spill::new(folder, &root, masker.clone())
     } else {
-        // Output too large to be shown is kept after the call: the person may want it.
+        // Spilled output is kept after the call, for the user.
         Spill::for_a_day(masker.clone(), writable.places())
     };
     let workspace = Arc::new(workspace.with_readable(spill.folder()));
@@ -304,7 +306,7 @@ fn open(
 }
 
 fn no_call(error: &serde_json::Error) -> Sealed {
-    let message = format!("the line is no call: {error}");
+    let message = format!("the line is not a call: {error}");
     let hint =
         "write {\"id\": 1, \"name\": \"Read\", \"input\": {\"path\": \"README.md\"}}".to_owned();
     let error = ToolError { code: ErrorCode::InvalidParam, message, hint: Some(hint) };

@@ -1,4 +1,4 @@
-//! `agent trust`: the user says that a folder's own configuration counts in full, as it is now.
+//! `agent trust`: trusts a folder's configuration in its current state.
 
 use std::path::{Path, PathBuf};
 
@@ -33,9 +33,9 @@ pub(super) fn trust(args: &TrustArgs) -> u8 {
 
 fn trust_as_it_is(root: &Path) -> Result<String, OpenError> {
     let no_home =
-        || OpenError::Usage("there is no home folder to remember it in: set HOME".to_owned());
+        || OpenError::Usage("there is no home folder to store it in: set HOME".to_owned());
     let dirs = UserDirs::find().ok_or_else(no_home)?;
-    // What is wrong with it would be an error of each session.
+    // An invalid configuration would be an error in each session.
     let in_full = ToolOptions { trust: true, ..ToolOptions::default() };
     let loaded = options::load(root, Some(&dirs), &in_full, None)?;
     for warning in &loaded.warnings {
@@ -48,20 +48,17 @@ fn trust_as_it_is(root: &Path) -> Result<String, OpenError> {
     let file = dirs.trusted_file();
     config::trust(&dirs, root, &seal)
         .map_err(|error| OpenError::Usage(format!("{}: {error}", file.display())))?;
-    Ok(format!(
-        "{shown} is trusted{needs}To take that back, remove its line from {}\n",
-        file.display()
-    ))
+    Ok(format!("{shown} is trusted{needs}To undo this, remove its line from {}\n", file.display()))
 }
 
-/// What a folder is trusted with, a line each.
+/// The settings that are trusted, one per line.
 fn in_words(loaded: &Loaded) -> Result<String, OpenError> {
     if loaded.needs.is_empty() {
-        return Ok("; it sets nothing now that needs it\n".to_owned());
+        return Ok("; it currently sets nothing that needs trust\n".to_owned());
     }
-    // Of no other value: what the folder says is secret would hide what it is trusted with.
+    // Only header values are masked: the folder's own `redact_extra` could hide other settings.
     let masker = app::masker(&loaded.config, &[])?;
-    let (mut settings, mut out) = (Vec::new(), ", with this as it is now:\n".to_owned());
+    let (mut settings, mut out) = (Vec::new(), ", with these current settings:\n".to_owned());
     for (name, value) in loaded.needs.iter() {
         let mut value = value.clone();
         if name == "providers" {

@@ -1,4 +1,5 @@
-//! Layers: read, checked one by one with file and line, laid over each other, each value's origin kept.
+//! Configuration layers: reads and checks each with file and line, merges them, and keeps each value's
+//! origin.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +17,7 @@ use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
 use crate::protocol::prompt::Prompts;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The user's file, at this line.
@@ -41,56 +42,57 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A configuration that means nothing: what, where, and what would.
+/// An error in the configuration: what, where, and how to fix it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);
 
-/// Where configuration comes from.
+/// The sources of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The user's file; it need not exist.
+    /// The user's file, which may not exist.
     pub user_file: Option<PathBuf>,
-    /// The project's file; it need not exist.
+    /// The project's file, which may not exist.
     pub project_file: Option<PathBuf>,
     /// Whether the user trusts the project's folder.
     pub trust: Trust,
     /// Key and value from the environment, with the variable's name.
     pub environment: Vec<(String, Value, String)>,
-    /// Key and value from the command line, with the option as it was typed.
+    /// Key and value from the command line, with the option as typed.
     pub command_line: Vec<(String, Value, String)>,
 }
 
-/// Whether the user trusts a folder.
+/// The user's trust in a folder.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// No.
+    /// Not trusted.
     #[default]
     Never,
-    /// For this once, whatever is in it.
+    /// For this run, whatever is in it.
     Once,
-    /// With what it needed when that was said.
+    /// With the settings that it had when the user trusted it.
     With(Seal),
 }
 
-/// The configuration, and where each value came from.
+/// The merged configuration, and the origin of each value.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What it all comes to.
+    /// The merged configuration.
     pub config: Config,
     /// Origin of each key that is not a default.
     pub origins: BTreeMap<String, Origin>,
-    /// Rules of permission in the order of their layers: list, rule, origin.
+    /// Permission rules in the order of their layers: list, rule, origin.
     pub rules: Vec<(String, String, Origin)>,
-    /// What was ignored, and why.
+    /// What was ignored, with the reason.
     pub warnings: Vec<String>,
-    /// The project's file wants checks, and why they do not count: the folder is not trusted, say.
+    /// The project's file contains checks, and why they are ignored, for example because the folder is not
+    /// trusted.
     pub untrusted_checks: Option<String>,
     /// The user trusts the folder as it is.
     pub trusted: bool,
-    /// What the folder wants that counts only then.
+    /// The settings of the folder that need trust.
     pub needs: Needs,
-    /// What is said to models here.
+    /// The prompts in use.
     pub prompts: Prompts,
 }
 
@@ -114,7 +116,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         }
     }
     if let Some(path) = &sources.project_file {
-        let project = loaded.look_at(path, &sources.trust, &merged)?;
+        let project = loaded.load_project(path, &sources.trust, &merged)?;
         if let Some((table, lines)) = project {
             let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
             loaded.lay_over(&mut merged, table, &origin);
@@ -139,7 +141,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
 
 impl Loaded {
     fn lay_over(&mut self, merged: &mut Table, mut table: Table, origin: &dyn Fn(&str) -> Origin) {
-        // The other name of the same table.
+        // An alias of the same table.
         if let Some(recovery) = table.remove("reflection") {
             table.insert("recovery".to_owned(), recovery);
         }
@@ -159,26 +161,26 @@ impl Loaded {
         }
     }
 
-    /// What a project's file and its words for models come to in a folder that is trusted like this.
-    fn look_at(
+    /// The settings that need trust from a project's file and its prompts, for a folder with this trust.
+    fn load_project(
         &mut self,
         path: &Path,
         trust: &Trust,
         user: &Table,
     ) -> Result<Option<(Table, Lines)>, ConfigError> {
         let folder = path.with_file_name(own_prompts::FOLDER);
-        // What a link leads to, a command could write: then it counts as that of a folder that nobody trusts.
-        let is_led = is_led_by_commands(path);
+        // Commands can write the target of a link: then the file counts as that of an untrusted folder.
+        let is_redirectable = is_redirectable(path);
         let are_led = folder.is_symlink() || folder.parent().is_some_and(Path::is_symlink);
         let led = |what: &str| {
-            format!("a command could write what a link leads to; put the {what} itself there")
+            format!("commands could write the target of a link; put the {what} itself there")
         };
 
         let mut project = read(path)?;
-        if let (Some((table, _)), false) = (&project, is_led) {
+        if let (Some((table, _)), false) = (&project, is_redirectable) {
             self.needs = Needs::of(table);
         }
-        // (Of one that nobody trusts they are not even read.)
+        // (Prompts of an untrusted folder are not read.)
         let own = match trust {
             Trust::Once | Trust::With(_) if !are_led => own_prompts::read(&folder)?,
             Trust::Never | Trust::Once | Trust::With(_) => BTreeMap::new(),
@@ -198,7 +200,7 @@ impl Loaded {
 
         let n_told = self.warnings.len();
         if let Some((table, _)) = &mut project
-            && let Some(why) = is_led.then(|| led("file")).or(why.clone())
+            && let Some(why) = is_redirectable.then(|| led("file")).or(why.clone())
         {
             self.restrict(table, (path, &why), user);
         }
@@ -210,7 +212,7 @@ impl Loaded {
             }
             Some(_) => {}
         }
-        // Who trusted it hears it, also where nothing is left to be ignored.
+        // The user who trusted it is notified, even if nothing is ignored.
         if let (Trust::With(_), Some(why)) = (trust, why)
             && self.warnings.len() == n_told
         {
@@ -219,7 +221,7 @@ impl Loaded {
         Ok(project)
     }
 
-    /// Takes out of a project's file what needs trust, and says so.
+    /// Removes the settings that need trust from a project's file, with warnings.
     fn restrict(&mut self, table: &mut Table, (path, why): (&Path, &str), user: &Table) {
         let beyond = Needs::of(table).beyond(user);
         let (checks, ignored): (Vec<&str>, Vec<&str>) =
@@ -227,7 +229,7 @@ impl Loaded {
         for name in checks.iter().chain(&ignored) {
             needs::remove(table, name);
         }
-        // (A task that they should decide is not begun.)
+        // (A task with these checks is not started.)
         self.untrusted_checks = (!checks.is_empty()).then(|| why.to_owned());
         if !ignored.is_empty() {
             self.warnings.push(format!(
@@ -295,27 +297,27 @@ impl Loaded {
         Err(ConfigError(format!("{origin}{key}: {reason}")))
     }
 
-    /// The mode, or what it is where nothing sets it.
+    /// The mode, or the default if it is not set.
     pub fn mode(&self, default: PermissionMode) -> PermissionMode {
         self.config.permissions.mode.unwrap_or(default)
     }
 }
 
-/// The project's file is reached by a folder that is a link, or leads through the project to another one.
-fn is_led_by_commands(file: &Path) -> bool {
+/// The project's file is reached through a link in its path, or through the project to another folder.
+fn is_redirectable(file: &Path) -> bool {
     let (Some(agent), Some(root)) = (file.parent(), file.ancestors().nth(2)) else { return false };
     if agent.is_symlink() || !file.is_symlink() {
         return agent.is_symlink();
     }
     let Ok(root) = root.canonicalize() else { return true };
     let is_inside = |path: PathBuf| disk::is_below(&path, std::slice::from_ref(&root));
-    // (The link as it is said, and where it leads now.)
+    // (The link's target as written, and as resolved now.)
     let real = file.canonicalize().ok();
     target_of(file).is_none_or(is_inside) || real.is_some_and(|real| real.starts_with(&root))
 }
 
-/// Where a link says that it leads. What goes up at its beginning is taken away, which is exact: no link leads to
-/// the folder that it lies in.
+/// The target of a link as written. A leading `..` is resolved lexically, which is exact: the link's parent
+/// folder contains no links.
 fn target_of(link: &Path) -> Option<PathBuf> {
     let (target, mut folder) = (link.read_link().ok()?, link.parent()?);
     let mut rest = target.components();
@@ -328,10 +330,10 @@ fn target_of(link: &Path) -> Option<PathBuf> {
     Some(folder.join(rest.as_path()))
 }
 
-/// The line of each key.
+/// The line number of each key.
 type Lines = BTreeMap<String, usize>;
 
-/// A file's table and the line of each key; `None` where there is no file.
+/// A file's table and the line of each key; `None` if there is no file.
 fn read(path: &Path) -> Result<Option<(Table, Lines)>, ConfigError> {
     let text = match read_small_text(path) {
         Ok(text) => text,
@@ -346,7 +348,7 @@ fn read(path: &Path) -> Result<Option<(Table, Lines)>, ConfigError> {
         let message = with_suggestion(error.message());
         ConfigError(format!("{}:{line}: {message}", path.display()))
     };
-    // Checked alone, so that the message names this file and the line in it.
+    // Checked separately, so that the message contains this file and line.
     toml::from_str::<Config>(&text).map_err(|error| wrong(&error))?;
     let table: Table = toml::from_str(&text).map_err(|error| wrong(&error))?;
     let mut lines = BTreeMap::new();
@@ -375,11 +377,11 @@ fn line_of(lines: &Lines, key: &str) -> usize {
     lines.get(key).copied().unwrap_or(1)
 }
 
-/// Lists to which a layer adds: what one forbids or hides, no other can take back.
+/// Lists that layers extend: a layer cannot remove what another one denies or hides.
 const ADDED: [&str; 4] =
     ["permissions.allow", "permissions.ask", "permissions.deny", "record.redact_extra"];
 
-/// Lays `over` over `base`.
+/// Merges `over` into `base`.
 fn merge(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>) {
     for (key, value) in over {
         let path = join(prefix, &key);
@@ -407,7 +409,7 @@ fn join(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
-/// `a.b = value` as a table. A part in quotes may hold dots: `models."openai/gpt-5.5".price_in`.
+/// `a.b = value` as a table. A quoted part may contain dots: `models."openai/gpt-5.5".price_in`.
 fn nested(key: &str, value: Value) -> Table {
     let mut parts = Vec::new();
     let mut part = String::new();
@@ -431,7 +433,7 @@ fn check_alone(table: &Table) -> Result<(), String> {
     checked.map(drop).map_err(|error| with_suggestion(error.message()))
 }
 
-/// The message of a wrong key, with the nearest right one.
+/// The message for an unknown key, with the most similar valid one.
 fn with_suggestion(message: &str) -> String {
     let message = message.trim_end().replace('\n', " ");
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();

@@ -1,8 +1,8 @@
-//! What the configuration means: one typed [`Config`], and where each value came from.
+//! The configuration: one typed [`Config`], and the origin of each value.
 //!
-//! Layers, each over the one before: built-in defaults, the user's file, the project's file, the
-//! environment, the command line. A project's file can not set what would harm a user who only opened
-//! a folder (keys, endpoints, permissions, checks), unless the user trusts the folder as it is.
+//! Layers in increasing precedence: built-in defaults, the user's file, the project's file, the environment,
+//! the command line. A project's file cannot set anything that would harm a user who only opens a folder
+//! (keys, endpoints, permissions, checks), unless the user trusts the folder in its current state.
 
 mod layers;
 mod models;
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// The name of the agent's folder in a project.
 pub const AGENT_DIR: &str = ".agent";
 
-/// The user's own folders, as XDG names them.
+/// The user's directories, according to XDG.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserDirs {
     /// `$XDG_CONFIG_HOME/agent`.
@@ -43,7 +43,8 @@ pub struct UserDirs {
 }
 
 impl UserDirs {
-    /// As the `XDG_…_HOME` variables name them, else below the home; `None` if one is not named and there is no home.
+    /// According to the `XDG_…_HOME` variables, else below the home; `None` if one is not set and there is no
+    /// home.
     pub fn find() -> Option<Self> {
         let by_default = Self::by_default();
         let named = |variable: &str, by_default: Option<&PathBuf>| {
@@ -70,7 +71,7 @@ impl UserDirs {
         Some(Self::below(&home))
     }
 
-    /// Where they are by default, for whom this is the home.
+    /// The default directories for this home.
     pub fn below(home: &Path) -> Self {
         Self {
             config: home.join(".config/agent"),
@@ -80,13 +81,13 @@ impl UserDirs {
         }
     }
 
-    /// The file in which trusted folders stand, one a line, behind what each was trusted with.
+    /// The file with trusted folders, one per line, each after the hashes of its settings.
     pub fn trusted_file(&self) -> PathBuf {
         self.state.join(trust::FILE)
     }
 }
 
-/// A length of time as people write it: `90s`, `10m`, `1h 30m`, `500ms`; a bare number is seconds.
+/// Parses a duration: `90s`, `10m`, `1h 30m`, `500ms`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.trim().parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
@@ -94,5 +95,5 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     text.parse::<jiff::SignedDuration>()
         .ok()
         .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| format!("{text:?} is no length of time; write it like 90s, 10m or 1h30m"))
+        .ok_or_else(|| format!("{text:?} is not a duration; write it like 90s, 10m or 1h30m"))
 }

@@ -1,4 +1,4 @@
-//! What is known of models: `data/models.toml`, and what the configuration says of them, which outranks it.
+//! Facts about models: from `data/models.toml`, and from the configuration, which takes precedence.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,13 +7,13 @@ use super::types::{Config, ModelTable};
 
 const TEXT: &str = include_str!("../../data/models.toml");
 
-/// Provider → name, or the beginning of one with `*` → facts.
+/// Provider → name, or a prefix of names with `*` → facts.
 type Known = BTreeMap<String, BTreeMap<String, ModelTable>>;
 
-// A test reads the file too: what is embedded parses.
+// A test parses the file too: the embedded file is valid.
 static KNOWN: LazyLock<Known> = LazyLock::new(|| toml::from_str(TEXT).unwrap_or_default());
 
-/// What is known of `provider/model`, field by field; a field that nobody knows is `None`.
+/// The facts about `provider/model`, field by field; unknown fields are `None`.
 pub fn known(config: &Config, id: &str) -> ModelTable {
     let said = config.models.get(id).cloned().unwrap_or_default();
     let known = id.split_once('/').and_then(|(provider, name)| find(provider, name));

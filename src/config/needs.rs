@@ -1,31 +1,31 @@
-//! What of a folder's configuration counts only where the user trusts the folder. What is taken from one that nobody
-//! trusts, and what trust is given to, is this: there is no second list.
+//! The settings of a folder that require trust. The same list determines what is ignored in an untrusted
+//! folder, and what the user is asked to trust.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
-/// The modes of permission, from the most careful to the freest.
+/// Permission modes, from the most to the least restrictive.
 const MODES: [&str; 4] = ["read-only", "ask", "auto-edit", "full"];
 
-/// Settings by their names, with their values; words of the folder's own by theirs (`prompts/learn.md`).
+/// Settings by name, with their values; prompts of the folder by name (`prompts/learn.md`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs(BTreeMap<String, Value>);
 
 impl Needs {
-    /// Of a project's table: all that any user's own configuration could want to be asked about.
+    /// From a project's table: everything that might require trust under any user configuration.
     pub(super) fn of(table: &Table) -> Self {
         let mut needs = BTreeMap::new();
         let mut need = |name: String, value: &Value| {
             needs.insert(name, value.clone());
         };
-        // (What keys do is the user's own: one of them goes on in a freer mode, another stops all of it.)
+        // (Key bindings are the user's: one of them switches to a more permissive mode, another interrupts.)
         for key in ["providers", "models", "sandbox", "verify", "record", "ui"] {
             if let Some(value) = table.get(key) {
                 need(key.to_owned(), value);
             }
         }
-        // A script is no model: it would do what the project wrote into it.
+        // A script is not a model: it would execute what the project wrote into it.
         let is_script = |model: &&Value| model.as_str().is_some_and(|m| m.starts_with("script:"));
         for key in ["model", "light_model"] {
             if let Some(model) = table.get(key).filter(is_script) {
@@ -34,7 +34,7 @@ impl Needs {
         }
         let inner = |key: &str| table.get(key).and_then(Value::as_table).into_iter().flatten();
         for (key, value) in inner("permissions") {
-            // The project may ask for more care, not for less.
+            // The project may be more restrictive, not less.
             if key == "allow" || key == "mode" && freedom(Some(value)) > 0 {
                 need(format!("permissions.{key}"), value);
             }
@@ -42,7 +42,7 @@ impl Needs {
         for (key, value) in inner("limits") {
             need(format!("limits.{key}"), value);
         }
-        // The memory is the user's: a project may do without it, not say where it lies or what it keeps.
+        // The memory is the user's: a project may disable it, but not choose its path or what it keeps.
         for (key, value) in inner("learning") {
             if key != "enabled" || value.as_bool() != Some(false) {
                 need(format!("learning.{key}"), value);
@@ -54,12 +54,12 @@ impl Needs {
         Self(needs)
     }
 
-    /// The folder says this to models in its own words.
+    /// Adds a prompt of the folder.
     pub(super) fn add_prompt(&mut self, name: &str, text: &str) {
         self.0.insert(format!("prompts/{name}"), Value::from(text));
     }
 
-    /// There is none.
+    /// There are no such settings.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -69,13 +69,13 @@ impl Needs {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Those that this user's own configuration does not let a folder set that nobody trusts.
+    /// The settings that this user's configuration does not allow an untrusted folder to set.
     pub(super) fn beyond(&self, user: &Table) -> Self {
         let beyond = self.0.iter().filter(|(name, value)| !is_free(name, Some(value), user));
         Self(beyond.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// The folder may have what it needs: it needs nothing, or what it was trusted with. Else what is another than then.
+    /// The settings are covered by the trust given; otherwise the differences.
     pub(super) fn as_in(&self, seal: &Seal, user: &Table) -> Result<(), String> {
         let needs = self.beyond(user).0;
         if needs.is_empty() {
@@ -94,14 +94,14 @@ impl Needs {
         if others.is_empty() { Ok(()) } else { Err(others.join(", ")) }
     }
 
-    /// What is remembered of them.
+    /// The hashes that are stored for them.
     pub fn seal(&self) -> Seal {
         Seal(self.0.iter().map(|(name, value)| (name.clone(), hash_of(value))).collect())
     }
 }
 
-/// A folder may set this without anybody's trust, or leave it unset (`None`): the user has set no such limit, or a mode
-/// that is no more careful.
+/// A folder may set this without trust, or leave it unset (`None`): the user has not set such a limit, or
+/// only a mode that is not more restrictive.
 fn is_free(name: &str, value: Option<&Value>, user: &Table) -> bool {
     let set = |table: &str, key: &str| user.get(table).and_then(|table| table.get(key));
     match name.split_once('.') {
@@ -120,23 +120,23 @@ fn freedom(mode: Option<&Value>) -> usize {
     MODES.iter().position(|known| Some(*known) == mode).unwrap_or(0)
 }
 
-/// (The tables of a value are in the order of their keys, and what stands in a file between the values is none.)
+/// (The tables of a value are sorted by key, and comments are not part of a value.)
 fn hash_of(value: &Value) -> String {
     blake3::hash(value.to_string().as_bytes()).to_hex().to_string()
 }
 
-/// What a folder was trusted with: a hash of each value, by its name.
+/// The settings that a folder was trusted with: a hash of each value, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seal(BTreeMap<String, String>);
 
 impl Seal {
-    /// As it is kept: without a blank, as no name of a setting or a prompt has one.
+    /// The stored form: without blanks, which do not occur in names of settings or prompts.
     pub(super) fn to_text(&self) -> String {
         let parts = self.0.iter().map(|(name, hash)| format!("{name}={hash}"));
         parts.collect::<Vec<_>>().join(",")
     }
 
-    /// What means nothing is a setting that no folder has.
+    /// An invalid entry is a setting that no folder has.
     pub(super) fn parse(text: &str) -> Self {
         let parts = text.split(',').filter(|part| !part.is_empty());
         let parts = parts.map(|part| part.split_once('=').unwrap_or((part, "")));
@@ -144,7 +144,7 @@ impl Seal {
     }
 }
 
-/// Takes a setting out of a table.
+/// Removes a setting from a table.
 pub(super) fn remove(table: &mut Table, name: &str) {
     match name.split_once('.') {
         Some((outer, key)) => {

@@ -1,4 +1,4 @@
-//! The words of a folder's own, in the place of the prompts that are embedded: `.agent/prompts/`.
+//! Prompts of a folder that override the embedded ones: `.agent/prompts/`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use super::{AGENT_DIR, ConfigError};
 use crate::disk::read_small_text;
 
-/// Their folder's name.
+/// The name of their folder.
 pub(super) const FOLDER: &str = "prompts";
 
-/// More is no prompt but a mistake.
+/// Size limit of a prompt.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Name and text of each; none where there is no such folder.
+/// Name and text of each prompt; empty if there is no such folder.
 pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
     let mut own = BTreeMap::new();
     if folder.is_dir() {
@@ -22,7 +22,7 @@ pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, String>, ConfigErro
     Ok(own)
 }
 
-/// What is wrong with them.
+/// An error in the prompts.
 pub(super) fn wrong(what: &str) -> ConfigError {
     ConfigError(format!("{AGENT_DIR}/{FOLDER}/{what}"))
 }
@@ -40,7 +40,7 @@ fn read_below(
         let file_name = entry.file_name().to_string_lossy().into_owned();
         let name = format!("{below}{file_name}");
         let kind = entry.file_type().map_err(|error| failed(&name, error))?;
-        // What editors and systems leave behind is no prompt.
+        // Hidden files of editors and systems are ignored.
         if file_name.starts_with('.') {
             continue;
         }

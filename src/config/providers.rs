@@ -1,4 +1,4 @@
-//! Providers: a table of presets, and what the configuration makes of them.
+//! Providers: a table of presets, and settings from the configuration.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::protocol::nearest;
 pub struct Provider {
     /// Its name in `provider/model`.
     pub name: &'static str,
-    /// Where its server is.
+    /// The base URL of its server.
     pub base_url: &'static str,
-    /// The variable that holds its key; `None`: a server of the user's own that needs none.
+    /// The variable that contains its key; `None`: a local server that needs none.
     pub api_key_env: Option<&'static str>,
-    /// The model that `auto` takes.
+    /// The model for `auto`.
     pub default_model: Option<&'static str>,
 }
 
@@ -55,25 +55,25 @@ pub fn presets() -> &'static [Provider] {
     PRESETS
 }
 
-/// A model, and how it is reached.
+/// A model with its endpoint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Resolved {
     /// `provider/model`.
     pub id: String,
     /// The model's name at its provider.
     pub model: String,
-    /// Where the server is.
+    /// The base URL of the server.
     pub base_url: String,
     /// The key. Never shown.
     pub api_key: Option<String>,
-    /// Where the key comes from, or should come from.
+    /// The source of the key, or where it is expected.
     pub key_source: String,
-    /// What else the configuration says of the provider.
+    /// Further settings of the provider.
     pub table: ProviderTable,
 }
 
-/// What `model` means. `variable` looks into the environment. `Ok(None)`: it is `auto` and no key is
-/// there; local servers remain to be looked for.
+/// Resolves the configured model. `variable` reads the environment. `Ok(None)`: the model is `auto` and there
+/// is no key; local servers have not been tried.
 pub fn resolve(
     config: &Config,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -101,7 +101,7 @@ fn reach(
     else {
         return Err(ConfigError(format!(
             "model {id:?} is not of the form provider/model, such as openai/gpt-5.5 or ollama/qwen3-coder; \
-             a name alone is enough beside --base-url"
+             with --base-url a plain name is enough"
         )));
     };
     let preset = PRESETS.iter().find(|preset| preset.name == name);
@@ -142,7 +142,7 @@ fn unknown(name: &str, own: &BTreeMap<String, ProviderTable>) -> ConfigError {
     let suggestion = nearest(name, names.iter().copied())
         .map_or_else(String::new, |known| format!(" did you mean {known}?"));
     ConfigError(format!(
-        "unknown provider {name:?}:{suggestion} known are {}; another one needs providers.{name}.base_url",
+        "unknown provider {name:?}:{suggestion} known are {}; any other needs providers.{name}.base_url",
         names.join(", ")
     ))
 }

@@ -1,4 +1,4 @@
-//! The folders of which the user has said that they may configure everything, as they were when he said so.
+//! Trusted folders: folders whose configuration counts in full, in the state in which the user trusted them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -13,20 +13,20 @@ use crate::disk;
 /// The file's name.
 pub(super) const FILE: &str = "trusted";
 
-/// Whether this folder is one of them, and with what.
+/// The user's trust in this folder.
 pub fn trust_in(dirs: Option<&UserDirs>, root: &Path) -> Trust {
     let text = text(dirs);
-    // (The last word counts, where somebody wrote in it by hand.)
+    // (The last entry counts, if the file was edited by hand.)
     let found = lines(&text).map(folder_of).filter(|(_, folder)| *folder == root).last();
     found.map_or(Trust::Never, |(seal, _)| Trust::With(Seal::parse(seal)))
 }
 
-/// This folder is one of them from now on, with what it needs now.
+/// Trusts this folder with its current settings.
 pub fn trust(dirs: &UserDirs, folder: &Path, seal: &Seal) -> io::Result<()> {
     let name = folder.as_os_str().as_bytes();
-    // It would be two folders.
+    // It would be stored as two folders.
     if name.contains(&b'\n') {
-        let message = "a folder whose name holds a line break can not be trusted";
+        let message = "a folder with a line break in its name cannot be trusted";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     fs::create_dir_all(&dirs.state)?;
@@ -35,10 +35,10 @@ pub fn trust(dirs: &UserDirs, folder: &Path, seal: &Seal) -> io::Result<()> {
     rewrite(dirs, folder, &[seal.as_bytes(), blank.as_bytes(), name, b"\n"].concat())
 }
 
-/// Puts this line in the place of the folder's, at once: no other folder is lost with it.
+/// Replaces the line of the folder atomically, so that no other folder is lost.
 fn rewrite(dirs: &UserDirs, folder: &Path, line: &[u8]) -> io::Result<()> {
     let _lock = locked(dirs)?;
-    // (A link in its place may be a command's: what it leads to may be any file.)
+    // (A link may have been created by a command, with any file as its target.)
     let file = disk::canonical_prefix(&dirs.state).join(FILE);
     let mut text = Vec::new();
     disk::append(&file, true)?.read_to_end(&mut text)?;
@@ -59,14 +59,14 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
-/// What it was trusted with, which has no blank in it, and the folder: bytes, from its first slash up to the line's end.
+/// The hashes, which contain no blank, and the folder: bytes, from the first slash to the end of the line.
 fn folder_of(line: &[u8]) -> (&str, &Path) {
     let blank = line.iter().position(|byte| *byte == b' ').filter(|_| line[0] != b'/');
     let (seal, folder) = blank.map_or((&b""[..], line), |at| (&line[..at], &line[at + 1..]));
     (str::from_utf8(seal).unwrap_or_default(), Path::new(OsStr::from_bytes(folder)))
 }
 
-/// One at a time writes who is trusted; nobody waits for long.
+/// One process writes the file at a time, for a short time.
 fn locked(dirs: &UserDirs) -> io::Result<File> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let folder = File::open(&dirs.state)?;
@@ -76,7 +76,7 @@ fn locked(dirs: &UserDirs) -> io::Result<File> {
             Ok(()) => return Ok(folder),
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
-                let message = format!("somebody holds {} locked", dirs.state.display());
+                let message = format!("another process holds the lock of {}", dirs.state.display());
                 return Err(io::Error::other(message));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),

@@ -1,5 +1,5 @@
-//! The keys, their types and their defaults. The documentation of each field is what
-//! `agent config schema` shows.
+//! Configuration keys with their types and defaults. `agent config schema` prints the documentation of each
+//! field.
 
 use std::collections::BTreeMap;
 
@@ -13,38 +13,38 @@ use crate::protocol::tool::Direction;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// `provider/model`; `auto` looks for a key in the environment, then for a local server.
+    /// `provider/model`; `auto` searches the environment for a key, then for a local server.
     pub model: String,
     /// `provider/model` for summaries and reflections; unset: `model`.
     pub light_model: Option<String>,
     /// Providers besides the presets, or changes of a preset.
     pub providers: BTreeMap<String, ProviderTable>,
-    /// What is known of single models, by `provider/model`.
+    /// Facts about single models, by `provider/model`.
     pub models: BTreeMap<String, ModelTable>,
-    /// Who may do what.
+    /// Permission mode and rules.
     pub permissions: Permissions,
-    /// What holds commands.
+    /// The sandbox of commands.
     pub sandbox: Sandbox,
-    /// What is kept to undo changes.
+    /// Checkpoints, which allow changes to be undone.
     pub checkpoints: Checkpoints,
     /// The commands that decide whether a task is done.
     pub checks: Checks,
-    /// The model that verifies what the checks let pass.
+    /// The model that verifies answers after the checks.
     pub verify: Verify,
-    /// What a task may cost.
+    /// Limits of a task.
     pub limits: Limits,
-    /// How much the model is shown.
+    /// What the model receives.
     pub context: Context,
-    /// How failures are answered; `[reflection]` is another name of it.
+    /// Recovery from failures; `[reflection]` is an alias.
     #[serde(alias = "reflection")]
     pub recovery: Recovery,
-    /// When a tool that is ill rests.
+    /// When a failing tool is disabled.
     pub breaker: Breaker,
     /// What is recorded.
     pub record: Record,
-    /// What is remembered of earlier sessions.
+    /// Lessons of earlier sessions.
     pub learning: Learning,
-    /// How the chat looks and behaves.
+    /// Appearance and behaviour of the chat.
     pub ui: Ui,
 }
 
@@ -54,16 +54,16 @@ pub struct Config {
 pub struct ProviderTable {
     /// Wire format: `openai-chat`.
     pub wire: Option<Wire>,
-    /// Where the server is, up to and including `/v1`.
+    /// The base URL of the server, up to and including `/v1`.
     pub base_url: Option<String>,
-    /// The environment variable that holds the key.
+    /// The environment variable that contains the key.
     pub api_key_env: Option<String>,
-    /// A command that prints the key. It runs as you, outside the sandbox: in your home, without what of `PATH` and its
-    /// kin lies in the project.
+    /// A command that prints the key. It runs as you, outside the sandbox: in your home, without the parts of
+    /// `PATH` and similar variables that are in the project.
     pub api_key_command: Option<String>,
-    /// More HTTP headers.
+    /// Additional HTTP headers.
     pub headers: BTreeMap<String, String>,
-    /// A file of certificates (PEM) to trust besides those of the system.
+    /// A file of certificates (PEM) to trust in addition to those of the system.
     pub ca_file: Option<String>,
     /// A proxy for this provider.
     pub proxy: Option<String>,
@@ -81,44 +81,44 @@ pub enum Wire {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelTable {
-    /// The most tokens that a request and its answer may have together.
+    /// Limit of tokens of a request and its answer together.
     #[schemars(range(min = 1024))]
     pub context_window: Option<u64>,
-    /// The most tokens of an answer that are asked for.
+    /// Limit of tokens of an answer.
     pub max_output_tokens: Option<u64>,
     /// US dollars per million tokens of request.
     pub price_in: Option<f64>,
     /// US dollars per million tokens of answer.
     pub price_out: Option<f64>,
-    /// US dollars per million tokens of request that came from the provider's cache.
+    /// US dollars per million tokens of request that were read from the provider's cache.
     pub price_cached: Option<f64>,
 }
 
-/// Who may do what. Rules are `Tool` or `Tool(pattern)`.
+/// Permission mode and rules. Rules are `Tool` or `Tool(pattern)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
     /// `read-only`, `ask`, `auto-edit` or `full`; unset: `auto-edit` for `run`.
     pub mode: Option<PermissionMode>,
-    /// Calls that need no question.
+    /// Calls that are allowed without asking.
     pub allow: Vec<String>,
-    /// Calls that always need one.
+    /// Calls that always need approval.
     pub ask: Vec<String>,
-    /// Calls that are never made.
+    /// Calls that are refused.
     pub deny: Vec<String>,
 }
 
-/// What holds commands: the operating system, not their good will.
+/// The sandbox of commands, enforced by the operating system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sandbox {
     /// Without it each command needs a rule, or mode `full`.
     pub enabled: bool,
-    /// `auto`: namespaces where the system permits them, else Landlock. The others: these, or an error.
+    /// `auto`: namespaces if the system permits them, else Landlock. The others: exactly these, or an error.
     pub backend: SandboxBackend,
-    /// `loopback` (localhost of the session, nothing beyond it), `off` or `on`.
+    /// `loopback` (a localhost of the session's own), `off` or `on`.
     pub network: SandboxNetwork,
-    /// Directories that commands may write besides the project.
+    /// Directories outside the project that commands may write.
     pub extra_writable: Vec<String>,
     /// Files like `.env` are empty for commands. Otherwise their secret values are redacted in the output of commands.
     pub hide_secrets: bool,
@@ -139,11 +139,11 @@ impl Default for Sandbox {
     }
 }
 
-/// What enforces the sandbox.
+/// The mechanism of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxBackend {
-    /// The best of what there is.
+    /// The best available one.
     Auto,
     /// Namespaces, Landlock and seccomp.
     Namespaces,
@@ -169,7 +169,7 @@ pub enum SandboxNetwork {
 pub struct Checks {
     /// Each must exit 0.
     pub commands: Vec<String>,
-    /// How long each may take.
+    /// Time limit of each.
     pub timeout: String,
 }
 
@@ -183,21 +183,21 @@ impl Default for Checks {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Verify {
-    /// `provider/model` that is asked for evidence against the answer. It reads the project and changes nothing; an
-    /// objection that it can show sends the answer back once. Its cost is part of the task's.
+    /// `provider/model` that searches for evidence against the answer. It reads the project and changes
+    /// nothing; an objection with valid evidence sends the answer back once. Its cost is part of the task's.
     pub model: Option<String>,
 }
 
-/// What a task may cost.
+/// Limits of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Answers of the model in one task.
+    /// Model calls per task.
     #[schemars(range(min = 1))]
     pub max_turns: u32,
-    /// US dollars for one task; needs the model's price.
+    /// US dollars per task; needs the model's price.
     pub max_budget_usd: Option<f64>,
-    /// Time for one task.
+    /// Time per task.
     pub timeout: Option<String>,
 }
 
@@ -207,21 +207,20 @@ impl Default for Limits {
     }
 }
 
-/// How much the model is shown.
+/// What the model receives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Context {
-    /// The share of the model's window from which on the older part of the conversation gives way to a
-    /// summary.
+    /// The share of the model's window at which the older part of the conversation is replaced by a summary.
     #[schemars(range(min = 0.1, max = 0.95))]
     pub compact_at: f64,
-    /// So many of the last answers, with their results, are kept as they are.
+    /// Number of the latest model calls, with their results, that are kept unchanged.
     #[schemars(range(min = 1))]
     pub keep_rounds: usize,
-    /// A tool's output of more lines is cut.
+    /// Limit of lines of a tool's output; longer output is cut.
     #[schemars(range(min = 1))]
     pub tool_output_max_lines: usize,
-    /// A tool's output of more bytes is cut.
+    /// Limit of bytes of a tool's output; longer output is cut.
     #[schemars(range(min = 1024))]
     pub tool_output_max_bytes: usize,
     /// Lines shown at each end of an output that is cut.
@@ -244,19 +243,19 @@ impl Default for Context {
     }
 }
 
-/// What is kept to undo changes.
+/// Checkpoints, which allow changes to be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Checkpoints {
     /// Without checkpoints nothing can be undone, and destructive commands ask.
     pub enabled: bool,
-    /// Changes by commands are not covered in a project with more files.
+    /// Limit of files in a project; with more, changes by commands are not covered.
     pub max_files: usize,
-    /// Larger files are not covered, unless a file tool changes them.
+    /// Limit of a file's size; larger files are covered only if a file tool changes them.
     pub max_file_bytes: u64,
-    /// The contents kept for a project, in bytes.
+    /// Limit of the stored contents of a project, in bytes.
     pub max_bytes: u64,
-    /// Contents are kept so long.
+    /// How long contents are kept.
     pub expire_after: String,
 }
 
@@ -272,14 +271,14 @@ impl Default for Checkpoints {
     }
 }
 
-/// When a tool that is ill rests.
+/// When a failing tool is disabled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Breaker {
-    /// So many failures of the tool itself in a row.
+    /// Number of consecutive failures of the tool itself.
     #[schemars(range(min = 1))]
     pub threshold: u32,
-    /// So long.
+    /// How long it is disabled.
     pub cooldown: String,
 }
 
@@ -289,15 +288,15 @@ impl Default for Breaker {
     }
 }
 
-/// What is recorded.
+/// The event log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Record {
-    /// Regular expressions of more that is secret.
+    /// Regular expressions of further secrets to mask.
     pub redact_extra: Vec<String>,
 }
 
-/// What is remembered of earlier sessions.
+/// Lessons of earlier sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Learning {
@@ -305,18 +304,18 @@ pub struct Learning {
     pub enabled: bool,
     /// The file; unset: `memory.db` in `$XDG_DATA_HOME/agent`.
     pub database: Option<String>,
-    /// The most tokens of lessons at the start of a task.
+    /// Limit of tokens of lessons at the start of a task.
     pub max_recalled_tokens: u64,
-    /// The most milliseconds that the first task waits for the file to be opened.
+    /// Limit of milliseconds that the first task waits for the file to be opened.
     pub wait_ms: u64,
-    /// Traces are kept for so many days.
+    /// Number of days that traces are kept.
     #[schemars(range(min = 1))]
     pub keep_days: u32,
-    /// The most lessons; those used least are removed, never the user's own.
+    /// Limit of lessons; the least used are removed, except those that you wrote.
     #[schemars(range(min = 1))]
     pub max_items: usize,
-    /// Whether a model is asked for lessons after a turn that had trouble: `auto` (the light model if one is configured,
-    /// otherwise the main model) or `never`.
+    /// Whether a model is asked for lessons after a turn with failures: `auto` (the light model if one is
+    /// configured, otherwise the main model) or `never`.
     pub distil: Distil,
 }
 
@@ -324,7 +323,7 @@ pub struct Learning {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Distil {
-    /// After a turn that had trouble.
+    /// After a turn with failures.
     #[default]
     Auto,
     /// Never.
@@ -345,19 +344,19 @@ impl Default for Learning {
     }
 }
 
-/// How the chat looks and behaves.
+/// Appearance and behaviour of the chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ui {
-    /// `inline`: what is finished is printed into the terminal's own history; `full`: the whole screen.
+    /// `inline`: finished output goes into the terminal's scrollback; `full`: the whole screen.
     pub screen: UiScreen,
-    /// `auto` asks the terminal for its background; `dark`, `light`.
+    /// `auto` queries the terminal's background; `dark`, `light`.
     pub theme: UiTheme,
-    /// `emacs` or `vi`: how the message is edited.
+    /// `emacs` or `vi`: the key bindings for editing the message.
     pub editing: UiEditing,
-    /// Tell when a long turn is over, or a question waits, and the window has no focus.
+    /// Notify when a long turn has ended, or a question waits, and the window has no focus.
     pub notifications: bool,
-    /// Other keys for what the chat does: `keys.transcript = ["f2"]`. `/keys` lists the names.
+    /// Other keys for actions of the chat: `keys.transcript = ["f2"]`. `/keys` lists the names.
     pub keys: BTreeMap<String, Vec<String>>,
 }
 
@@ -373,21 +372,21 @@ impl Default for Ui {
     }
 }
 
-/// How the chat is arranged.
+/// The layout of the chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UiScreen {
-    /// Below the terminal's own history.
+    /// Below the terminal's scrollback.
     Inline,
     /// On the whole screen.
     Full,
 }
 
-/// The background that colours stand out from.
+/// The background for which colours are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UiTheme {
-    /// What the terminal says.
+    /// As reported by the terminal.
     Auto,
     /// Dark.
     Dark,
@@ -395,13 +394,13 @@ pub enum UiTheme {
     Light,
 }
 
-/// How the message is edited.
+/// The key bindings for editing the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UiEditing {
-    /// With the keys of Emacs and of shells.
+    /// As in Emacs and shells.
     Emacs,
-    /// With the modes of vi.
+    /// As in vi.
     Vi,
 }
 

@@ -1,37 +1,37 @@
-//! How much of the model's window is used: estimates, corrected by what the provider counts.
+//! Measures how much of the model's window is used: estimates, corrected by the provider's counts.
 
 use crate::protocol::event::{Body, CompactionCause, Event};
 use crate::protocol::model::Purpose;
 
-/// Bytes a token before the provider has counted anything: measured on code and prose with o200k.
+/// Bytes per token before the provider has counted anything, for code and prose with o200k.
 const BYTES_PER_TOKEN: f64 = 3.6;
-/// A provider that counts outside of these bounds counts something else.
+/// Plausible values of bytes per token; counts outside are ignored.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1.0..=12.0;
 
-/// What is assumed of a model that nothing is known of, in tokens.
+/// The assumed window of an unknown model, in tokens.
 pub const DEFAULT_WINDOW: u64 = 128_000;
-/// The smallest window that is believed.
+/// The smallest plausible window.
 const MIN_WINDOW: u64 = 1024;
 
-/// The model's window, and how requests are measured against it.
+/// The model's window and the calibration of estimates.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// `provider/model`: what another model's provider said of its window counts for nothing.
+    /// `provider/model`: an overflow of another model is ignored.
     model: String,
     window: u64,
-    /// The share of the window from which on there is compaction.
+    /// The share of the window at which compaction starts.
     compact_at: f64,
     bytes_per_token: f64,
-    /// The last request that the provider counted: its bytes and its tokens.
+    /// Bytes and tokens of the last request that the provider counted.
     counted: Option<(usize, u64)>,
-    /// While events are folded: the bytes of a request that is not answered yet.
+    /// While events are replayed: the bytes of a request without an answer yet.
     asked: Option<usize>,
-    /// While events are folded: they are of this model.
+    /// While events are replayed: they are about this model.
     is_same_model: bool,
 }
 
 impl Budget {
-    /// A window of so many tokens, of which this share is used.
+    /// A window of this size, of which this share may be used.
     pub fn new(model: &str, window: u64, compact_at: f64) -> Self {
         Self {
             model: model.to_owned(),
@@ -55,27 +55,27 @@ impl Budget {
         self.window
     }
 
-    /// From so many tokens on the older part of the conversation gives way.
+    /// Number of tokens at which compaction starts.
     pub fn threshold(&self) -> u64 {
         share(self.window, self.compact_at)
     }
 
-    /// The tokens of a text of so many bytes.
+    /// Estimated tokens of a text of this size.
     pub fn tokens(&self, bytes: usize) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are out of reach")]
         let tokens = bytes as f64 / self.bytes_per_token;
         whole(tokens)
     }
 
-    /// The bytes of a text of so many tokens.
+    /// Estimated size of a text of this many tokens.
     pub fn bytes(&self, tokens: u64) -> usize {
         #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
         let bytes = tokens as f64 * self.bytes_per_token;
         usize::try_from(whole(bytes)).unwrap_or(usize::MAX)
     }
 
-    /// The tokens of the next request of the conversation, of so many bytes. What the provider counted
-    /// of the last one is kept, and only the difference is estimated.
+    /// Estimated tokens of the next request of the conversation. The provider's count of the last one is
+    /// used, and only the difference is estimated.
     pub fn request_tokens(&self, bytes: usize) -> u64 {
         match self.counted {
             Some((counted, tokens)) if bytes >= counted => tokens + self.tokens(bytes - counted),
@@ -83,7 +83,7 @@ impl Budget {
         }
     }
 
-    /// The provider counted a request of so many bytes.
+    /// Records the provider's count for a request of this size.
     pub fn counted(&mut self, bytes: usize, tokens: u64) {
         #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are out of reach")]
         let bytes_per_token = bytes as f64 / tokens.max(1) as f64;
@@ -93,12 +93,11 @@ impl Budget {
         }
     }
 
-    /// The provider said that a request of so many estimated tokens was too long, and perhaps how long
-    /// one may be.
+    /// Records an overflow: the estimate of the rejected request, and the window if the provider named it.
     pub fn overflowed(&mut self, estimated: u64, said: Option<u64>) {
         let window = said.unwrap_or_else(|| share(estimated, 0.9));
         self.window = self.window.min(window).max(MIN_WINDOW);
-        // What was refused is longer than it was taken to be.
+        // The rejected request is longer than estimated.
         if let Some(said) = said.filter(|said| estimated < *said) {
             #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
             let bytes_per_token = self.bytes_per_token * estimated as f64 / said as f64;
@@ -107,12 +106,12 @@ impl Budget {
         }
     }
 
-    /// The conversation is another one: what was counted of it says nothing more.
+    /// The conversation was replaced: the last count does not apply.
     pub fn restart(&mut self) {
         self.counted = None;
     }
 
-    /// Takes one more event of a recorded session.
+    /// Applies an event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
             Body::ModelRequested(request) if request.purpose == Purpose::Main => {
@@ -138,7 +137,7 @@ impl Budget {
     }
 }
 
-/// A share of so many tokens.
+/// A share of a number of tokens.
 pub(super) fn share(tokens: u64, share: f64) -> u64 {
     #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
     let part = tokens as f64 * share;

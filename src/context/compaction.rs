@@ -1,8 +1,7 @@
-//! Which part of the conversation gives way, and what is left of the part that stays. Pure: nobody is asked
-//! and nothing is written here.
+//! Selects what a compaction replaces, and how the rest is shortened. Pure: no requests, no I/O.
 //!
-//! Whole rounds give way where there are several, the running turn's own among them: a one-shot run is a
-//! single long turn. A call is never parted from its result, and the words of the task stay.
+//! Whole rounds are replaced, possibly of the running turn: a one-shot run is a single long turn. A call is
+//! never separated from its result, and the user's task is kept.
 
 use std::collections::BTreeMap;
 
@@ -17,57 +16,58 @@ use crate::protocol::prompt::{Prompt, Prompts, prompt};
 const STALE: Prompt = prompt!("summary/stale.md");
 const CUT: Prompt = prompt!("summary/cut.md");
 
-/// After a compaction a request is at most this share of the window, and this share of the size at which the next
-/// compaction begins.
+/// Target size of a request after a compaction, as a share of the window, and of the size at which the next
+/// compaction starts.
 const TARGET: f64 = 0.5;
 const TARGET_OF_THRESHOLD: f64 = 0.7;
-/// All summaries together are at most this share of the window.
+/// Limit of all summaries, as a share of the window.
 const SUMMARIES: f64 = 0.125;
-/// All user messages together are at most this share of the window.
+/// Limit of all user messages, as a share of the window.
 const USER_MESSAGES: f64 = 0.25;
-/// If they are more, the oldest that are longer than this are cut in the middle, in bytes: first the long ones.
+/// Size in bytes to which user messages are shortened if they exceed that limit, the oldest first; the second
+/// if the first is not enough.
 const LONG_MESSAGE: [usize; 2] = [2000, 600];
-/// Fewer bytes of a conversation are not worth a summary, which has about as many.
+/// Size below which a part of the conversation is not worth a summary.
 const WORTH_ARCHIVING: usize = 1024;
-/// A result of fewer bytes is not worth cutting.
+/// Size below which a result is not worth shortening.
 const WORTH_CUTTING: usize = 1024;
 
-/// The most tokens of one summary.
+/// Token limit of one summary.
 pub fn summary_tokens(window: u64) -> u64 {
     (window / 16).min(1500)
 }
 
-/// The part of a conversation that gives way.
+/// The part of a conversation that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// So many messages behind the summaries.
+    /// Number of messages after the summaries.
     pub archived: usize,
-    /// Where the first of them was said.
+    /// Position of the first of them.
     pub from: Place,
-    /// Where the last of them was said.
+    /// Position of the last of them.
     pub to: Place,
 }
 
-/// A result that is kept and has to be shorter.
+/// A result that is kept and has to be shortened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Large<'a> {
     /// The call's id.
     pub call: &'a str,
     /// The tool.
     pub tool: &'a str,
-    /// The result as it stands there.
+    /// The result's text.
     pub text: &'a str,
-    /// So many bytes of it may stay.
+    /// Its new size limit in bytes.
     pub room: usize,
 }
 
-/// Chooses what gives way: all but the last `keep_rounds` rounds, or fewer of them, down to one, until what
-/// stays is half the window. `fixed` is the size of all that is no conversation, in bytes.
+/// Selects what to replace: all but the last `keep_rounds` rounds, or fewer of them, down to one, until the
+/// rest takes half of the window. `fixed` is the size of everything except the conversation, in bytes.
 pub fn stretch(history: &History, budget: &Budget, fixed: usize, keep_rounds: usize) -> Stretch {
     let (_, notes) = history.body();
     let starts: Vec<usize> =
         (0..notes.len()).filter(|at| notes[*at].kind == Kind::Answer).collect();
-    let beside =
+    let other_bytes =
         fixed + front_bytes(history, budget, budget.bytes(summary_tokens(budget.window())));
     let keeps = |rounds: usize| starts.len().checked_sub(rounds).map(|at| starts[at]);
     let gives_way = |from: &usize| bytes_without_user_messages(&notes[..*from]) >= WORTH_ARCHIVING;
@@ -75,7 +75,7 @@ pub fn stretch(history: &History, budget: &Budget, fixed: usize, keep_rounds: us
         .rev()
         .filter_map(keeps)
         .filter(gives_way)
-        .find(|from| beside + bytes_without_user_messages(&notes[*from..]) <= target(budget))
+        .find(|from| other_bytes + bytes_without_user_messages(&notes[*from..]) <= target(budget))
         .or_else(|| keeps(1).filter(gives_way))
         .unwrap_or_default();
     let place = |at: Option<&Note>| at.map_or_else(Place::default, |note| note.place);
@@ -83,7 +83,7 @@ pub fn stretch(history: &History, budget: &Budget, fixed: usize, keep_rounds: us
     Stretch { archived, from, to: place(notes[..archived].last()) }
 }
 
-/// The user's messages are never summarised: archiving them gains nothing.
+/// User messages are never summarised, so that archiving them frees nothing.
 fn bytes_without_user_messages(notes: &[Note]) -> usize {
     notes.iter().filter(|note| note.kind != Kind::Task).map(|note| note.bytes).sum()
 }
@@ -94,7 +94,7 @@ fn target(budget: &Budget) -> usize {
     budget.bytes(tokens)
 }
 
-/// The most bytes that the summaries and all messages of the user take after a compaction.
+/// Size limit of the summaries and all user messages after a compaction, in bytes.
 pub fn front_bytes(history: &History, budget: &Budget, new_summary: usize) -> usize {
     let summaries: usize = history.summaries().iter().map(String::len).sum();
     let room = budget.bytes(share(budget.window(), SUMMARIES));
@@ -102,7 +102,7 @@ pub fn front_bytes(history: &History, budget: &Budget, new_summary: usize) -> us
     (summaries + new_summary).min(room) + sizes.iter().sum::<usize>().saturating_sub(excess)
 }
 
-/// All messages of the user, oldest first: the archived ones, then those of the conversation.
+/// All user messages, oldest first: the archived ones, then those of the conversation.
 fn user_messages(history: &History) -> impl Iterator<Item = &str> {
     let (messages, notes) = history.body();
     let tasks = messages.iter().zip(notes).filter(|(_, note)| note.kind == Kind::Task);
@@ -110,8 +110,8 @@ fn user_messages(history: &History) -> impl Iterator<Item = &str> {
     archived.chain(tasks.map(|(message, _)| text_of(message)))
 }
 
-/// How many bytes of each message of the user may stay, and how many bytes are too many even so: first the long ones give,
-/// the oldest first. The newest stays as it is.
+/// The size limit of each user message, and by how many bytes all of them still exceed their limit: long ones
+/// are shortened first, the oldest first. The newest is not shortened.
 fn user_message_sizes(history: &History, budget: &Budget) -> (Vec<usize>, usize) {
     let mut sizes: Vec<usize> = user_messages(history).map(str::len).collect();
     let room = budget.bytes(share(budget.window(), USER_MESSAGES));
@@ -127,17 +127,17 @@ fn user_message_sizes(history: &History, budget: &Budget) -> (Vec<usize>, usize)
     (sizes, excess)
 }
 
-/// What becomes of the user's messages if all of them together are too long. The number is that among all messages of
-/// the user in the session, from 0.
+/// How user messages are shortened that are too long together. The number counts all user messages of the
+/// session, from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LongMessages {
-    /// To be cut in the middle: the number, the text, and how many bytes may stay.
+    /// To be cut in the middle: number, text, and size limit in bytes.
     pub cut: Vec<(usize, String, usize)>,
-    /// To be left out: so many of the oldest, if cutting is not enough.
+    /// To be left out, oldest first, if cutting is not enough.
     pub left_out: Vec<(usize, String)>,
 }
 
-/// Which of the user's messages have to be shorter.
+/// The user messages that have to be shortened.
 pub fn long_user_messages(history: &History, budget: &Budget) -> LongMessages {
     let (sizes, mut excess) = user_message_sizes(history, budget);
     let newest = sizes.len().saturating_sub(1);
@@ -156,8 +156,7 @@ pub fn long_user_messages(history: &History, budget: &Budget) -> LongMessages {
     long
 }
 
-/// Results of the part that stays which a later reading of the same lines there made stale, and what stands
-/// for them from now on.
+/// Kept results that are obsolete because the same lines were read again later, with their replacements.
 pub fn stale(history: &History, stretch: &Stretch) -> BTreeMap<String, String> {
     let mut stale = BTreeMap::new();
     let results: Vec<(&str, &str, &Outcome)> = results(history, stretch.archived).collect();
@@ -179,13 +178,13 @@ pub fn stale(history: &History, stretch: &Stretch) -> BTreeMap<String, String> {
     stale
 }
 
-/// The results of the part that stays which have to be shorter for the next request to be half the window.
-/// `beside` is the size of all else in that request, in bytes.
+/// Kept results that have to be shortened so that the next request takes half of the window. `other_bytes` is the
+/// size of the rest of that request, in bytes.
 pub fn large<'a>(
     history: &'a History,
     stretch: &Stretch,
     budget: &Budget,
-    beside: usize,
+    other_bytes: usize,
     stale: &BTreeMap<String, String>,
 ) -> Vec<Large<'a>> {
     let target = target(budget);
@@ -194,11 +193,11 @@ pub fn large<'a>(
     let saved: usize = results(history, stretch.archived)
         .filter_map(|(call, text, _)| Some(text.len() - stale.get(call)?.len()))
         .sum();
-    let mut excess = (beside + kept).saturating_sub(saved + target);
+    let mut excess = (other_bytes + kept).saturating_sub(saved + target);
     let mut candidates: Vec<_> = results(history, stretch.archived)
         .filter(|(call, text, _)| text.len() > WORTH_CUTTING && !stale.contains_key(*call))
         .collect();
-    // The largest gives most and loses least.
+    // Shortening the largest frees most and loses least.
     candidates.sort_by_key(|(_, text, _)| std::cmp::Reverse(text.len()));
     let mut large = Vec::new();
     for (call, text, outcome) in candidates {
@@ -212,8 +211,8 @@ pub fn large<'a>(
     large
 }
 
-/// The texts of the user and the program that stay and are larger than `room` bytes each: which message, and
-/// the text.
+/// Kept texts of the user and the program that are larger than `room` bytes: the message's number, and the
+/// text.
 pub fn long_texts<'a>(
     history: &'a History,
     stretch: &Stretch,
@@ -232,7 +231,7 @@ pub fn long_texts<'a>(
     texts.collect()
 }
 
-/// What stands for a large result: its beginning and its end, and where the whole of it lies.
+/// The replacement of a large result: its beginning and end, and the path of the whole.
 pub fn cut(prompts: &Prompts, large: &Large<'_>, path: &str) -> String {
     let note = prompts.text(CUT).replace("{{bytes}}", &large.text.len().to_string());
     let note = note.replace("{{path}}", path);
@@ -240,13 +239,14 @@ pub fn cut(prompts: &Prompts, large: &Large<'_>, path: &str) -> String {
     middle_out(large.text, room, note.trim_end())
 }
 
-/// The first and the last bytes of a text, `room` in all, with a note between them. How it begins says most.
+/// The beginning and the end of a text, `room` bytes in all, with a note between them. The beginning gets
+/// more.
 pub(super) fn middle_out(text: &str, room: usize, note: &str) -> String {
     let tail = room / 3;
     both_ends(text, (room - tail, tail), note)
 }
 
-/// How many of all summaries give way to one line, the new one of so many bytes included.
+/// The number of summaries that are replaced by one line, with a new one of this size.
 pub fn forgotten(history: &History, budget: &Budget, new: usize) -> usize {
     let room = budget.bytes(share(budget.window(), SUMMARIES));
     let mut used = new;
@@ -260,7 +260,7 @@ pub fn forgotten(history: &History, budget: &Budget, new: usize) -> usize {
     history.summaries().len() - kept
 }
 
-/// The results from a message on: the call's id, what the model read, what it came to.
+/// The results from a message on: the call's id, the text, and the outcome.
 fn results(history: &History, from: usize) -> impl Iterator<Item = (&str, &str, &Outcome)> {
     let (messages, notes) = history.body();
     messages[from..].iter().zip(&notes[from..]).flat_map(|(message, note)| pairs(message, note))

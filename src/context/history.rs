@@ -1,5 +1,5 @@
-//! L3: the conversation as the model has had it. A call and its result enter it together; it grows only at
-//! its end, until its older part gives way to a summary.
+//! L3: the conversation with the model. Calls and results are added together; it is append-only until a
+//! compaction replaces its older part.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,59 +26,59 @@ const USER_MESSAGES: Prompt = prompt!("summary/user_messages.md");
 pub struct History {
     prompts: Arc<Prompts>,
     messages: Vec<Message>,
-    /// What is known of each message, in the same order.
+    /// Metadata of each message, in the same order.
     notes: Vec<Note>,
     bytes: usize,
-    /// Where in the work the next message is said.
+    /// Position of the next message.
     place: Place,
-    /// Messages at the front that stand for what gave way.
+    /// Number of messages at the front that replace older ones.
     front: usize,
-    /// Every summary of the session, also those that gave way to one line.
+    /// Every summary of the session, including those replaced by one line.
     summaries: Vec<String>,
-    /// The user's messages of turns that were archived, oldest first; they stand in front, before the summaries.
+    /// The user's messages of archived turns, oldest first; they precede the summaries.
     user_messages: Vec<UserMessage>,
-    /// While events are folded: an answer whose calls are not all answered yet.
+    /// While events are replayed: an answer with calls that have no result yet.
     waiting: Option<Waiting>,
-    /// What stands below results that are not there yet: of which call, and the text.
-    foretold: Vec<(String, String)>,
+    /// Texts to be appended to results that do not exist yet, with the call's id.
+    pending_texts: Vec<(String, String)>,
 }
 
-/// What is known of a message.
+/// Metadata of a message.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
     pub(super) place: Place,
     pub(super) kind: Kind,
     pub(super) bytes: usize,
-    /// Of all messages up to this one.
+    /// Digest of all messages up to this one.
     digest: Digest,
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// Stands for what gave way.
+    /// It replaces older messages.
     Front,
-    /// The user's own words: the task of a turn.
+    /// The user's message: the task of a turn.
     Task,
-    /// What the program said in between.
+    /// A message of the program.
     Said,
     /// The model's answer: a round begins.
     Answer,
-    /// What its calls came to, in order.
+    /// The results of its calls, in order.
     Results(Vec<Outcome>),
 }
 
-/// A message of the user whose turn was archived.
+/// A user message of an archived turn.
 #[derive(Clone, Debug)]
 pub(super) struct UserMessage {
     pub(super) turn: u32,
-    /// Word for word, unless it was too long; empty if it is left out.
+    /// Verbatim, unless it was too long; empty if it is left out.
     pub(super) text: String,
 }
 
 type Digest = [u8; 32];
 
-/// A state of the conversation, to be compared with a later one.
+/// A state of the conversation, for comparison with a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     messages: usize,
@@ -93,12 +93,12 @@ struct Waiting {
 }
 
 impl History {
-    /// A conversation that has not begun, in which the program uses these words.
+    /// An empty conversation with these prompts for the program's messages.
     pub fn new(prompts: Arc<Prompts>) -> Self {
         Self { prompts, ..Self::default() }
     }
 
-    /// The words that the program uses.
+    /// The prompts for the program's messages.
     pub(super) fn prompts(&self) -> &Prompts {
         &self.prompts
     }
@@ -113,18 +113,18 @@ impl History {
         self.bytes
     }
 
-    /// From now on messages are said here.
+    /// Sets the position of further messages.
     pub fn at(&mut self, place: Place) {
         self.place = place;
     }
 
-    /// The conversation as it is now.
+    /// The current state of the conversation.
     pub fn mark(&self) -> Mark {
         let digest = self.notes.last().map_or_else(Digest::default, |note| note.digest);
         Mark { messages: self.messages.len(), digest }
     }
 
-    /// Nothing but the end has changed since.
+    /// Since `mark` the conversation was only appended to.
     pub fn continues(&self, mark: &Mark) -> bool {
         let before = mark.messages.checked_sub(1).map(|last| self.notes.get(last));
         match before {
@@ -133,24 +133,24 @@ impl History {
         }
     }
 
-    /// The user gave a task, or said more about it.
+    /// Adds a message of the user.
     pub fn task(&mut self, text: &str) {
         self.push(Message::text(Role::User, text), Kind::Task);
     }
 
-    /// The program said something on the user's behalf.
+    /// Adds a message of the program on the user's behalf.
     pub fn user(&mut self, text: &str) {
         self.push(Message::text(Role::User, text), Kind::Said);
     }
 
-    /// The model said something and called nothing.
+    /// Adds an answer of the model without calls.
     pub fn assistant(&mut self, text: &str) {
         if !text.is_empty() {
             self.push(Message::text(Role::Assistant, text), Kind::Answer);
         }
     }
 
-    /// The model called tools, and they answered: `calls` and `envelopes` belong together in order.
+    /// Adds an answer with its calls and results: `calls` and `envelopes` correspond in order.
     pub fn exchange(&mut self, text: &str, calls: &[ToolCall], envelopes: &[&Envelope]) {
         let mut parts = Vec::with_capacity(calls.len() + 1);
         if !text.is_empty() {
@@ -168,15 +168,15 @@ impl History {
         let message = Message { role: Role::Tool, parts: results.collect() };
         let outcomes = calls.iter().zip(envelopes).map(|(call, e)| Outcome::of(&call.name, e));
         self.push(message, Kind::Results(outcomes.collect()));
-        for (call, text) in std::mem::take(&mut self.foretold) {
+        for (call, text) in std::mem::take(&mut self.pending_texts) {
             if calls.iter().any(|answered| answered.id == call) {
                 self.add_below(&call, &text, None);
             }
         }
     }
 
-    /// The kernel made a call on behalf of one of the last results: what it came to stands below that one,
-    /// which the model has not been sent yet.
+    /// Appends the result of a call that the kernel made to the result of the model's call, which was not
+    /// sent to the model yet.
     pub fn amend(&mut self, parent: &str, call: &str, envelope: &Envelope) {
         let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
         let tool = call.split(' ').next().unwrap_or_default();
@@ -184,7 +184,7 @@ impl History {
         self.add_below(parent, &text, Some(&Outcome::of(tool, envelope)));
     }
 
-    /// A line of the program's stands below one of the last results, which the model has not been sent yet.
+    /// Appends a line to one of the last results, which was not sent to the model yet.
     fn add_below(&mut self, parent: &str, text: &str, outcome: Option<&Outcome>) {
         let is_parent = |message: &Message| {
             message.parts.iter().any(|part| match part {
@@ -193,8 +193,8 @@ impl History {
             })
         };
         let Some(at) = self.messages.iter().rposition(is_parent) else {
-            // Said before the call is made: it waits for the result.
-            self.foretold.push((parent.to_owned(), text.to_owned()));
+            // The call has no result yet.
+            self.pending_texts.push((parent.to_owned(), text.to_owned()));
             return;
         };
         let now = self.place;
@@ -207,7 +207,7 @@ impl History {
                     && result.call == parent
                 {
                     result.text.push_str(&format!("\n\n{text}"));
-                    // One outcome for each result stands first; what the kernel did is known besides.
+                    // Outcomes of results come first, then those of the kernel's calls.
                     if let Kind::Results(outcomes) = &mut note.kind {
                         outcomes.extend(outcome.cloned());
                     }
@@ -219,7 +219,7 @@ impl History {
         self.place = now;
     }
 
-    /// Takes one more event of a recorded session.
+    /// Applies an event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
@@ -295,7 +295,7 @@ impl History {
         }
     }
 
-    /// The older part gives way, as it was decided and recorded.
+    /// Applies a compaction.
     pub fn compact(&mut self, compacted: &Compacted) {
         for Shortened { message, text } in &compacted.shortened {
             if let Some(message) = self.messages.get_mut(self.front + message) {
@@ -363,8 +363,7 @@ impl History {
         self.place = now;
     }
 
-    /// Puts what stands for messages of the user in their place, by their number: first the archived ones, then those of
-    /// the conversation.
+    /// Replaces user messages by number: first the archived ones, then those of the conversation.
     fn shorten_user_messages(&mut self, shortened: &[Shortened]) {
         let archived = self.user_messages.iter_mut().map(|message| &mut message.text);
         let body = self.messages.iter_mut().zip(&self.notes).skip(self.front);
@@ -380,12 +379,12 @@ impl History {
         }
     }
 
-    /// The user's messages that stand in front, oldest first.
+    /// The archived user messages, oldest first.
     pub(super) fn user_messages(&self) -> &[UserMessage] {
         &self.user_messages
     }
 
-    /// The summaries that stand in front, oldest first, of all that were ever made.
+    /// The summaries of the session, oldest first.
     pub(super) fn summaries(&self) -> &[String] {
         &self.summaries
     }
@@ -396,12 +395,12 @@ impl History {
         self.notes.iter().rev().find(is_results).map_or(0, |note| note.bytes)
     }
 
-    /// So many answers of the model stand behind the summaries.
+    /// Number of rounds after the summaries.
     pub fn rounds(&self) -> usize {
         self.notes.iter().filter(|note| note.kind == Kind::Answer).count()
     }
 
-    /// The messages behind the summaries, and what is known of them.
+    /// The messages after the summaries, with their metadata.
     pub(super) fn body(&self) -> (&[Message], &[Note]) {
         (&self.messages[self.front..], &self.notes[self.front..])
     }
@@ -442,8 +441,7 @@ pub(super) fn text_of(message: &Message) -> &str {
     text.unwrap_or_default()
 }
 
-/// Where the user's words of the turn that is being worked on stand, as far as that is before
-/// `kept_from`: they stay as they are.
+/// Indexes of the running turn's user messages before `kept_from`, which are kept.
 pub(super) fn running_tasks(notes: &[Note], kept_from: usize) -> impl Iterator<Item = usize> + '_ {
     let is_task = |note: &&Note| note.kind == Kind::Task;
     let turn = notes.iter().rev().find(is_task).map(|note| note.place.turn);
@@ -451,7 +449,7 @@ pub(super) fn running_tasks(notes: &[Note], kept_from: usize) -> impl Iterator<I
     (0..kept_from).filter(move |at| running(&notes[*at]))
 }
 
-/// Puts what stands for some results in their place.
+/// Replaces results.
 fn cut(message: &mut Message, cut: &BTreeMap<String, String>) {
     for part in &mut message.parts {
         if let Part::Result(result) = part

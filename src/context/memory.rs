@@ -1,4 +1,4 @@
-//! What earlier sessions taught, as far as the model was told of it in this one.
+//! The lessons of earlier sessions that the model has received in this one.
 
 use crate::protocol::event::{Body, Event};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
@@ -7,20 +7,21 @@ use crate::protocol::recall::{LessonKind, Moment, Recalled};
 const KNOWN: Prompt = prompt!("memory/known.md");
 const REMINDER: Prompt = prompt!("memory/reminder.md");
 
-/// What L2 says of it takes no more, in bytes: the latest stands.
+/// Size limit of the lessons in L2, in bytes: the latest are kept.
 const MAX_LAYER_BYTES: usize = 4000;
 
-/// The items that the model was told of, the latest last; each once.
+/// The lessons that the model has received, the latest last; each once.
 #[derive(Clone, Debug, Default)]
 pub struct Memories(Vec<Recalled>);
 
 impl Memories {
-    /// The model was told of it, or of another one in the same words: the user's and the project's may be alike.
+    /// The model received this lesson, or another one with the same text: the user's and the project's may be
+    /// equal.
     pub fn has(&self, id: &str, text: &str) -> bool {
         self.0.iter().any(|item| item.id == id || item.text == text)
     }
 
-    /// Takes one more event of the session.
+    /// Applies an event of the session.
     pub fn apply(&mut self, event: &Event) {
         if let Body::MemoryRecalled(recalled) = &event.body
             && recalled.moment != Moment::Reflection
@@ -32,7 +33,7 @@ impl Memories {
         }
     }
 
-    /// What L2 says of them.
+    /// The lessons as part of L2.
     pub fn layer(&self, prompts: &Prompts) -> String {
         let mut room = MAX_LAYER_BYTES;
         let latest = self.0.iter().rev().take_while(|item| {
@@ -46,7 +47,7 @@ impl Memories {
     }
 }
 
-/// How the conversation tells of items that fit the task.
+/// The message about lessons for the task.
 pub fn reminder(prompts: &Prompts, items: &[Recalled]) -> String {
     in_words(prompts, REMINDER, items)
 }

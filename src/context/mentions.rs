@@ -1,4 +1,4 @@
-//! What the user mentions with `@`: the model is told to read it, and is never given its text.
+//! Mentions with `@`: the model is told to read the file; its text is not inserted.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,32 +8,32 @@ use regex::Regex;
 use crate::protocol::directives::UserInput;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
-/// How many are named; the others are counted.
-const MOST_NAMED: usize = 5;
+/// Limit: mentions that are listed; the others are counted.
+const MAX_NAMED: usize = 5;
 
-/// Something that exists in the project.
+/// A file or folder of the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Relative to the root, without symlinks: what tools call it too.
+    /// Relative to the root, without symlinks, as tools display it.
     pub path: String,
     /// It is a folder.
     pub is_folder: bool,
 }
 
-/// The mentions of one turn that the model was not told of yet.
+/// The mentions of one turn that the model has not received yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentions(Vec<Mention>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mention {
-    /// As it is shown, with its lines: `@src/a.rs:10-20`.
+    /// For display, with its lines: `@src/a.rs:10-20`.
     shown: String,
     found: Found,
 }
 
 impl Mentions {
-    /// Adds the mentions in a message of what exists, each once. An address, a decorator or a package is
-    /// none, unless there is a file of that name; what stands in code or was pasted is none.
+    /// Adds the mentions of existing files in a message, each once. Addresses, decorators and packages are
+    /// ignored unless a file of that name exists; so are code and pasted text.
     pub fn add(&mut self, message: &UserInput, find: impl Fn(&str) -> Option<Found>) {
         static FENCED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)"));
         static NAME: LazyLock<Regex> =
@@ -44,7 +44,7 @@ impl Mentions {
         let typed = message.typed();
         let message = FENCED.replace_all(&typed, " ");
         for (at, _) in message.match_indices('@') {
-            // Behind a letter it is an address; behind a Chinese one it is none.
+            // After a letter it is an address; after a Chinese character it is not.
             let before = message[..at].chars().next_back();
             if before.is_some_and(|c| c.is_ascii_alphanumeric() || "_.+@/-".contains(c)) {
                 continue;
@@ -63,14 +63,14 @@ impl Mentions {
         }
     }
 
-    /// What the model is told of them, once.
+    /// The message about the mentions, once.
     pub fn take_reminder(&mut self, prompts: &Prompts) -> Option<String> {
         const FILES: Prompt = prompt!("feedback/mentioned_files.md");
         const FOLDERS: Prompt = prompt!("feedback/mentioned_folders.md");
         let mentions = std::mem::take(&mut self.0);
-        let named = mentions.iter().take(MOST_NAMED);
+        let named = mentions.iter().take(MAX_NAMED);
         let (folders, files): (Vec<_>, Vec<_>) = named.partition(|mention| mention.found.is_folder);
-        let more = match mentions.len().saturating_sub(MOST_NAMED) {
+        let more = match mentions.len().saturating_sub(MAX_NAMED) {
             0 => String::new(),
             n => format!(" and {n} more"),
         };
@@ -93,9 +93,9 @@ impl Mentions {
     }
 }
 
-/// The longest beginning of a text that exists: what follows a name may be a sentence's own sign, or Chinese.
+/// The longest prefix of a text that exists: punctuation or Chinese text may follow a name.
 fn longest(text: &str, find: impl Fn(&str) -> Option<Found>) -> Option<(String, Found)> {
-    const MOST_TRIED: usize = 24;
+    const MAX_TRIED: usize = 24;
     let mut ends: BTreeSet<usize> = BTreeSet::from([text.len()]);
     let mut before: Option<char> = None;
     for (at, char) in text.char_indices() {
@@ -106,7 +106,7 @@ fn longest(text: &str, find: impl Fn(&str) -> Option<Found>) -> Option<(String, 
         }
         before = Some(char);
     }
-    for end in ends.into_iter().rev().take(MOST_TRIED) {
+    for end in ends.into_iter().rev().take(MAX_TRIED) {
         if let Some(found) = find(&text[..end]) {
             static LINES: LazyLock<Regex> = LazyLock::new(|| expression(r"^:\d+(?:-\d+)?"));
             let lines = LINES.find(&text[end..]).map_or("", |lines| lines.as_str());

@@ -1,7 +1,7 @@
-//! What the model receives: L1 (prompt), L2 (rules), L3 (the conversation).
+//! The content of requests: L1 (system prompt), L2 (rules), L3 (the conversation).
 //!
-//! Pure: texts and events in, a request out. L1 and L2 never change between compactions and L3 only
-//! grows at its end, so that each request begins with the whole request before it: what providers cache.
+//! Pure: texts and events in, a request out. L1 and L2 do not change between compactions and L3 is
+//! append-only, so that each request begins with the previous one: providers cache that prefix.
 //! `docs/CONTEXT.md` shows one, layer by layer.
 
 mod budget;
@@ -25,7 +25,7 @@ pub use history::{History, Mark};
 pub use memory::{Memories, reminder as memory_reminder};
 pub use mentions::{Found, Mentions};
 pub use pins::Pins;
-pub use rules::{MAX_RULES_BYTES, Rules, RulesMet};
+pub use rules::{MAX_RULES_BYTES, NestedRules, Rules};
 pub use summary::{Parts as SummaryParts, Sections, compose, request as summary_request};
 pub use summary::{sections, transcript};
 
@@ -34,49 +34,50 @@ use crate::protocol::model::{Purpose, Request};
 use crate::protocol::prompt::{BOUNDARY, Prompt, Prompts, prompt};
 use crate::protocol::tool::ToolSpec;
 
-/// L1, in three layers: what must not happen, how to decide, what to do about failures.
+/// L1, in three parts: prohibitions, decisions, failures.
 const L1: [Prompt; 3] = [BOUNDARY, prompt!("system/decision.md"), prompt!("system/recovery.md")];
 
-/// What stands in the project, as far as the context asks for it.
+/// The project's files, as far as the context needs them.
 pub trait Project: Send + Sync {
-    /// What a person means by this path, if it exists inside.
+    /// The file that a path in a message refers to, if it exists inside the project.
     fn find(&self, path: &str) -> Option<Found>;
-    /// The rules files of one of its folders that may be shown, whole; `.` is the root.
+    /// The complete rules files of a folder that may be shown; `.` is the root.
     fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules>;
 }
 
-/// L1, the tools, and L2: what stands in front of the conversation.
+/// L1, the tools, and L2: everything that precedes the conversation.
 #[derive(Clone, Debug)]
 pub struct Layers {
-    /// L1 and L2, as they are sent.
+    /// L1 and L2, as sent.
     system: String,
     l1_bytes: usize,
-    /// Where that ends which holds since the session began.
+    /// End of the part that is unchanged since the session began.
     base_bytes: usize,
     tools: String,
-    /// Of L1, the tools, and L2.
+    /// Hashes of L1, the tools, and L2.
     hashes: [String; 3],
 }
 
-/// What was sent so far, as far as the next request has to know it.
+/// What was sent so far, as far as later requests depend on it.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
-    /// Hashes of the texts that the log has already.
+    /// Hashes of the texts that are in the log.
     texts: BTreeSet<String>,
     prefix: Option<Prefix>,
     /// The conversation was compacted since.
-    begins_anew: bool,
+    is_compacted: bool,
 }
 
 impl Sent {
-    /// The conversation was compacted: what comes begins in another way.
+    /// The conversation was compacted: the next request has another prefix.
     pub fn compacted(&mut self) {
-        self.begins_anew = true;
+        self.is_compacted = true;
     }
 
-    /// How many bytes the next request has to begin with, where one was sent in this process.
+    /// Number of bytes that the next request must have in common with the previous one; `None` if none was
+    /// sent in this process.
     pub fn promised(&self) -> Option<usize> {
-        self.prefix.as_ref().filter(|_| !self.begins_anew).map(|prefix| prefix.bytes)
+        self.prefix.as_ref().filter(|_| !self.is_compacted).map(|prefix| prefix.bytes)
     }
 
     /// A request of the conversation was sent.
@@ -84,7 +85,7 @@ impl Sent {
         !self.texts.is_empty()
     }
 
-    /// Takes one more event of a recorded session.
+    /// Applies an event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
         if let Body::ModelRequested(requested) = &event.body {
             self.texts.extend(requested.texts.keys().cloned());
@@ -93,8 +94,8 @@ impl Sent {
 }
 
 impl Layers {
-    /// L1 with what the program knows of the place, and L2 of these rules, of which each may have so many
-    /// bytes. `append` is the user's own addition to the prompt.
+    /// L1 with the facts about the machine and project, and L2 with these rules, each up to a size limit.
+    /// `append` is the user's addition to the prompt.
     pub fn new(
         prompts: &Prompts,
         tools: &[ToolSpec],
@@ -123,7 +124,7 @@ impl Layers {
         layers
     }
 
-    /// What has joined L2 since the session began: it moves there at a compaction.
+    /// Sets the part of L2 that is new since the session began; called at a compaction.
     pub fn join(&mut self, more: &str) {
         self.system.truncate(self.base_bytes);
         if !more.is_empty() {
@@ -138,7 +139,7 @@ impl Layers {
         self.system.len() + self.tools.len()
     }
 
-    /// The same, if this joined L2.
+    /// The same, with this added to L2.
     pub fn bytes_with(&self, more: &str) -> usize {
         self.base_bytes + more.len() + self.tools.len()
     }
@@ -154,8 +155,8 @@ impl Layers {
         Request { tools, ..Request::new(Purpose::Main, &self.system, history.messages()) }
     }
 
-    /// What the log keeps of a request of the conversation. Each text that it refers to by hash is given
-    /// once.
+    /// The record of a request of the conversation. Each text is included once, and later referred to by
+    /// hash.
     pub fn describe(
         &self,
         sent: &mut Sent,
@@ -188,7 +189,7 @@ impl Layers {
             sent.prefix.as_ref().map_or(0, |last| last.shared_with(&prefix, history));
         let bytes = prefix.bytes;
         sent.prefix = Some(prefix);
-        sent.begins_anew = false;
+        sent.is_compacted = false;
         ModelRequested {
             purpose: request.purpose,
             model: model.to_owned(),
@@ -204,19 +205,19 @@ impl Layers {
     }
 }
 
-/// What the last request of the conversation was made of, to be compared with the next.
+/// A summary of the last request of the conversation, for comparison with the next.
 #[derive(Clone, Debug)]
 struct Prefix {
-    /// Hashes of what is no conversation, in the order in which it is sent.
+    /// Hashes of the parts that precede the conversation, in order.
     fixed: [String; 3],
     sizes: [usize; 3],
     conversation: Mark,
-    /// Of the whole request.
+    /// Size of the whole request.
     bytes: usize,
 }
 
 impl Prefix {
-    /// How many bytes of this request the next one begins with.
+    /// Number of bytes that the next request has in common with this one.
     fn shared_with(&self, next: &Self, history: &History) -> usize {
         let same = self.fixed.iter().zip(&next.fixed).take_while(|(a, b)| a == b).count();
         if same == self.fixed.len() && history.continues(&self.conversation) {

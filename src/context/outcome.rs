@@ -1,4 +1,4 @@
-//! What a call came to, in the few words that outlive its result.
+//! Outcomes of calls in a short form that outlives their results.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::shorten;
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outcome {
     pub(super) tool: String,
@@ -15,7 +15,7 @@ pub(super) struct Outcome {
     pub(super) error: Option<ErrorCode>,
 }
 
-/// What the call was about.
+/// What the call did.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum What {
     /// Lines of a file were read.
@@ -23,7 +23,7 @@ pub(super) enum What {
         path: String,
         lines: RangeInclusive<u64>,
         total: Option<u64>,
-        /// The lines in the middle were not shown.
+        /// Lines in the middle were not shown.
         is_cut: bool,
         mtime_ms: Option<i64>,
     },
@@ -31,7 +31,7 @@ pub(super) enum What {
     Changed { path: String, added: u64, removed: u64, mtime_ms: Option<i64> },
     /// A command was run.
     Ran { command: String, exit_code: Option<i64> },
-    /// Something else, at this place if there is one.
+    /// Anything else, with its path if there is one.
     Other { path: Option<String> },
 }
 
@@ -68,7 +68,7 @@ impl Outcome {
         Self { tool: tool.to_owned(), what, error }
     }
 
-    /// A later reading shows all that this one showed.
+    /// A later read shows everything that this one showed.
     pub(super) fn is_repeated_by(&self, later: &Self) -> bool {
         match (&self.what, &later.what) {
             (

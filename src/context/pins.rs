@@ -1,7 +1,7 @@
-//! Pins: words that the user keeps for the whole session (`/pin`).
+//! Pins: texts that the user keeps for the whole session (`/pin`).
 //!
-//! A new pin is one message in the conversation. It moves into L2 when the conversation is compacted, so that nothing in front of the
-//! conversation changes in between.
+//! A new pin is a message in the conversation. It moves into L2 at the next compaction, so that the prefix of
+//! requests does not change before.
 
 use crate::protocol::event::{Body, Event, Pin};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
@@ -31,7 +31,7 @@ impl Pins {
         Some(Body::PinRemoved { pin: pin.clone() })
     }
 
-    /// Takes one more event of the session.
+    /// Applies an event of the session.
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
             Body::PinAdded { pin } => {
@@ -48,7 +48,7 @@ impl Pins {
         &self.current
     }
 
-    /// What L2 says of the pins after a compaction.
+    /// The pins as part of L2.
     pub fn layer(&self, prompts: &Prompts) -> String {
         if self.current.is_empty() { String::new() } else { filled(prompts, HOLD, &self.current) }
     }

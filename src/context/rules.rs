@@ -1,24 +1,24 @@
-//! Rules that a project or its user gives as files, and those that are met on the way.
+//! Rules files of the project or the user, and rules files in nested folders.
 
 use std::collections::BTreeSet;
 
 use crate::protocol::event::{Body, Event};
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
-/// The most of one rules file that is shown, in bytes, however large the window is.
+/// Size limit of one rules file in bytes, whatever the window is.
 pub const MAX_RULES_BYTES: usize = 32 * 1024;
 
 /// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Where it stands, for the model.
+    /// Its path, for the model.
     pub path: String,
-    /// What it says.
+    /// Its content.
     pub text: String,
 }
 
 impl Rules {
-    /// What is shown of it, with a notice where that is not all.
+    /// The content up to a size limit, with a notice if it was cut.
     pub fn shown(&self, max_bytes: usize) -> String {
         let Self { path, text } = self;
         let end = text.floor_char_boundary(text.len().min(max_bytes));
@@ -31,24 +31,25 @@ impl Rules {
         shown
     }
 
-    /// As it stands in L2.
+    /// As part of L2.
     pub(super) fn in_l2(&self, max_bytes: usize) -> String {
         format!("# Rules of this project ({})\n\n{}", self.path, self.shown(max_bytes))
     }
 }
 
-/// The rules files that were met in folders below the root.
+/// The rules files that were found in folders below the root.
 #[derive(Clone, Debug, Default)]
-pub struct RulesMet {
-    /// In the order in which they were met.
+pub struct NestedRules {
+    /// In the order in which they were found.
     rules: Vec<Rules>,
-    /// Folders that this turn has looked into: what is put there later is met in the next.
+    /// Folders that were searched in this turn: files that are created there later are found in the next
+    /// turn.
     looked: BTreeSet<String>,
 }
 
-impl RulesMet {
-    /// The folders of this path in which nobody has looked yet, the outermost first; the root is not among
-    /// them. They count as looked into from now on.
+impl NestedRules {
+    /// The folders of this path that were not searched yet, outermost first, without the root; marks them as
+    /// searched.
     pub fn folders(&mut self, path: &str, is_folder: bool) -> Vec<String> {
         let mut folders: Vec<&str> = Vec::new();
         let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
@@ -60,12 +61,12 @@ impl RulesMet {
         new.map(str::to_owned).collect()
     }
 
-    /// The file was met already, or says what another one said: a link to it, or a copy.
+    /// The file was found before, or has the same content as another one: a link or a copy.
     pub fn has(&self, path: &str, shown: &str) -> bool {
         self.rules.iter().any(|met| met.path == path || met.text == shown)
     }
 
-    /// Takes one more event of the session.
+    /// Applies an event of the session.
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
             Body::TurnStarted { .. } => self.looked.clear(),
@@ -76,13 +77,13 @@ impl RulesMet {
         }
     }
 
-    /// The rules met so far, as they were shown, in the order in which they were met.
+    /// The rules found so far, as they were shown, in that order.
     pub fn so_far(&self) -> &[Rules] {
         &self.rules
     }
 
-    /// What L2 says of them once the conversation in which they were met gives way, in about `room` bytes:
-    /// the newest stand there whole, older ones are named, and the oldest counted.
+    /// The rules as part of L2 after a compaction, in about `room` bytes: the newest in full, older ones by
+    /// name, and the oldest as a number.
     pub fn layer(&self, prompts: &Prompts, room: usize) -> String {
         const NAMED: Prompt = prompt!("feedback/rules_named.md");
         // A quarter is for names.
@@ -113,15 +114,15 @@ impl RulesMet {
     }
 }
 
-/// The folder that rules hold for.
+/// The folder to which rules apply.
 fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(".", |(folder, _)| folder)
 }
 
-/// What the model is told of a rules file that was met.
+/// The message about a rules file that was found.
 pub(super) fn met(prompts: &Prompts, path: &str, text: &str) -> String {
     const FOUND: Prompt = prompt!("feedback/rules_found.md");
-    // The file's own text goes in last: what it holds is no place to put something.
+    // The file's text is inserted last, so that placeholders in it are not replaced.
     prompts
         .text(FOUND)
         .trim_end()
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn directories_of_a_path_are_visited_once() {
-        let mut met = RulesMet::default();
+        let mut met = NestedRules::default();
         assert_eq!(met.folders("a/b/c.rs", false), ["a", "a/b"]);
         assert_eq!(met.folders("a/b/d.rs", false), [""; 0]);
         assert_eq!(met.folders("a/x", true), ["a/x"]);
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn newest_rules_are_in_full_and_others_listed_within_the_limit() {
-        let mut met = RulesMet::default();
+        let mut met = NestedRules::default();
         for n in 0..200 {
             let (path, text) =
                 (format!("part{n}/AGENTS.md"), format!("law {n} {}", "x".repeat(500)));

@@ -1,8 +1,8 @@
-//! What stands for the part of a conversation that gave way: what a model said of it under four headings, and
-//! what the program knows of it for certain.
+//! Summaries of the older part of a conversation: a model's text under four headings, and facts that the
+//! program adds.
 //!
-//! The user's messages are never summarised: they stay word for word. The state of the files is written by the program, and
-//! so is what the model left out.
+//! User messages are never summarised: they are kept verbatim. The program adds the state of the files, and
+//! anything that the model omitted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ const SYSTEM: Prompt = prompt!("summary/system.md");
 const TASK: Prompt = prompt!("summary/task.md");
 const ARCHIVED: Prompt = prompt!("summary/archived.md");
 
-/// The headings that a model fills, and a word by which each is known.
+/// The headings for the model, each with a keyword to recognise it.
 const HEADINGS: [(&str, &str); 4] = [
     ("### Objectives & Status", "objective"),
     ("### Technical Context (Static)", "technical"),
@@ -29,15 +29,15 @@ const HEADINGS: [(&str, &str); 4] = [
 ];
 const FILES: &str = "### File System State";
 
-/// So many files are named; the others are counted.
+/// Limit: files that are listed; the others are counted.
 const MAX_FILES: usize = 40;
-/// How much of one text a model is shown, the first that lets the stretch fit.
+/// Size limits of one text for the model; the first is used with which the stretch fits.
 const CAPS: [usize; 5] = [8000, 3000, 1000, 300, 100];
 
-/// What a model said of a stretch, under the four headings; `None` for one that it left out.
+/// The model's text under each of the four headings; `None` for a missing one.
 pub type Sections = [Option<String>; 4];
 
-/// What a model is asked: the system prompt and the message.
+/// The request: system prompt and message.
 pub fn request<'a>(
     history: &'a History,
     stretch: &Stretch,
@@ -55,14 +55,14 @@ pub fn request<'a>(
     (history.prompts().text(SYSTEM), fill(history.prompts().text(TASK), &values))
 }
 
-/// What only the program says, taken out of a model's words: they stand where the program's stand.
+/// Removes the tags that only the program may use from a model's text.
 fn without_tags(line: &str) -> String {
     ["<system-reminder>", "</system-reminder>"]
         .iter()
         .fold(line.to_owned(), |line, tag| line.replace(tag, ""))
 }
 
-/// What a model answered, by heading. `None`: not one heading with a word below it is there.
+/// The sections of a model's answer. `None`: there is no heading with text below it.
 pub fn sections(answer: &str) -> Option<Sections> {
     let mut sections = Sections::default();
     let mut current = None;
@@ -83,21 +83,21 @@ pub fn sections(answer: &str) -> Option<Sections> {
     sections.iter().any(Option::is_some).then_some(sections)
 }
 
-/// What a summary is made of.
+/// The parts of a summary.
 pub struct Parts<'a> {
-    /// What it stands for.
+    /// The part of the conversation that it replaces.
     pub stretch: Stretch,
-    /// What a model said of it.
+    /// The model's sections.
     pub sections: Option<Sections>,
-    /// The plan as it is now.
+    /// The current plan.
     pub plan: &'a Plan,
-    /// Where the whole of the stretch lies; `None` where it could not be kept.
+    /// The path of the complete stretch; `None` if it could not be stored.
     pub record: Option<&'a str>,
-    /// The most bytes of it.
+    /// Size limit in bytes.
     pub room: usize,
 }
 
-/// The summary, as the model will read it.
+/// The summary, as the model receives it.
 pub fn compose(history: &History, parts: &Parts<'_>) -> String {
     let facts = Facts::of(history, &parts.stretch);
     let place = |place: Place| format!("turn {} round {}", place.turn, place.round);
@@ -118,7 +118,7 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
             2 => facts.milestones(parts.plan),
             _ => facts.insights(),
         });
-        // A quarter is for the files; the rest for four headings.
+        // A quarter is for the files; the rest for the four headings.
         _ = writeln!(out, "{}", middle_out(text.trim(), section_room, "…"));
     }
     _ = writeln!(out, "{FILES}\n{files}");
@@ -127,7 +127,7 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
     out
 }
 
-/// The stretch as text: who said what, each text at most `cap` bytes.
+/// The stretch as text: each message with its author, at most `cap` bytes each.
 pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
     let (messages, notes) = history.body();
     let mut out = String::new();
@@ -152,11 +152,11 @@ pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
     out
 }
 
-/// What the program knows of a stretch.
+/// The facts that the program knows about a stretch.
 #[derive(Default)]
 struct Facts {
     files: BTreeMap<String, File>,
-    /// Each command and how it ended last.
+    /// Each command and its last exit code.
     commands: Vec<(String, Option<i64>)>,
     failures: BTreeMap<String, u32>,
     calls: u32,
@@ -184,7 +184,7 @@ impl Facts {
             });
             match (&note.kind, words) {
                 (Kind::Answer, Some(text)) => facts.last_words = Some(text.clone()),
-                // The calls that the kernel made itself among them.
+                // Including the calls that the kernel made.
                 (Kind::Results(outcomes), _) => {
                     for outcome in outcomes {
                         facts.calls += 1;
@@ -230,7 +230,7 @@ impl Facts {
         }
     }
 
-    /// Files in the order of what matters: changed ones first.
+    /// Files by importance: changed ones first.
     fn files_in_short(&self, room: usize) -> String {
         let mut files: Vec<_> = self.files.iter().collect();
         files.sort_by_key(|(_, file)| file.changes == 0);

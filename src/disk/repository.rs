@@ -1,26 +1,27 @@
-//! What a repository of git's looks like, and what of the things in it are git's own.
+//! The layout of git repositories: how to recognise one, and which files in it belong to git.
 
 use std::fs;
 use std::path::Path;
 
 use super::{SMALL, beginning};
 
-/// Folders directly in a repository in which there is nothing but git's.
+/// Folders directly in a repository that hold only files of git.
 pub(crate) const FOLDERS: &[&str] = &["hooks", "logs", "objects", "refs", "reftable", "worktrees"];
 
-/// Folders of git's in which somebody may have a worktree all the same (`git worktree add branches/x`).
+/// Folders of git in which a user may have a worktree (`git worktree add branches/x`).
 pub(crate) const FOLDERS_WITH_TREES: &[&str] =
     &["branches", "info", "lfs", "modules", "remotes", "rr-cache"];
 
-/// The same, which git makes for a while, or which programs around it keep there.
+/// Folders that git creates temporarily, or that related programs keep there.
 pub(crate) const FOLDERS_AT_TIMES: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
-/// Files directly in it that are there for good.
+/// Files directly in a repository that always exist.
 pub(crate) const FILES: &[&str] =
     &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
 
-/// Files that git keeps there for a while, or in a worktree's own folder, besides `MERGE_HEAD` and its kin.
+/// Files that git keeps there temporarily, or in the folder of a worktree, besides `MERGE_HEAD` and similar
+/// ones.
 const FILES_AT_TIMES: &[&str] = &[
     "ADD_EDIT.patch",
     "AUTO_MERGE",
@@ -49,7 +50,7 @@ pub(crate) fn is_one_of(name: &str, lists: &[&[&str]]) -> bool {
     lists.iter().any(|names| names.iter().any(|own| own.eq_ignore_ascii_case(name)))
 }
 
-/// Whether git keeps a file of this name directly in a repository, for a while or for good.
+/// Whether git keeps a file of this name directly in a repository, temporarily or permanently.
 pub(crate) fn is_file(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.strip_suffix(".lock").unwrap_or(&name);
@@ -59,29 +60,29 @@ pub(crate) fn is_file(name: &str) -> bool {
         || is_one_of(name, &[FILES, FILES_AT_TIMES])
 }
 
-/// Git would work with it, or would if it had its `HEAD`, which a command can take away and bring back. A folder of
-/// somebody's that has the names alone is none.
+/// Git would use it as a repository, or would if it had its `HEAD`, which a command can remove and restore. A
+/// folder that has only the names is not one.
 pub(crate) fn looks_like_one(folder: &Path) -> bool {
     // (Any of them may be a link.)
     let is_folder = |name: &str| folder.join(name).is_dir();
     if is_folder("objects") && is_folder("refs") {
         has_head(folder) || is_settings(&folder.join("config"))
     } else {
-        // A worktree's folder has in another what it lacks.
+        // The folder of a worktree uses the common folder for the rest.
         folder.join("commondir").is_file() && has_head(folder)
     }
 }
 
-/// Without it git takes a repository for none, and looks for another one.
+/// Without `HEAD` git does not accept the repository, and searches for another one.
 pub(crate) fn has_head(folder: &Path) -> bool {
     is_head(&folder.join("HEAD"))
 }
 
-/// It names a branch or a commit, as git reads it: whatever stands behind that.
+/// It names a branch or a commit, as git reads it: further content is ignored.
 fn is_head(file: &Path) -> bool {
-    // The length of what git looks at.
+    // The length that git reads.
     const LENGTH: u64 = 255;
-    // In SHA-1 or, longer, in SHA-256.
+    // SHA-1 or SHA-256.
     let is_commit =
         |text: &[u8]| text.get(..40).is_some_and(|hash| hash.iter().all(u8::is_ascii_hexdigit));
     let is_branch = |text: &[u8]| {
@@ -92,7 +93,7 @@ fn is_head(file: &Path) -> bool {
         || beginning(file, LENGTH).is_ok_and(|text| is_branch(&text) || is_commit(&text))
 }
 
-/// Git's settings of a repository say so in each that git makes.
+/// Git writes such settings into every repository that it creates.
 fn is_settings(file: &Path) -> bool {
     const KEY: &[u8] = b"repositoryformatversion";
     let says_so = |text: &[u8]| text.windows(KEY.len()).any(|word| word.eq_ignore_ascii_case(KEY));

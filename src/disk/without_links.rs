@@ -1,7 +1,7 @@
-//! Opens what is at a path, with no symlink anywhere on the way to it.
+//! Opens paths without following symlinks in any component.
 //!
-//! Where a path led was looked at before, and a link that was put there since leads elsewhere. Both rooms that work
-//! at such paths, `workspace` and `exec`, open them here.
+//! The path was resolved before, and a link that was created since then would lead elsewhere. Used by
+//! `workspace` and `exec`.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,18 +12,19 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
-/// Opens it. A link is `LOOP`, at the end too, unless the flags say `NOFOLLOW`: then the end is opened as it is.
+/// Opens a path. A link gives `LOOP`, unless it is the last component and the flags contain `NOFOLLOW`: then
+/// the link itself is opened.
 pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     open_to_make(path, flags, Mode::empty())
 }
 
-/// The same below an open folder, if the system helps.
+/// The same below an open folder, if the system supports it.
 pub(crate) fn open_below(folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
     openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-/// The same with the permissions of a file that is made where the flags say so, which have to say `NOFOLLOW` then.
+/// The same with the permissions of a file that is created; the flags must contain `NOFOLLOW` then.
 pub(super) fn open_to_make(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
@@ -33,7 +34,7 @@ pub(super) fn open_to_make(path: &Path, flags: OFlags, mode: Mode) -> Result<Own
     }
 }
 
-/// The same from folder to folder: each is held while the next is opened.
+/// The same component by component: each folder is held open while the next is opened.
 fn step_by_step(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let names: Vec<&OsStr> = path.components().map(Component::as_os_str).collect();
@@ -52,7 +53,7 @@ fn step_by_step(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
 fn step(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd> {
     let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
     match openat(folder, name, flags | OFlags::NOFOLLOW, Mode::empty()) {
-        // (So says the system of a link where a folder is wanted.)
+        // The system reports this for a link in place of a folder.
         Err(Errno::NOTDIR)
             if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link) =>
         {

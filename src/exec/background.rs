@@ -1,7 +1,7 @@
-//! Commands that run beside others: started, read from, ended.
+//! Background commands: starts them, reads their output, ends them.
 //!
-//! Each is looked after by a task of its own, which owns the processes and their output; who wants to
-//! know something asks it. All end with the [`Exec`](super::Exec) that started them.
+//! Each has its own task, which owns the processes and the output and answers requests. All end with the
+//! [`Exec`](super::Exec) that started them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,48 +21,48 @@ use super::sandbox::Guard;
 use super::{Captured, Ended, LeftRunning, exit_of};
 use crate::protocol::tool::Rights;
 
-/// So many may run at the same time.
+/// Limit: running commands.
 pub(super) const MAX_JOBS: usize = 16;
-/// So many that ended can still be asked.
+/// Limit: ended commands whose result is kept.
 const MAX_ENDED: usize = 32;
-/// What is written in one go is read in one go.
+/// Output that arrives within this time is returned together.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Far away.
+/// Practically unlimited.
 const LONG: Duration = Duration::from_hours(24 * 365);
 
-/// What a background command wrote since it was last asked, and how it stands.
+/// New output of a background command, and its state.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// What it wrote.
+    /// New output on stdout.
     pub stdout: Captured,
-    /// What it complained about.
+    /// New output on stderr.
     pub stderr: Captured,
-    /// Where all that it ever wrote lies; `None` where it wrote nothing or that could not be kept.
+    /// The file with all output; `None` if there is none or it could not be kept.
     pub full_output: Option<String>,
-    /// Why it does not lie there, or not all of it.
+    /// Why the file is missing or incomplete.
     pub full_output_error: Option<String>,
     /// Which path or right the sandbox refused, and how to allow it.
     pub refused: Option<String>,
-    /// How it ended; `None` while it runs.
+    /// The end of the command; `None` while it runs.
     pub end: Option<End>,
-    /// Since it was started; once it ended, as long as it ran.
+    /// Time since the start; after the end, the running time.
     pub time: Duration,
 }
 
-/// How a background command ended.
+/// The end of a background command.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// Why it is over.
+    /// Why it ended.
     pub ended: Ended,
-    /// The shell's exit status, where it exited.
+    /// The shell's exit status, if it exited.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<String>,
-    /// What it did to a repository and was undone.
+    /// Changes to a repository that were reverted.
     pub notices: Vec<String>,
-    /// Processes that outlived the shell; they end with the session, or when it is ended.
+    /// Processes that outlived the shell; they end with the session, or when the command is killed.
     pub left_running: Vec<LeftRunning>,
-    /// Why it could not be run, or not be followed to its end.
+    /// Why it could not be run or monitored.
     pub error: Option<String>,
 }
 
@@ -85,22 +85,22 @@ struct Job {
     place: (PathBuf, Rights),
 }
 
-/// What becomes of a job: it runs; it ended, and left processes or none.
+/// The state of a job: running; ended, with or without remaining processes.
 const RUNS: u8 = 0;
 const LEFT: u8 = 1;
 const ENDED: u8 = 2;
 
 #[derive(Debug)]
 struct Question {
-    /// How long news are waited for.
+    /// Until when new output is waited for.
     until: Instant,
-    /// It is to end, with what it left running; output is no news.
+    /// End the command and its remaining processes; new output does not answer the request.
     kills: bool,
     answer: oneshot::Sender<Piece>,
 }
 
 impl Question {
-    /// There is news: the answer waits only for what belongs to it.
+    /// There is new output: the answer waits only for output that belongs to it.
     fn hurry(&mut self) {
         if !self.kills {
             self.until = self.until.min(Instant::now() + PAUSE);
@@ -108,24 +108,24 @@ impl Question {
     }
 }
 
-/// A command that was started, and all that its task needs.
+/// A started command with everything that its task needs.
 pub(super) struct Started {
     pub(super) running: Running,
     pub(super) capture: Capture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) guard: Option<Guard>,
-    /// The directory that it runs in, and its rights.
+    /// Its working directory and rights.
     pub(super) place: (PathBuf, Rights),
 }
 
 impl Background {
-    /// As many run as may.
+    /// The limit of running commands is reached.
     pub(super) fn is_full(&self) -> bool {
         let jobs = self.jobs();
         jobs.by_id.values().filter(|job| job.state() == RUNS).count() >= MAX_JOBS
     }
 
-    /// Looks after it from now on, under the id that this gives.
+    /// Takes over a started command; returns its id.
     pub(super) fn add(&self, started: Started) -> String {
         let mut jobs = self.jobs();
         jobs.last += 1;
@@ -136,7 +136,7 @@ impl Background {
         let place = started.place.clone();
         jobs.tasks.spawn(attend(started, asked, cancel.clone(), Arc::clone(&state)));
         jobs.by_id.insert(id.clone(), Job { questions, cancel, state, place });
-        // What ended long ago is forgotten.
+        // The oldest ended commands are dropped.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
         for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
@@ -145,39 +145,39 @@ impl Background {
         id
     }
 
-    /// The command of this id, or something that it left, still runs.
+    /// The command of this id, or a process that it left, is still running.
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.jobs().by_id.get(id).is_some_and(|job| job.state() != ENDED)
     }
 
-    /// The directory that it runs in, and its rights.
+    /// Its working directory and rights.
     pub(super) fn place(&self, id: &str) -> Option<(PathBuf, Rights)> {
         Some(self.jobs().by_id.get(id)?.place.clone())
     }
 
-    /// The ids there are.
+    /// The ids of all commands.
     pub(super) fn ids(&self) -> Vec<String> {
         self.jobs().by_id.keys().cloned().collect()
     }
 
-    /// What is new; waits that long for output or the end. `None`: there is no such command.
+    /// The new output; waits this long for output or the end. `None`: there is no such command.
     pub(super) async fn output(&self, id: &str, wait: Duration) -> Option<Piece> {
         let job = self.jobs().by_id.get(id)?.clone();
         job.ask(wait, false).await
     }
 
-    /// Ends it, all of its processes, and says what else it wrote.
+    /// Ends the command with all of its processes; returns the remaining output.
     pub(super) async fn kill(&self, id: &str) -> Option<Piece> {
         let job = self.jobs().by_id.get(id)?.clone();
         job.cancel.cancel();
         job.ask(LONG, true).await
     }
 
-    /// Ends them all, and gives what is over when they have ended.
+    /// Ends all commands; the returned tasks finish when they have ended.
     pub(super) fn shutdown(&self) -> JoinSet<()> {
         let mut jobs = self.jobs();
         jobs.by_id.clear();
-        // Each takes its processes along.
+        // Each task ends its processes when it is dropped.
         jobs.tasks.abort_all();
         std::mem::take(&mut jobs.tasks)
     }
@@ -200,7 +200,7 @@ impl Job {
     }
 }
 
-/// Reads what the command writes and answers questions, until nobody can ask any more.
+/// Reads the command's output and answers requests, until no more can come.
 async fn attend(
     started: Started,
     mut asked: mpsc::Receiver<Question>,
@@ -228,7 +228,7 @@ async fn attend(
                 }
                 None => break (Ended::Cancelled, None),
             },
-            // Who does not wait any more takes nothing with him.
+            // A request that nobody waits for any more takes no output.
             () = gone(question.as_mut()), if is_asked => question = None,
             () = sleep_until(until), if is_asked => {
                 if let Some(question) = question.take() {

@@ -1,4 +1,4 @@
-//! What a command writes: its beginning and end in memory, all of it in a file where it is long.
+//! Captures a command's output: its beginning and end in memory, long output completely in a file.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -7,28 +7,28 @@ use tokio::time::Instant;
 
 use super::live::Live;
 
-/// Where all of the output goes: a file and its name for the reader.
+/// The file for the complete output, and its path for the reader.
 pub type WholeOutput<'a> =
     Box<dyn FnOnce() -> io::Result<(Box<dyn Write + Send>, String)> + Send + 'a>;
 
-/// How much of each stream's beginning, and as much of its end, is kept in memory.
+/// Size of each stream's beginning, and of its end, that is kept in memory.
 pub(super) const KEPT: usize = 64 * 1024;
 
-/// As much as is kept of all of the output: a command that writes without end (`yes`) fills no disk.
-const MOST_KEPT: u64 = 2 * 1024 * 1024 * 1024;
+/// Limit of the file, so that endless output (`yes`) does not fill the disk.
+const MAX_KEPT: u64 = 2 * 1024 * 1024 * 1024;
 
 /// One stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// What it wrote; where that is long its beginning and its end. What is no UTF-8 shows as `�`.
+    /// The output, or its beginning and end if it is long. Invalid UTF-8 is shown as `�`.
     pub text: String,
-    /// How much it wrote.
+    /// Total size in bytes.
     pub total_bytes: u64,
-    /// The middle is left out of `text`.
+    /// `text` lacks the middle.
     pub truncated: bool,
 }
 
-/// Which stream a piece came from.
+/// The stream that a chunk came from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
     Stdout,
@@ -40,12 +40,12 @@ pub(super) struct Capture<'a> {
     stdout: Stream,
     stderr: Stream,
     whole: Whole<'a>,
-    /// All of it goes to the file, however short it is.
+    /// All output goes to the file, however short it is.
     keeps_all: bool,
     live: Option<Live<'a>>,
 }
 
-/// What is left of both streams in the end.
+/// The result for both streams.
 pub(super) struct Kept {
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
@@ -63,12 +63,12 @@ impl<'a> Capture<'a> {
         Self { stdout, stderr, whole, keeps_all: false, live }
     }
 
-    /// One that is taken from while it is filled: all of it goes to the file at once.
+    /// For output that is taken while the command runs: all of it goes to the file immediately.
     pub(super) fn keeping_all(whole_output: Option<WholeOutput<'a>>) -> Self {
         Self { keeps_all: true, ..Self::new(whole_output, None) }
     }
 
-    /// Nothing comes any more: the file is closed.
+    /// Closes the file after the end of the output.
     pub(super) fn close(&mut self) {
         self.whole = match std::mem::replace(&mut self.whole, Whole::Unwanted) {
             Whole::Open { name, .. } => Whole::Closed { name },
@@ -76,12 +76,12 @@ impl<'a> Capture<'a> {
         };
     }
 
-    /// Something came since it was last taken.
+    /// There is output that was not taken yet.
     pub(super) fn has_news(&self) -> bool {
         self.stdout.total + self.stderr.total > 0
     }
 
-    /// What came since it was last taken.
+    /// Takes the output since the last call.
     pub(super) fn take(&mut self) -> Kept {
         let (full_output, full_output_error) = match &mut self.whole {
             Whole::Unwanted | Whole::Pending { .. } => (None, None),
@@ -116,12 +116,12 @@ impl<'a> Capture<'a> {
         self.whole = std::mem::replace(&mut self.whole, Whole::Unwanted).push(piece, is_long);
     }
 
-    /// When what it wrote last is to be told, if it is.
+    /// When the watcher is next notified, if there is new output.
     pub(super) fn due(&self) -> Option<Instant> {
         self.live.as_ref().and_then(Live::due)
     }
 
-    /// Tells it.
+    /// Notifies the watcher.
     pub(super) fn tell(&mut self) {
         if let Some(live) = &mut self.live {
             live.tell();
@@ -133,7 +133,7 @@ impl<'a> Capture<'a> {
     }
 }
 
-/// Both streams as they came, once one of them is too long for memory.
+/// Both streams in order of arrival, once one of them is too long for memory.
 enum Whole<'a> {
     Unwanted,
     Pending {
@@ -145,7 +145,7 @@ enum Whole<'a> {
         name: String,
         room: u64,
     },
-    /// Its beginning is there: more than is kept came, or the disk took no more.
+    /// Only the beginning is in the file: the limit was reached, or writing failed.
     Cut {
         name: String,
         why: String,
@@ -166,7 +166,7 @@ impl Whole<'_> {
                 }
                 match factory() {
                     Ok((file, name)) => {
-                        Self::Open { file, name, room: MOST_KEPT }.push(&so_far, is_long)
+                        Self::Open { file, name, room: MAX_KEPT }.push(&so_far, is_long)
                     }
                     Err(error) => Self::Failed(error.to_string()),
                 }
@@ -207,7 +207,7 @@ impl Stream {
         self.tail.extend(rest);
     }
 
-    /// More than memory keeps.
+    /// Longer than what is kept in memory.
     fn is_long(&self) -> bool {
         self.left_out() > 0
     }
@@ -221,7 +221,7 @@ impl Stream {
         let (total_bytes, mut head) = (self.total, self.head);
         let mut tail = Vec::from(self.tail);
         if truncated {
-            // Whole lines, where there are lines; else whole characters.
+            // Cut at a line if there is one; else at a character.
             match head.iter().rposition(|byte| *byte == b'\n') {
                 Some(at) => head.truncate(at + 1),
                 None => cut_character_at_end(&mut head),
@@ -250,7 +250,7 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// Takes away a character that was cut in the middle.
+/// Removes an incomplete character at the end.
 fn cut_character_at_end(bytes: &mut Vec<u8>) {
     let Err(error) = std::str::from_utf8(bytes) else { return };
     if error.error_len().is_none() {
@@ -319,7 +319,7 @@ mod tests {
             capture.push(Source::Stdout, &piece);
         }
         let kept = capture.finish();
-        assert_eq!(disk.0.load(std::sync::atomic::Ordering::Relaxed), MOST_KEPT);
+        assert_eq!(disk.0.load(std::sync::atomic::Ordering::Relaxed), MAX_KEPT);
         assert_eq!(kept.stdout.total_bytes, 2_200_000_000);
         assert_eq!(kept.full_output.as_deref(), Some("x"));
         assert!(kept.full_output_error.expect("why").contains("2 GiB"));

@@ -1,4 +1,4 @@
-//! What commands find in their environment: the user's, without secrets, and no pager.
+//! The environment of commands: the user's, without secrets and without a pager.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::disk;
 use crate::protocol::mask::{Masker, is_secret_name};
 
-/// What every command gets: nothing to colour, nobody to ask, nothing to page through.
+/// Added for every command: no colours, no prompts, no pager.
 const ADDED: &[(&str, &str)] = &[
     ("NO_COLOR", "1"),
     ("CI", "true"),
@@ -19,11 +19,11 @@ const ADDED: &[(&str, &str)] = &[
 /// Read by a shell before the command.
 const STARTUP_FILES: &[&str] = &["BASH_ENV", "ENV"];
 
-/// Named like secrets, and none.
+/// Names that look like secrets but are not.
 const HARMLESS: &[&str] =
     &["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
-/// Names the command that a process belongs to; a command inside a command appends itself.
+/// Identifies the command that a process belongs to; a nested command appends its own mark.
 const MARK: &str = "AGENT_COMMAND";
 
 /// The variables of every command.
@@ -35,7 +35,7 @@ impl Environment {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         secret_names: &[String],
     ) -> Self {
-        // Whatever its name: a key of a well-known shape.
+        // Whatever the name is: a key of a well-known format.
         let masker = Masker::default();
         let has_shape = |value: &OsStr| {
             value.to_str().is_some_and(|value| matches!(masker.mask(value), Cow::Owned(_)))
@@ -72,7 +72,7 @@ impl Environment {
         variables
     }
 
-    /// The program of this name in PATH, as far as that does not lead through these places (`.venv/bin`).
+    /// The program of this name in PATH, skipping directories in these places (`.venv/bin`).
     pub(super) fn find(&self, program: &str, but_not: &[PathBuf]) -> Option<PathBuf> {
         std::env::split_paths(self.get("PATH")?)
             .map(|folder| folder.join(program))
@@ -85,7 +85,7 @@ impl Environment {
     }
 }
 
-/// An address with a password in it: `postgres://user:password@host/db`.
+/// A URL with a password: `postgres://user:password@host/db`.
 fn has_password(value: &OsStr) -> bool {
     let value = value.to_string_lossy();
     let Some((_, rest)) = value.split_once("://") else { return false };
@@ -94,7 +94,7 @@ fn has_password(value: &OsStr) -> bool {
     user.and_then(|user| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
 
-/// It names where a secret lies (a key file, a socket) and is none itself.
+/// It is the path of a secret (a key file, a socket), not the secret.
 fn is_path(value: &OsStr) -> bool {
     let path = Path::new(value);
     path.is_absolute() && path.exists()

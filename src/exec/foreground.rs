@@ -1,4 +1,4 @@
-//! A program that has the terminal for itself: the user's editor.
+//! Runs programs that take over the terminal: the user's editor.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,8 +7,8 @@ use std::process::{ExitStatus, Stdio};
 
 use super::new_command;
 
-/// Runs the user's own program on this file, with the user's terminal and this environment, until it ends.
-/// `program` may have options: `code --wait`.
+/// Runs the user's program on this file, with the user's terminal and this environment, until it exits.
+/// `program` may contain options: `code --wait`.
 pub async fn foreground(
     program: &str,
     file: &Path,

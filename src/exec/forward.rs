@@ -37,7 +37,7 @@ impl std::fmt::Debug for Forwards {
 }
 
 impl Forwards {
-    /// From now on listeners of background commands are forwarded; each address is passed to `notify`.
+    /// Enables forwarding for listeners of background commands; each address is passed to `notify`.
     pub(super) fn forward_listeners(&self, notify: Notify) {
         self.state().notify = Some(notify);
     }
@@ -67,7 +67,7 @@ impl Forwards {
         Ok(())
     }
 
-    /// A background command was started: its listeners are looked for from now on.
+    /// A background command was started: watches its listeners.
     pub(super) fn watch(&self, sandbox: &Arc<Sandbox>) {
         let mut state = self.state();
         let Some(notify) = state.notify.clone().filter(|_| !state.is_watching) else { return };
@@ -100,7 +100,7 @@ async fn watch(sandbox: Arc<Sandbox>, notify: Notify) {
             }
             is_open
         });
-        // A listener that lives for less than an interval is no server.
+        // A listener must exist for one interval to count as a server.
         for port in ports.intersection(&before).copied() {
             if forwarded.contains_key(&port) || sandbox.profile().host_ports.contains(&port) {
                 continue;
@@ -121,7 +121,7 @@ async fn watch(sandbox: Arc<Sandbox>, notify: Notify) {
     }
 }
 
-/// Listens on the same port of the machine, or another one where that is taken.
+/// Listens on the same port of the machine, or another one if it is in use.
 async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
     let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
         Ok(listener) => listener,

@@ -1,11 +1,11 @@
-//! Reading objects of a repository.
+//! Reads objects of a git repository.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Variables that lead git to another repository than the one around the directory.
+/// Variables that select another repository than the one around the directory.
 const OF_A_REPOSITORY: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -15,8 +15,8 @@ const OF_A_REPOSITORY: [&str; 6] = [
     "GIT_CEILING_DIRECTORIES",
 ];
 
-/// The contents of these blobs, by their ids, as far as the repository around a directory has them. Nothing that the
-/// repository configures is run: no filter, no hook, no monitor.
+/// The contents of these blobs by id, as far as the repository around a directory has them. Runs nothing that
+/// the repository configures: no filter, hook or monitor.
 pub fn blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec<u8>>> {
     #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
     let mut git = Command::new("git");
@@ -25,7 +25,7 @@ pub fn blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec
         git.env_remove(name);
     }
     let mut git = git
-        // (Contents of a repository that belongs to another user are read as well.)
+        // (Repositories of other users are read as well.)
         .args(["-c", "core.fsmonitor=false", "-c", "safe.directory=*", "cat-file", "--batch"])
         .current_dir(directory)
         .env("GIT_NO_LAZY_FETCH", "1")

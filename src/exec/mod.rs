@@ -1,7 +1,7 @@
-//! The only module that starts a process: groups, limits, pipeline stages.
+//! The only module that starts processes: process groups, time limits, pipeline statuses.
 //!
-//! It runs one line of bash, answers when the shell has exited, and sees to it that nothing of it
-//! outlives the session. It does not know what the line may do: that was judged before.
+//! It runs one line of bash, returns when the shell has exited, and ensures that none of its processes
+//! outlives the session. It does not check permissions: that was done before.
 
 mod background;
 mod capture;
@@ -51,31 +51,31 @@ pub use stages::Statuses;
 
 /// How a command's directory is opened.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-/// Linux takes no longer word (`MAX_ARG_STRLEN`, its end included).
+/// The maximum length of an argument on Linux (`MAX_ARG_STRLEN`, including its NUL).
 const LONGEST_WORD: usize = 128 * 1024;
 
-/// One line of bash, and how it is to be run.
+/// One line of bash, and how to run it.
 pub struct Command<'a> {
-    /// The line; it may have several.
+    /// The line; it may contain line breaks.
     pub line: String,
-    /// Where it runs.
+    /// The working directory.
     pub directory: PathBuf,
-    /// After this time its whole process tree ends.
+    /// After this time its whole process tree is ended.
     pub timeout: Duration,
-    /// Variables besides those that every command gets.
+    /// Variables besides those of every command.
     pub environment: Vec<(String, String)>,
-    /// Called once the output is more than is kept in memory.
+    /// Called when the output exceeds the part that is kept in memory.
     pub whole_output: Option<WholeOutput<'a>>,
     /// How it differs from the session's sandbox profile.
     pub rights: Rights,
-    /// Which statuses of its pipelines are wanted.
+    /// The pipelines whose statuses are reported.
     pub statuses: Statuses,
-    /// Told now and then, while it runs, what it wrote last.
+    /// Receives the latest output at intervals while it runs.
     pub watcher: Option<Watcher<'a>>,
 }
 
 impl Command<'_> {
-    /// This line in this directory, without more.
+    /// A line to run in this directory, with default options.
     pub fn new(line: String, directory: PathBuf, timeout: Duration) -> Self {
         Self {
             line,
@@ -90,47 +90,47 @@ impl Command<'_> {
     }
 }
 
-/// A path that is closed to commands, and what closes it.
+/// A path that commands cannot access, and the rule that denies it.
 #[derive(Debug)]
 struct ClosedPath {
     path: PathBuf,
     reason: String,
 }
 
-/// How it went.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Why it is over. Only where the shell exited there are a code, a signal and stages.
+    /// Why it ended. Exit code, signal and stages exist only if the shell exited.
     pub ended: Ended,
-    /// The shell's exit status. A program that died by signal n makes it 128 + n.
+    /// The shell's exit status: 128 + n if its last program was killed by signal n.
     pub exit_code: Option<i32>,
-    /// The signal that ended the shell or, as its status tells, its last program: `SIGSEGV`.
+    /// The signal that killed the shell or, according to its status, its last program: `SIGSEGV`.
     pub signal: Option<String>,
-    /// What it wrote.
+    /// Its output on stdout.
     pub stdout: Captured,
-    /// What it complained about.
+    /// Its output on stderr.
     pub stderr: Captured,
-    /// How the stages of the last pipeline that ran ended; empty where that is not known. Before it, where
-    /// they were asked for, the same before each command.
+    /// The stage statuses of the last pipeline that ran; empty if unknown. Before them, if requested, those
+    /// of the pipeline before each command.
     pub statuses: Vec<Vec<i32>>,
     /// Processes that outlived the shell. They end with [`Exec::shutdown`].
     pub left_running: Vec<LeftRunning>,
-    /// Where all of the output lies, where it was more than is kept in memory.
+    /// The file with all output, if it exceeds the part that is kept in memory.
     pub full_output: Option<String>,
-    /// Why it does not lie there, or not all of it, although it should.
+    /// Why the file is missing or incomplete.
     pub full_output_error: Option<String>,
     /// Which path or right the sandbox refused, and how to allow it.
     pub refused: Option<String>,
-    /// What it did to a repository and was undone.
+    /// Changes to a repository that were reverted.
     pub notices: Vec<String>,
-    /// How long it took.
+    /// Running time.
     pub time: Duration,
-    /// How long it could have taken.
+    /// Time limit.
     pub timeout: Duration,
 }
 
 impl Outcome {
-    /// How it ended, in words: `exited 1`, `was ended by SIGSEGV`, `did not end within 120 s`.
+    /// How it ended: `exited 1`, `was ended by SIGSEGV`, `did not end within 120 s`.
     pub fn how(&self) -> String {
         let code = self.exit_code.map(|code| format!("exited {code}"));
         match (self.ended, code, &self.signal) {
@@ -144,14 +144,14 @@ impl Outcome {
     }
 }
 
-/// Why a command is over.
+/// Why a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The shell exited.
     Exited,
-    /// Its time was up.
+    /// Its time limit was reached.
     TimedOut,
-    /// It was cancelled; a command that was cancelled before it began never ran.
+    /// It was cancelled; if this happened before the start, it never ran.
     Cancelled,
 }
 
@@ -164,42 +164,42 @@ pub struct LeftRunning {
     pub name: String,
 }
 
-/// Why a command could not be run at all.
+/// Why a command could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No bash.
+    /// There is no bash.
     #[error(
-        "bash was not found in PATH, where one that lies in the project (or another folder that commands write) does not \
-         count; install it: every command runs in it"
+        "bash was not found in PATH (one in the project or in another folder that commands can write is \
+         ignored); install it: every command needs it"
     )]
     NoBash,
-    /// No such directory.
+    /// There is no such directory.
     #[error("{0} does not exist")]
     NoDirectory(PathBuf),
     /// A file where a directory is needed.
     #[error("{0} is not a directory")]
     NotADirectory(PathBuf),
     /// A NUL in the line.
-    #[error("a command can not contain a NUL byte")]
+    #[error("a command cannot contain a NUL byte")]
     NulByte,
-    /// More than the system lets one argument be.
+    /// Longer than one argument may be.
     #[error("the command is too long ({0} bytes); write it to a file and run that")]
     TooLong(usize),
-    /// As many run in the background as may.
+    /// The limit of background commands is reached.
     #[error("{0} commands run in the background already; end one of them first")]
     TooMany(usize),
-    /// A directory that led elsewhere when it was judged.
+    /// The directory is no longer the one that was checked.
     #[error("a symlink appeared in the path of {0}")]
     Link(PathBuf),
-    /// It was cancelled before it began.
+    /// It was cancelled before the start.
     #[error("the command was cancelled before it began")]
     Cancelled,
-    /// The system could not start or follow it.
+    /// The system could not start or monitor it.
     #[error("the command could not be run: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Starts commands, and remembers what they left running.
+/// Starts commands, and keeps track of processes that they left running.
 #[derive(Debug)]
 pub struct Exec {
     environment: Environment,
@@ -211,7 +211,7 @@ pub struct Exec {
     closed: Mutex<Vec<ClosedPath>>,
 }
 
-/// What one command was started with.
+/// The resources of a started command.
 struct Started {
     running: Running,
     report: Option<Report>,
@@ -219,8 +219,8 @@ struct Started {
 }
 
 impl Exec {
-    /// Commands get this process's environment without what looks secret and without these
-    /// variables (those that hold the keys in use).
+    /// Commands get this process's environment without secrets and without these variables, which contain the
+    /// keys in use.
     pub fn new(secret_names: &[String]) -> Self {
         Self::with_environment(std::env::vars_os(), secret_names)
     }
@@ -241,25 +241,25 @@ impl Exec {
         }
     }
 
-    /// The bash that runs commands is not taken from these directories, whatever PATH says: a command could have put one
-    /// there.
+    /// Excludes these directories from the search for bash, whatever PATH is: a command could have created
+    /// one there.
     #[must_use]
     pub fn clear_of(mut self, places: &[PathBuf]) -> Self {
-        // (Outside of `/` there is nothing.)
+        // (Only `/` contains everything.)
         let places: Vec<PathBuf> =
             places.iter().filter(|place| place.parent().is_some()).cloned().collect();
         self.bash = OnceLock::from(self.environment.find("bash", &places));
         self
     }
 
-    /// From here on commands run in this sandbox, except those with the right to run outside.
+    /// Runs further commands in this sandbox, except those with the right to run outside.
     #[must_use]
     pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
         self.sandbox = Some(Arc::new(sandbox));
         self
     }
 
-    /// From now on the user can reach servers of background commands on this machine's 127.0.0.1; each address is passed to
+    /// Makes servers of background commands reachable on this machine's 127.0.0.1; each address is passed to
     /// `notify`.
     pub fn forward_listeners(&self, notify: impl Fn(String) + Send + Sync + 'static) {
         self.forwards.forward_listeners(Arc::new(notify));
@@ -270,11 +270,10 @@ impl Exec {
         self.sandbox.is_some()
     }
 
-    /// Runs it. Returns when the shell has exited; on timeout or cancellation, and if this future is
-    /// dropped, its whole process tree ends.
+    /// Runs a command. Returns when the shell has exited; on timeout or cancellation, or if this future is
+    /// dropped, its whole process tree is ended.
     ///
-    /// To be awaited on the main thread: the system ends the shell when the thread that started it
-    /// ends.
+    /// To be awaited on the main thread: the system ends the shell when the thread that started it ends.
     pub async fn run(
         &self,
         mut command: Command<'_>,
@@ -315,8 +314,8 @@ impl Exec {
         sandbox.explain(stderr, directory, rights, &closed)
     }
 
-    /// Starts it and returns; what it writes is read by its id with [`Exec::output`]. Its time is not
-    /// limited unless a `timeout` is given here.
+    /// Starts a command and returns; [`Exec::output`] reads its output by id. Without a `timeout` its time is
+    /// not limited.
     ///
     /// To be awaited on the main thread, like [`Exec::run`].
     pub async fn start_background(
@@ -339,8 +338,8 @@ impl Exec {
         Ok(self.background.add(started))
     }
 
-    /// What a background command wrote since this was last asked; waits that long for output or the
-    /// end. `None`: there is no such command.
+    /// The output of a background command since the last call; waits this long for output or the end. `None`:
+    /// there is no such command.
     pub async fn output(&self, id: &str, wait: Duration) -> Option<Piece> {
         let (directory, rights) = self.background.place(id)?;
         let mut piece = self.background.output(id, wait).await?;
@@ -353,9 +352,8 @@ impl Exec {
         self.background.kill(id).await
     }
 
-    /// From the next command on these paths are hidden from commands, or read-only, as far as they exist. Without a
-    /// sandbox this has no effect.
-    /// Each comes with what closes it.
+    /// Hides these paths from further commands, or makes them read-only, if they exist. Without a sandbox
+    /// this has no effect. Each path comes with the rule that denies it.
     pub fn close_paths(&self, hidden: Vec<(PathBuf, String)>, read_only: Vec<(PathBuf, String)>) {
         let Some(sandbox) = &self.sandbox else { return };
         let paths = |all: &[(PathBuf, String)]| -> Vec<PathBuf> {
@@ -368,17 +366,17 @@ impl Exec {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = closed.collect();
     }
 
-    /// The background command of this id, or something that it left, still runs.
+    /// The background command of this id, or a process that it left, is still running.
     pub fn is_running(&self, id: &str) -> bool {
         self.background.is_running(id)
     }
 
-    /// The ids of the background commands, ended ones too.
+    /// The ids of the background commands, including ended ones.
     pub fn background_ids(&self) -> Vec<String> {
         self.background.ids()
     }
 
-    /// Ends everything that commands left running, and all background commands.
+    /// Ends all remaining processes of commands, and all background commands.
     pub fn shutdown(&self) {
         self.forwards.shutdown();
         drop(self.background.shutdown());
@@ -466,9 +464,9 @@ fn new_command(program: &Path) -> tokio::process::Command {
     tokio::process::Command::new(program)
 }
 
-/// What the child does before it becomes its program: it goes to its directory, leaves our terminal and our group,
-/// dies with us, and takes along the report. (A supervisor leaves by itself, and watches its channel: that closes with this
-/// process, not with a thread.)
+/// Prepares the child before it executes its program: changes the directory, starts a new session, sets a
+/// signal for the death of its parent, and passes on the report's descriptor. (A supervisor starts its own
+/// session and watches its channel, which closes with this process, not with a thread.)
 fn start_in_a_session(
     command: &mut tokio::process::Command,
     folder: OwnedFd,
@@ -477,7 +475,7 @@ fn start_in_a_session(
     let parent = rustix::process::getpid();
     let in_child = move || {
         rustix::process::fchdir(&folder)?;
-        // A session of its own: no terminal to ask at, and a group that ends together.
+        // A new session: no terminal for prompts, and a process group that can be ended as a whole.
         rustix::process::setsid()?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if rustix::process::getppid() != Some(parent) {
@@ -489,8 +487,8 @@ fn start_in_a_session(
         Ok(())
     };
     #[expect(unsafe_code, reason = "nothing else runs between fork and exec")]
-    // SAFETY: the closure makes a few system calls and allocates nothing (an `io::Error` of the last
-    // resort aside, after which the child ends); it takes no lock.
+    // SAFETY: the closure makes a few system calls and does not allocate (except for an `io::Error` on
+    // failure, after which the child ends); it takes no lock.
     unsafe {
         command.pre_exec(in_child);
     }
@@ -502,7 +500,7 @@ impl Drop for Exec {
     }
 }
 
-/// The sandbox could not be set up now.
+/// Setting up the sandbox failed.
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn no_sandbox(error: io::Error) -> Error {
     let message = format!("the sandbox could not be set up: {error}");
@@ -511,7 +509,7 @@ fn no_sandbox(error: io::Error) -> Error {
 
 /// `0.25 s`, `120 s`.
 pub fn seconds(time: Duration) -> String {
-    // Nobody wants to read of less.
+    // Rounded for display.
     let time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / 10 * 10);
     match time.as_secs() {
         0..10 => format!("{} s", time.as_secs_f64()),
@@ -544,7 +542,7 @@ fn outcome(
     }
 }
 
-/// The exit status, and the signal that ended the shell or, as its status tells, its last program.
+/// The exit status, and the signal that killed the shell or, according to its status, its last program.
 fn exit_of(status: Option<ExitStatus>) -> (Option<i32>, Option<String>) {
     let exit_code = status.and_then(|status| status.code());
     let signal = status.and_then(|status| match (status.signal(), status.code()) {

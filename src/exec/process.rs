@@ -1,8 +1,8 @@
-//! The processes of one command, found and ended.
+//! Finds and ends all processes of a command.
 //!
-//! Ending the group is not enough: a process may have left it (`setsid`), and its parent may be
-//! gone. So a process belongs to a command if it is in the shell's session or group, descends from
-//! one that belongs, or carries the command's mark in its environment.
+//! Ending the process group is not sufficient: a process may have left it (`setsid`), and its parent may have
+//! ended. A process belongs to a command if it is in the shell's session or group, descends from a process
+//! that belongs to it, or has the command's mark in its environment.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -19,26 +19,26 @@ use rustix::process::{
 use super::LeftRunning;
 use crate::protocol::shorten;
 
-/// So long a family is stopped, member by member, before the first of it is killed: who is stopped starts
-/// no other, and who has a living parent is found by it.
+/// Time limit for stopping all processes before the first is killed: a stopped process starts no other, and
+/// its children can be found through it.
 const STOP_TIME: Duration = Duration::from_millis(50);
-/// So long nothing has died although it was killed: it hangs in the kernel.
+/// Time after which a killed process counts as blocked in the kernel.
 const HANG_TIME: Duration = Duration::from_secs(2);
-/// How much of a command line is a name.
+/// Limit of a displayed command line.
 const NAME_LENGTH: usize = 100;
 
-/// The processes of one command.
+/// The processes of a command.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// The shell, while it or its session may still be there; its number may come again later.
+    /// The shell, while it or its session may exist; its process id may be reused later.
     root: Option<i32>,
-    /// When the shell began, in the system's ticks.
+    /// Start time of the shell in clock ticks.
     since: u64,
-    /// In the environment of each of them, unless it cleared it.
+    /// In the environment of each process, unless the process cleared it.
     mark: String,
-    /// Those that outlived the shell: number and beginning.
+    /// Processes that outlived the shell: process id and start time.
     known: HashSet<(i32, u64)>,
-    /// Those that were looked at and do not belong here.
+    /// Processes that were checked and do not belong to the command.
     strangers: HashSet<(i32, u64)>,
 }
 
@@ -48,13 +48,13 @@ impl Family {
         Self { root: Some(root), since, mark, known: HashSet::new(), strangers: HashSet::new() }
     }
 
-    /// Those of a command whose supervisor was this. They are known by their mark alone: when they are looked
-    /// for it has ended, and its number may be somebody else's.
+    /// The processes of a supervised command. They are identified only by their mark, because the supervisor
+    /// has ended when they are searched and its process id may be reused.
     pub(super) fn supervised(supervisor: i32, mark: String) -> Self {
         Self { root: None, ..Self::new(supervisor, mark) }
     }
 
-    /// Those that live now.
+    /// The running processes.
     pub(super) fn living(&mut self) -> Vec<Process> {
         let own = i32::try_from(std::process::id()).unwrap_or_default();
         let mut others: Vec<Process> = all()
@@ -64,7 +64,8 @@ impl Family {
         with_descendants(members, others)
     }
 
-    /// Those that live now, when the shell is gone: from here on they are known by themselves.
+    /// The running processes after the shell has exited; they are identified by process id and start time
+    /// from then on.
     pub(super) fn outlived(&mut self) -> Vec<LeftRunning> {
         let members = self.living();
         self.root = None;
@@ -72,9 +73,9 @@ impl Family {
         members.iter().map(Process::left_running).collect()
     }
 
-    /// Ends them all.
+    /// Ends all processes.
     pub(super) fn kill(&mut self) {
-        // Most of them at once, so that few can start another while the rest is looked for.
+        // Most of them immediately, so that few can start others during the search.
         if let Some(group) = self.root.and_then(Pid::from_raw) {
             _ = kill_process_group(group, Signal::STOP);
         }
@@ -101,7 +102,7 @@ impl Family {
     }
 }
 
-/// Ends all that descend from this process. It has to be a subreaper, and to reap them.
+/// Ends all descendants of this process, which has to be a subreaper and to reap them.
 pub(super) fn end_descendants() {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     end(|| {
@@ -111,45 +112,45 @@ pub(super) fn end_descendants() {
     });
 }
 
-/// A process whose children watch over others. It is nobody's child here, so its number is free as soon as it
-/// ends, and may be somebody else's then.
+/// A process whose children supervise others. It is not a child of this process, so its process id may be
+/// reused as soon as it ends.
 #[derive(Debug)]
 pub(super) struct Watcher {
     pid: i32,
-    /// The process itself, whoever has its number.
+    /// A handle that stays valid if the process id is reused.
     handle: OwnedFd,
 }
 
 impl Watcher {
-    /// The process that has this number; it has to be sure that it has not ended.
+    /// The process with this id; the caller ensures that it has not ended.
     pub(super) fn new(pid: i32) -> io::Result<Self> {
         let number = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self { pid, handle: pidfd_open(number, PidfdFlags::empty())? })
     }
 
-    /// Its number.
+    /// The process id.
     pub(super) fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// What descends from it and is no child of its own: what its children watch over.
+    /// The descendants that are not its children: the processes that its children supervise.
     pub(super) fn watched(&self) -> Vec<LeftRunning> {
         self.grandchildren().iter().map(Process::left_running).collect()
     }
 
     /// Ends the process itself.
     pub(super) fn kill(&self) {
-        // It may have ended by itself.
+        // It may have ended already.
         _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
     fn grandchildren(&self) -> Vec<Process> {
         let found = grandchildren(self.pid);
-        // Whoever lives now had its number while they were looked for.
+        // If it has ended, its process id may have been reused during the search.
         if self.ends_within(Duration::ZERO) { Vec::new() } else { found }
     }
 
-    /// Whether it ends in this time, or has ended.
+    /// Whether it ends within this time, or has ended.
     pub(super) fn ends_within(&self, time: Duration) -> bool {
         let mut one = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
         poll(&mut one, Timespec::try_from(time).ok().as_ref()).is_ok_and(|n| n > 0)
@@ -163,7 +164,7 @@ fn grandchildren(pid: i32) -> Vec<Process> {
     with_descendants(children, others).split_off(n_children)
 }
 
-/// First all are stopped, so that none can start another meanwhile; then all are killed.
+/// First stops all processes, so that none can start another; then kills them.
 fn end(mut members: impl FnMut() -> Vec<Process>) {
     let begun = Instant::now();
     let mut stopped = HashSet::new();
@@ -210,7 +211,7 @@ fn with_descendants(mut members: Vec<Process>, mut others: Vec<Process>) -> Vec<
     members
 }
 
-/// A process, as `/proc` tells of it.
+/// A process, from `/proc`.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
     pid: i32,
@@ -225,22 +226,22 @@ pub(super) struct Process {
 impl Process {
     fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid) {
-            // It may have ended by itself.
+            // It may have ended already.
             _ = kill_process(pid, signal);
         }
     }
 
-    /// `None` where that is not known: while a program starts, its environment is empty.
+    /// `None` if unknown: while a program is being executed, its environment is empty.
     fn has_mark(&self, mark: &str) -> Option<bool> {
         let Some(environment) = self.tells("environ") else {
-            // Not readable: it belongs to somebody else.
+            // Not readable: it belongs to another user.
             return Some(false);
         };
         let has_mark = environment.windows(mark.len()).any(|window| window == mark.as_bytes());
         (has_mark || !environment.is_empty()).then_some(has_mark)
     }
 
-    /// What this file of it says; that of another thread, where its first one has ended and has none.
+    /// The content of this file of the process; that of another thread if the main thread has ended.
     fn tells(&self, file: &str) -> Option<Vec<u8>> {
         let text = fs::read(format!("/proc/{}/{file}", self.pid)).ok()?;
         if !text.is_empty() {
@@ -262,7 +263,7 @@ impl Process {
     }
 }
 
-/// The signal's name, where it has one.
+/// The signal's name, if it has one.
 pub(super) fn signal_name(signal: i32) -> Option<String> {
     const NAMES: &[&str] = &[
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
@@ -280,11 +281,11 @@ fn all() -> impl Iterator<Item = Process> {
         .filter_map(|entry| read(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
-/// What the system says of a process, from its state on.
+/// The fields of `/proc/PID/stat` from the state on.
 fn stat(pid: impl Display) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
-    // The name stands in parentheses and may contain any character, these too.
+    // The name is in parentheses and may contain any character, including parentheses.
     Some(stat.get(stat.rfind(')')? + 1..)?.trim_start().to_owned())
 }
 
@@ -297,7 +298,7 @@ fn read(pid: i32) -> Option<Process> {
     let session = fields.next()?.parse().ok()?;
     let n_threads: u32 = fields.nth(13)?.parse().ok()?;
     let since = fields.nth(1)?.parse().ok()?;
-    // The first of its threads may have ended while others run.
+    // The main thread may have ended while others run.
     let lives = !has_ended(state) || n_threads > 1;
     Some(Process { pid, parent, group, session, since, lives })
 }

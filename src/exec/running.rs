@@ -1,4 +1,4 @@
-//! A command while it runs: its output read, its end waited for or made.
+//! A running command: reads its output, and waits for its end or ends it.
 
 use std::fs::File;
 use std::io;
@@ -19,32 +19,32 @@ use super::process::Family;
 use super::sandbox::{Message, Supervisor};
 use super::{Ended, LeftRunning};
 
-/// How long output is still read once the shell has exited: what a child it left behind holds open
-/// does not keep the answer back.
+/// How long output is read after the shell has exited: a remaining child that holds the pipe open does not
+/// delay the result.
 const GRACE: Duration = Duration::from_millis(100);
-/// As much as a pipe holds.
+/// The default capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
-/// As much as is read at once from a command that writes more than a pipe holds, and as its pipe holds then:
-/// who writes and who reads wait less for each other.
+/// The buffer for a command that fills its pipe, and the increased capacity of that pipe: reader and writer
+/// block less often.
 const LARGE_CHUNK: usize = 256 * 1024;
 const LARGE_PIPE: usize = 1024 * 1024;
 
-/// A command that was started. Dropped before its end it takes its process tree along.
+/// A started command. If it is dropped before its end, its process tree is ended.
 pub(super) struct Running {
     pipes: Pipes,
-    /// `None` once it was handed over.
+    /// `None` after it was handed over.
     tree: Option<Tree>,
     root: i32,
     /// Processes may have outlived the shell.
     may_have_left: bool,
 }
 
-/// Who knows the processes of a command.
+/// How the processes of a command are found.
 #[derive(Debug)]
 pub(super) enum Tree {
-    /// We do, by their marks; the first of them is our child.
+    /// By their marks; the first is our child.
     Marked(Child, Family),
-    /// Its supervisor; and by their marks we do, should it be gone before them.
+    /// By its supervisor; and by their marks, in case the supervisor ends before them.
     Supervised(Supervisor, Family),
 }
 
@@ -57,16 +57,16 @@ impl Tree {
     }
 }
 
-/// What a command left running, and the pipes that nobody reads.
+/// The processes that a command left running, and pipes that are not read.
 #[derive(Debug)]
 pub(super) struct Left {
     tree: Tree,
-    /// Held open: a program that writes to a closed pipe dies of it.
+    /// Kept open: writing to a closed pipe would kill the program.
     _unread: Vec<Arc<File>>,
 }
 
 impl Left {
-    /// Nothing of it lives any more.
+    /// All of its processes have ended.
     pub(super) fn is_over(&mut self) -> bool {
         match &mut self.tree {
             Tree::Marked(_, family) => family.living().is_empty(),
@@ -82,7 +82,7 @@ impl Drop for Left {
 }
 
 impl Running {
-    /// One that is our child.
+    /// A command that is our child.
     pub(super) fn unboxed(mut child: Child, mark: String) -> Self {
         let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -91,7 +91,7 @@ impl Running {
         Self { pipes, tree, root, may_have_left: true }
     }
 
-    /// One that has a supervisor, and writes there.
+    /// A command with a supervisor.
     pub(super) fn supervised(
         supervisor: Supervisor,
         mark: String,
@@ -111,7 +111,7 @@ impl Running {
         self.root
     }
 
-    /// Reads until the shell exits, or ends it together with all that it started.
+    /// Reads until the shell exits, or ends it with all of its processes.
     pub(super) async fn follow(
         &mut self,
         capture: &mut Capture<'_>,
@@ -140,8 +140,7 @@ impl Running {
         Ok((ended, None))
     }
 
-    /// Waits for the next thing to happen: some output, or the shell's end. Nothing is lost if it is
-    /// dropped.
+    /// Waits for output or the shell's end. Cancel safe.
     pub(super) async fn step(
         &mut self,
         capture: &mut Capture<'_>,
@@ -155,21 +154,21 @@ impl Running {
         }
     }
 
-    /// Ends the shell together with all that it started.
+    /// Ends the shell with all of its processes.
     pub(super) async fn end(&mut self) {
-        // Still here while it is killed: as long as the shell lives, its children are its own.
+        // Before reaping: the shell's children can be found only while it exists.
         if let Some(tree) = &mut self.tree {
             tree.kill();
         }
         self.may_have_left = false;
         if let Some(Tree::Marked(child, _)) = &mut self.tree {
-            // What can not be waited for is gone.
+            // A child that cannot be waited for has ended.
             _ = child.wait().await;
         }
     }
 
-    /// Reads what is still in the pipes and looks for processes that outlived the shell. What is
-    /// about to end gets a moment for it.
+    /// Reads the rest of the output and looks for processes that outlived the shell, after a moment for those
+    /// that are about to end.
     pub(super) async fn settle(&mut self, capture: &mut Capture<'_>) -> Vec<LeftRunning> {
         let grace = Instant::now() + GRACE;
         let drained = async {
@@ -190,7 +189,7 @@ impl Running {
                 family.outlived()
             }
             Some(Tree::Supervised(supervisor, _)) => {
-                // It ends with the last of them.
+                // The supervisor ends with the last of them.
                 let ended = async { while supervisor.next().await != Message::Gone {} };
                 if timeout_at(grace, ended).await.is_ok() {
                     return Vec::new();
@@ -201,21 +200,21 @@ impl Running {
         }
     }
 
-    /// Hands over what outlived the shell; from here on it ends with its new owner. Its output is
-    /// read to nowhere: a server that nobody reads from would stand still or die of SIGPIPE.
+    /// Hands over the remaining processes; they end with their new owner. Their output is discarded, since a
+    /// server whose output nobody reads would block or be killed by SIGPIPE.
     pub(super) fn leave(mut self) -> Option<Left> {
         let mut unread = Vec::new();
         for pipe in [self.pipes.stdout.take_descriptor(), self.pipes.stderr.take_descriptor()] {
             let Some(descriptor) = pipe else { continue };
             let pipe = Arc::new(File::from(descriptor));
             let read = Arc::clone(&pipe);
-            // Ends when the last process that holds the pipe does.
+            // Ends when the last process closes the pipe.
             let reader = std::thread::Builder::new().spawn(move || {
                 _ = rustix::io::ioctl_fionbio(&*read, false);
                 _ = io::copy(&mut &*read, &mut io::sink());
             });
             if reader.is_err() {
-                // Where no thread can be started it may stand still, and lives.
+                // Without a thread the process may block, but is not killed.
                 unread.push(pipe);
             }
         }
@@ -237,7 +236,7 @@ impl Drop for Running {
     }
 }
 
-/// The shell's exit status, from whoever waits for it. Nothing is lost if this is dropped.
+/// The shell's exit status. Cancel safe.
 async fn shell_end(
     tree: Option<&mut Tree>,
     root: &mut i32,
@@ -246,7 +245,7 @@ async fn shell_end(
     let (supervisor, family) = match tree {
         Some(Tree::Supervised(supervisor, family)) => (supervisor, family),
         Some(Tree::Marked(child, _)) => return child.wait().await,
-        // Handed over with all that is to be known of it.
+        // Handed over: no further status will come.
         None => return std::future::pending().await,
     };
     loop {
@@ -279,7 +278,7 @@ impl Pipes {
         self.stdout.pipe.is_some() || self.stderr.pipe.is_some()
     }
 
-    /// Takes what comes next, from whichever has something. Nothing is lost if it is dropped.
+    /// Reads from whichever stream has output. Cancel safe.
     async fn read(&mut self, capture: &mut Capture<'_>) {
         tokio::select! {
             n = self.stdout.read(), if self.stdout.pipe.is_some() => {
@@ -294,7 +293,7 @@ impl Pipes {
 }
 
 struct Pipe<P> {
-    /// `None` once it is closed.
+    /// `None` after it was closed.
     pipe: Option<P>,
     buffer: Box<[u8]>,
 }
@@ -306,12 +305,12 @@ impl<P: AsyncRead + AsFd + Unpin> Pipe<P> {
 
     async fn read(&mut self) -> usize {
         let Some(pipe) = &mut self.pipe else { return 0 };
-        // A pipe that can not be read is as good as closed.
+        // A pipe that cannot be read counts as closed.
         let n = pipe.read(&mut self.buffer).await.unwrap_or(0);
         if n == 0 {
             self.pipe = None;
         } else if n == CHUNK && self.buffer.len() == CHUNK {
-            // Where a user's pipes hold as much as they may already, it stays as it is.
+            // If the user's limit for pipes is reached, the capacity is not changed.
             _ = fcntl_setpipe_size(pipe, LARGE_PIPE);
             let mut larger = vec![0; LARGE_CHUNK];
             larger[..n].copy_from_slice(&self.buffer);

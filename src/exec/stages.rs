@@ -1,15 +1,14 @@
-//! How the stages of a pipeline ended: bash's own `PIPESTATUS`, told when the shell exits.
+//! The exit statuses of pipeline stages: bash's `PIPESTATUS`, reported when the shell exits.
 //!
-//! A file that bash reads before the command (`BASH_ENV`) sets a trap on its exit, and the trap
-//! appends what it saw to that same file, which exists only in memory. The command's text is not
-//! touched, so its meaning, its line numbers and its messages stay bash's own. A command with an
-//! EXIT trap of its own replaces ours, and nothing is known; `exec` ends the shell without it. What
-//! a command can see of all this: `trap` lists it, `set -v` shows it, one more file is open.
+//! A file that bash reads before the command (`BASH_ENV`) sets an EXIT trap, and the trap appends the
+//! statuses to that same file, which exists only in memory. The command's text is not changed, so its
+//! meaning, line numbers and messages are those of bash. If a command sets its own EXIT trap, or calls
+//! `exec`, the statuses are unknown. A command can notice this: `trap` lists the trap, `set -v` shows it, and
+//! one more file is open.
 //!
-//! Where the line is known to be a few plain pipelines one after the other, a second trap tells before
-//! each command how the pipeline before it ended. (In a loop it would cost more than the loop. What each
-//! stage says on stderr can not be told apart without giving each another stderr, which would change the
-//! order of what is written, and what programs see there: it is left as it is.)
+//! If the line is a sequence of a few plain pipelines, a second trap reports the statuses of the previous
+//! pipeline before each command. (In a loop this would cost more than the loop. The stderr of each stage is
+//! not separated: this would change the order of the output, and what programs detect.)
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,22 +18,22 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 
-/// Scripts use small numbers for files of their own; bash itself uses 10 and up, and 255.
+/// Scripts use small descriptor numbers; bash itself uses 10 and up, and 255.
 const LOWEST_DESCRIPTOR: i32 = 200;
-/// The report with its prelude; a pipeline has a few stages. It has this size from the beginning, and is sealed:
-/// a command that writes there can not fill the machine's memory.
+/// Size of the report with its prelude. The file has this size from the beginning and is sealed, so that a
+/// command cannot fill the memory by writing to it.
 const SIZE: usize = 8 * 1024;
 
-/// Which statuses of a line's pipelines are told.
+/// The pipelines whose statuses are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statuses {
-    /// Those of the last pipeline.
+    /// The last pipeline.
     AtTheEnd,
-    /// Before each command those of the pipeline before it, too.
+    /// Also the previous pipeline before each command.
     BeforeEach,
 }
 
-/// The file that the shell reads at its beginning and writes to at its end.
+/// The file that the shell reads when it starts and writes when it exits.
 #[derive(Debug)]
 pub(super) struct Report {
     file: Arc<OwnedFd>,
@@ -49,30 +48,30 @@ impl Report {
         let prelude = prelude(file.as_raw_fd(), wanted);
         let prelude_length = prelude.len() as u64;
         let mut to = File::from(file.try_clone()?);
-        // To the shell what stands where the report will be is a comment.
+        // The shell sees the space for the report as a comment.
         to.write_all(format!("{prelude:#<SIZE$}").as_bytes())?;
         to.seek(SeekFrom::Start(prelude_length))?;
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         Ok(Self { file: Arc::new(file), prelude_length, wanted })
     }
 
-    /// Where the shell finds it.
+    /// The path for the shell.
     pub(super) fn path(&self) -> String {
         format!("/dev/fd/{}", self.file.as_raw_fd())
     }
 
-    /// Its number in the shell.
+    /// The descriptor number in the shell.
     pub(super) fn number(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
-    /// For the child, which is to inherit it under this very number.
+    /// For the child, which inherits it under this number.
     pub(super) fn descriptor(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.file)
     }
 
-    /// The statuses that the shell with this number knew of: before each command, where that was asked for,
-    /// and last at its end. Empty where its end is not known.
+    /// The statuses that the shell with this process id reported: before each command if requested, and last
+    /// at its end. Empty if its end was not reported.
     pub(super) fn statuses(&self, shell: i32) -> Vec<Vec<i32>> {
         let text = self.text().unwrap_or_default();
         let shell = shell.to_string();
@@ -80,17 +79,17 @@ impl Report {
         for record in text.split(BEGIN) {
             let mut words = record.split(' ');
             let kind = words.next();
-            // A subshell that dies of an error runs the trap too: its records have other numbers.
+            // A subshell that exits on an error runs the trap too: its records have another process id.
             if words.next() != Some(&shell) {
                 continue;
             }
             let codes = words.map_while(|code| code.parse().ok()).collect();
             if kind == Some(AT_END) {
-                // The trap at the end is a command, before which the other one told the same.
+                // The EXIT trap is a command itself, before which the other trap reported the same.
                 if self.wanted == Statuses::BeforeEach {
                     statuses.pop();
                 }
-                // What a command wrote here itself stands before what bash says at its end.
+                // Bash's report at its end comes after anything that the command wrote here itself.
                 at_end.clone_from(&statuses);
                 at_end.push(codes);
             } else {
@@ -109,13 +108,13 @@ impl Report {
     }
 }
 
-/// Begins a record; what a command is called holds no such character.
+/// The start of a record; it does not occur in names of commands.
 const BEGIN: char = '\u{1e}';
 const AT_END: &str = "E";
 
-/// What bash reads before the command. Whatever the command does to `printf`, IFS or `set -x` does
-/// not change what the traps say, nor do the traps show in its output or status, nor in `$_`: the last word
-/// of the second one's command is what it was.
+/// The script that bash reads before the command. The traps work whatever the command does to `printf`, IFS
+/// or `set -x`, and do not affect its output, its status or `$_`: the last word of the second trap's command
+/// is the previous `$_`.
 fn prelude(descriptor: i32, wanted: Statuses) -> String {
     let trap = |words: &str, signal: &str| {
         format!(

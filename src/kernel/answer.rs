@@ -1,4 +1,4 @@
-//! The shape that a final answer has to have (`--json-schema`).
+//! JSON Schema validation of final answers (`--json-schema`).
 
 use serde_json::Value;
 
@@ -9,15 +9,15 @@ use crate::protocol::shorten;
 pub struct AnswerSchema(Schema);
 
 impl AnswerSchema {
-    /// Compiles a schema; the error says what is wrong with it.
+    /// Compiles a schema; the error says what is wrong.
     pub fn new(schema: &Value) -> Result<Self, String> {
         Schema::new(schema).map(Self)
     }
 
-    /// The value that an answer holds; the error says why it does not fit.
+    /// The JSON value of an answer; the error says why it does not match.
     pub(super) fn read(&self, answer: &str) -> Result<Value, String> {
         let value: Value = serde_json::from_str(unfenced(answer))
-            .map_err(|error| format!("It is no JSON: {error}."))?;
+            .map_err(|error| format!("It is not JSON: {error}."))?;
         let problems = self.0.mismatches(&value, |mismatch| {
             let place = Some(mismatch.pointer.as_str()).filter(|it| !it.is_empty());
             let place = place.unwrap_or("at the top");
@@ -28,7 +28,7 @@ impl AnswerSchema {
     }
 }
 
-/// Models like to put JSON into a block of Markdown.
+/// Models often put JSON into a Markdown code block.
 fn unfenced(answer: &str) -> &str {
     let answer = answer.trim();
     let Some(inner) = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
@@ -48,6 +48,6 @@ mod tests {
         assert!(schema.read("{\"n\": 1}").is_ok());
         assert!(schema.read("```json\n{\"n\": 1}\n```").is_ok());
         assert!(schema.read("{}").is_err_and(|why| why.contains('n')));
-        assert!(schema.read("n is 1").is_err_and(|why| why.starts_with("It is no JSON")));
+        assert!(schema.read("n is 1").is_err_and(|why| why.starts_with("It is not JSON")));
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a model beside the loop: nothing waits for it, and the turn that runs pays for it.
+//! Requests to a model in the background: nothing waits for them, and the running turn pays for them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::protocol::event::Events;
 use crate::protocol::message::{Message, Role};
 use crate::protocol::model::{Delta, ModelErrorKind, Purpose, Reply, Request, Usage};
 
-/// How long an answer is waited for.
+/// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most tokens of an answer: a model that thinks first needs more than its words.
+/// Token limit of an answer, including its reasoning.
 const ANSWER_TOKENS: u64 = 2000;
 
-/// Asks a model beside the loop.
+/// Sends requests in the background.
 pub struct BackgroundRequest {
     speaker: Speaker,
     events: Events,
@@ -32,30 +32,29 @@ pub struct BackgroundRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     /// It could cost more than the turn may still spend: nothing was sent.
-    TooDear,
-    /// The person stopped the work, before anything was sent or behind it.
+    TooExpensive,
+    /// The user interrupted, before or after the request was sent.
     Interrupted,
-    /// No model answers now.
+    /// No model answers.
     Failed(String),
     /// The scripted model has no answer for this purpose.
     NotScripted,
 }
 
 impl BackgroundRequest {
-    /// Who is asked, where it is told, and who pays.
+    /// Requests to this model, recorded in `events` and limited by `spend_limit`.
     pub fn new(
         speaker: Speaker,
         events: Events,
         control: Control,
         spend_limit: SpendLimit,
     ) -> Self {
-        // Of the window nothing depends here; texts are measured as they are before a provider has counted.
+        // The window is not used here; token counts are estimates until a provider has counted.
         let budget = Budget::new(speaker.model.id(), speaker.context_window, 1.0);
         Self { speaker, events, control, spend_limit, budget }
     }
 
-    /// One question of this purpose, asked once: it is not repeated if the model is busy or away. `is_useful` says whether the
-    /// answer can be used.
+    /// Sends one request of this purpose, without retries. `is_useful` says whether the answer is usable.
     pub async fn ask(
         &self,
         purpose: Purpose,
@@ -75,9 +74,9 @@ impl BackgroundRequest {
         let sent = sent(&self.budget, requested.bytes);
         let at_most = self.speaker.cost(Usage { output_tokens: limit, ..sent });
         if !self.spend_limit.affords(at_most) {
-            return Err(Unanswered::TooDear);
+            return Err(Unanswered::TooExpensive);
         }
-        // What was stopped stays so until the next turn begins.
+        // An interrupt lasts until the next turn begins.
         if self.control.interrupted().is_some() {
             return Err(Unanswered::Interrupted);
         }
@@ -86,7 +85,7 @@ impl BackgroundRequest {
         let reply = match self.control.cancel().run_until_cancelled(answering).await {
             Some(Ok(reply)) => reply?,
             late => {
-                // It was sent, so it is paid for; how much came back nobody knows.
+                // The request was sent, so it is paid for; the length of the answer is not known.
                 self.spend_limit.pay(self.speaker.paid(sent));
                 return Err(match late {
                     Some(_) => Unanswered::Failed("no answer in time".to_owned()),
@@ -121,7 +120,7 @@ impl BackgroundRequest {
     }
 }
 
-/// What is spent beside the loop, until the loop counts it; and what the turn may still spend.
+/// The cost of background requests until the loop counts it, and the budget that the turn has left.
 #[derive(Clone, Default)]
 pub struct SpendLimit(Arc<Mutex<Contents>>);
 
@@ -137,13 +136,13 @@ impl Default for Contents {
 }
 
 impl SpendLimit {
-    /// Counts what was spent beside the loop into its own.
+    /// Moves the cost so far into the loop's count.
     pub(super) fn settle(&self, spent: &mut Spent) {
-        let beside = std::mem::replace(&mut self.contents().spent, Spent::nothing());
-        spent.add(beside);
+        let background = std::mem::replace(&mut self.contents().spent, Spent::nothing());
+        spent.add(background);
     }
 
-    /// From now on so much may be spent beside the loop; `None`: without a limit.
+    /// Sets the remaining budget; `None`: no limit.
     pub(super) fn may_spend(&self, left_usd: Option<f64>) {
         self.contents().left_usd = left_usd;
     }
@@ -151,12 +150,12 @@ impl SpendLimit {
     fn affords(&self, cost_usd: Option<f64>) -> bool {
         let contents = self.contents();
         let Some(left) = contents.left_usd else { return true };
-        let beside = contents.spent.cost_usd;
-        cost_usd.zip(beside).is_some_and(|(cost, beside)| cost + beside < left)
+        let background = contents.spent.cost_usd;
+        cost_usd.zip(background).is_some_and(|(cost, background)| cost + background < left)
     }
 
     fn pay(&self, spent: Spent) {
-        // The work did not wait for it.
+        // The loop did not wait for it.
         self.contents().spent.add(Spent { model_time: Duration::ZERO, ..spent });
     }
 

@@ -9,12 +9,12 @@ use crate::protocol::event::{Body, Events};
 use crate::protocol::tool::Rights;
 use crate::registry::Registry;
 
-/// How much of a check's output is evidence, in lines and in bytes.
+/// Limit of the evidence from a check's output, in lines.
 const TAIL_LINES: usize = 40;
 const TAIL_BYTES: usize = 3 * 1024;
 /// Why a check does not run in read-only mode without a sandbox.
 const NO_SANDBOX: &str = "in read-only mode a check needs the sandbox, which is not available";
-/// How long it may take to find out whether a program is installed.
+/// Time limit for finding out whether a program is installed.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The commands that decide whether the task is done (`--check`, `[checks]`).
@@ -22,7 +22,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Checks {
     /// The command lines, in order.
     pub commands: Vec<String>,
-    /// How long each may take.
+    /// Time limit of each.
     pub timeout: Duration,
 }
 
@@ -43,23 +43,23 @@ pub(super) struct FailedCheck {
     pub(super) why: CheckFailure,
 }
 
-/// What the failure of a check says about the work.
+/// Kind of a check's failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CheckFailure {
     /// The check ran, and the work does not satisfy it.
     Failed,
     /// It did not end in time.
     TimedOut,
-    /// It could not run: that is for the user to fix, not for the model.
+    /// It could not run: the user has to fix that, not the model.
     CouldNotRun(String),
-    /// An interrupt ended it, which says nothing of the work.
+    /// An interrupt ended it: no statement about the work.
     Interrupted,
-    /// It failed in read-only mode, where it may not write and the model can fix nothing.
+    /// It failed in read-only mode, where it may not write and the model cannot fix anything.
     ReadOnly,
 }
 
 impl Checks {
-    /// Runs them one after the other, up to the first that does not pass. In read-only mode they may write nothing but
+    /// Runs the checks in order, up to the first that does not pass. In read-only mode they may write only to
     /// their private temporary folder.
     pub(super) async fn run(
         &self,
@@ -137,8 +137,8 @@ fn line(
     Command { rights, ..Command::new(command, registry.root().to_path_buf(), timeout) }
 }
 
-/// The program that a check starts with, if it is not installed. A script of the project, and what that needs, may be
-/// the model's to provide.
+/// The program that a check starts with, if it is not installed. A missing script of the project, or
+/// something that it needs, counts as the model's task.
 async fn missing_program(
     registry: &Registry,
     check: &str,
@@ -151,7 +151,7 @@ async fn missing_program(
     found.is_ok_and(|outcome| outcome.exit_code == Some(1)).then(|| program.to_owned())
 }
 
-/// The program that a line starts with, behind assignments, if it is a plain name.
+/// The program that a line starts with, after assignments, if it is a plain name.
 fn first_program(line: &str) -> Option<&str> {
     let is_name =
         |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');

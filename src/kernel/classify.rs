@@ -1,4 +1,4 @@
-//! Classify: what the error of an envelope is evidence of, and to which chain of failures it belongs.
+//! Classifies the error of an envelope: its signal, category, and chain of failures.
 
 use super::state::State;
 use crate::protocol::control::{Category, LastFailure, Signal};
@@ -7,7 +7,7 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
 use crate::protocol::signature::{self, brief, is_missing, output_tail};
 
-/// Tool and target, as a person would say it; the tool alone where there is no target.
+/// Tool and target; only the tool if there is no target.
 pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
     let input = &envelope.context.params_input;
     let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
@@ -17,7 +17,7 @@ pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
     }
 }
 
-/// The evidence of an envelope with an error; `None` where the error is an observation.
+/// The evidence of an envelope with an error; `None` if the error is only an observation.
 pub(super) fn failure_of(
     state: &mut State,
     chain: String,
@@ -33,7 +33,7 @@ pub(super) fn failure_of(
             (Signal::ValidationFailed, Category::ParameterError)
         }
         ErrorCode::RepeatedCall => {
-            // Still the failure that it repeats.
+            // It is the same failure as the call that it repeats.
             if let Some(chain) = state.chains.get(&chain).filter(|chain| chain.open) {
                 signature.clone_from(&chain.signature);
             }
@@ -45,8 +45,8 @@ pub(super) fn failure_of(
             let before =
                 state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
             let again = before.filter(|(_, before)| *before == signature);
-            // A test run that fails is an observation; one that fails in the same way after an edit
-            // says that the edit did not help, and one without an edit that it was run for nothing.
+            // A failing test run is an observation. If it fails in the same way after an edit, the edit did
+            // not help; without an edit, the run was pointless.
             match (missing, again) {
                 (true, _) => (Signal::ToolError, Category::DependencyError),
                 (false, Some((n_edits, _))) if n_edits < state.n_edits => {
@@ -87,7 +87,7 @@ pub(super) fn failure_of(
     Some(LastFailure { signal, category, ..seen(chain, class, error, &signature) })
 }
 
-/// The evidence of a command that failed as something to look at.
+/// Evidence from a command whose failure was only an observation.
 pub(super) fn observed(chain: String, call: &ToolCall, envelope: &Envelope) -> Option<LastFailure> {
     let error = envelope.error()?;
     let class = error.code.class(&call.name);
@@ -97,7 +97,7 @@ pub(super) fn observed(chain: String, call: &ToolCall, envelope: &Envelope) -> O
     Some(seen(chain, class, error, &signature::of(&call.name, envelope)?))
 }
 
-/// An error that says no more than what it is.
+/// Evidence without further details.
 fn seen(chain: String, class: ErrorClass, error: &ToolError, signature: &str) -> LastFailure {
     LastFailure {
         signal: Signal::ToolError,

@@ -1,7 +1,7 @@
-//! Compaction: the older part of the conversation gives way to a summary.
+//! Compaction: replaces the older part of the conversation by a summary.
 //!
-//! A session never ends because of this: where no model answers, or none of its answers can be used, the
-//! program writes the summary from what it knows.
+//! Compaction never ends a session: if no model gives a usable answer, the program writes the summary from
+//! the record.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use crate::protocol::event::{Body, Compacted, CompactionCause, Shortened, Summar
 use crate::protocol::message::{Message, Role};
 use crate::protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
-/// From so many percent on something is as good as full.
+/// Percentage of the window at which a context counts as nearly full.
 const NEARLY_FULL: u64 = 90;
-/// How often a model is asked for one summary.
+/// Limit: requests for one summary.
 const MAX_TRIES: u32 = 2;
-/// The most tokens of such an answer, its reasoning included.
+/// Token limit of the answer, including its reasoning.
 const MAX_ANSWER_TOKENS: u64 = 4000;
 
 impl Kernel {
-    /// The user wants the older part of the conversation to give way, and perhaps says what the summary
-    /// is to be about. `false`: there is nothing that could.
+    /// Compacts on request of the user, optionally with a focus for the summary. `false`: there is nothing to
+    /// compact.
     pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, Ending> {
         let mut spent = Spent::nothing();
         self.compact_into(&mut spent, CompactionCause::Manual, focus, 0).await
     }
 
-    /// The next request would use more of the window than it should, and a compaction could help.
+    /// The next request would exceed the compaction threshold, and a compaction could help.
     pub(super) fn is_crowded(&self, pending: usize) -> bool {
         let tokens = self.budget.request_tokens(self.request_bytes(pending));
         let is_hopeless =
@@ -36,25 +36,25 @@ impl Kernel {
         tokens > self.budget.threshold() && !is_hopeless
     }
 
-    /// The last compaction made little room, and few rounds were added since: another one would give as
-    /// little, and a model's summary of so few rounds is not worth its price.
+    /// The last compaction freed little, and few rounds were added since: another one would free as little,
+    /// and a model's summary of so few rounds is not worth its cost.
     fn recompaction_is_pointless(&self) -> bool {
         let added = |after: usize| self.history.rounds().saturating_sub(after);
         self.last_compaction_insufficient.is_some_and(|after| added(after) < self.parts.keep_rounds)
     }
 
-    /// How much room a compaction made.
+    /// Records how much the compaction freed.
     pub(super) fn note_compaction_size(&mut self, compacted: &Compacted) {
         let is_little = compacted.tokens_after > self.budget.threshold() / 100 * NEARLY_FULL;
         self.last_compaction_insufficient = is_little.then(|| self.history.rounds());
     }
 
-    /// Size of the next request, in bytes, if so many are added to it.
+    /// Size of the next request, in bytes, with this many added.
     pub(super) fn request_bytes(&self, pending: usize) -> usize {
         self.parts.layers.bytes() + self.history.bytes() + pending
     }
 
-    /// Compacts; what it costs is spent here. `false`: nothing could give way.
+    /// Compacts, and adds the cost to `spent`. `false`: nothing could be replaced.
     pub(super) async fn compact_into(
         &mut self,
         spent: &mut Spent,
@@ -63,7 +63,7 @@ impl Kernel {
         pending: usize,
     ) -> Result<bool, Ending> {
         let tokens_before = self.budget.request_tokens(self.request_bytes(pending));
-        // What moves into L2 now takes room as well.
+        // What moves into L2 takes room as well.
         let fixed = self.parts.layers.bytes_with(&self.joining_l2()) + pending;
         let stretch = context::stretch(&self.history, &self.budget, fixed, self.parts.keep_rounds);
         let (summary, by) = if stretch.archived == 0 {
@@ -111,7 +111,7 @@ impl Kernel {
         Ok(true)
     }
 
-    /// What stands for a stretch from now on, and who wrote it: the program, where no model may be asked.
+    /// The summary of a stretch and its author: the program, if no model may be asked.
     async fn summary(
         &mut self,
         spent: &mut Spent,
@@ -145,7 +145,7 @@ impl Kernel {
         Ok((context::compose(&self.history, &parts), by))
     }
 
-    /// What a model says of a stretch; `None` where none says anything that can be used.
+    /// The model's summary of a stretch; `None` if there is no usable answer.
     async fn ask_for_sections(
         &mut self,
         spent: &mut Spent,
@@ -153,7 +153,7 @@ impl Kernel {
         focus: Option<&str>,
     ) -> Result<Option<context::Sections>, Ending> {
         let speaker = self.parts.light.clone();
-        // A request that was too long once is not sent in the same length again.
+        // After an overflow the request has to be shorter.
         let mut room = self.budget.bytes(speaker.context_window.min(self.budget.window()) / 2);
         for _ in 0..MAX_TRIES {
             let (system, text) = context::summary_request(&self.history, stretch, focus, room);
@@ -174,7 +174,7 @@ impl Kernel {
                 }
                 Err(error) => match error.kind {
                     ModelErrorKind::Overflow => room /= 2,
-                    // The transport has tried again already, or trying again changes nothing.
+                    // The transport already retried, or a retry does not help.
                     ModelErrorKind::Unavailable
                     | ModelErrorKind::Refused
                     | ModelErrorKind::Configuration
@@ -185,7 +185,7 @@ impl Kernel {
         Ok(None)
     }
 
-    /// What stands for texts that took no more than their part of the window as it was thought to be.
+    /// Shortened versions of texts that fitted their part of the window as it was assumed to be.
     fn shortened(&self, stretch: &Stretch) -> Vec<Shortened> {
         let spill = &self.parts.registry.cx().spill;
         let texts = context::long_texts(&self.history, stretch, self.room_of_results());
@@ -196,14 +196,14 @@ impl Kernel {
         shortened.collect()
     }
 
-    /// What stands for messages of the user that are too long together, by their number.
+    /// Shortened versions of user messages that together are too long, by their number.
     fn user_message_cuts(&self) -> Vec<Shortened> {
         let LongMessages { cut, left_out } =
             context::long_user_messages(&self.history, &self.budget);
         let (spill, prompts) = (&self.parts.registry.cx().spill, &self.parts.prompts);
         let mut all = Vec::new();
         for (message, text, room) in cut {
-            // What cannot be kept elsewhere is not cut.
+            // What cannot be stored elsewhere is not cut.
             let Ok(path) = spill.write("user-message", &text) else { continue };
             let large = context::Large { call: "", tool: "task", text: &text, room };
             all.push(Shortened { message, text: context::cut(prompts, &large, &path) });
@@ -221,13 +221,13 @@ impl Kernel {
         all
     }
 
-    /// What stands for results that are kept and are stale or too large.
-    fn cuts(&self, stretch: &Stretch, beside: usize) -> BTreeMap<String, String> {
+    /// Replacements of results that stay in the conversation and are obsolete or too large.
+    fn cuts(&self, stretch: &Stretch, other_bytes: usize) -> BTreeMap<String, String> {
         let mut cut = context::stale(&self.history, stretch);
         let spill = &self.parts.registry.cx().spill;
-        let large = context::large(&self.history, stretch, &self.budget, beside, &cut);
+        let large = context::large(&self.history, stretch, &self.budget, other_bytes, &cut);
         cut.extend(large.into_iter().filter_map(|large| {
-            // What could not be kept is not cut: the provider may take it all the same.
+            // A result that could not be stored is not cut: the provider may accept it.
             let path = spill.write(large.tool, large.text).ok()?;
             Some((large.call.to_owned(), context::cut(&self.parts.prompts, &large, &path)))
         }));

@@ -1,4 +1,4 @@
-//! Completion: is a final text the end of the turn? Checks, the JSON schema and the verifier decide; words do not.
+//! Completion: decides whether a final text ends the turn, by checks, the JSON Schema and the verifier.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::registry::Answer;
 const CHECK_FAILED: Prompt = prompt!("feedback/check_failed.md");
 const ANSWER_MISFIT: Prompt = prompt!("feedback/answer_misfit.md");
 
-/// So often in a row one check may time out: each time costs all of its time.
+/// Limit: consecutive time-outs of one check, each of which costs its full time.
 const MAX_TIMEOUTS: u32 = 2;
 
-/// What happened in the turn that decides whether it is done.
+/// Facts of the turn that decide whether it is complete.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
     pub(super) files_changed: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Completion {
     denied: bool,
 }
 
-/// How the checks, and the verifier, judged the last final text.
+/// The outcome of the checks and the verifier for the last final text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckOutcome {
     Passed,
@@ -49,10 +49,10 @@ enum CheckOutcome {
     CouldNotRun,
 }
 
-/// Is it the end?
+/// Whether a final text is accepted.
 pub(super) enum Gate {
     Accepted(Ending),
-    /// `about` identifies the reason: each has retries of its own.
+    /// `about` identifies the reason: each reason has its own retries.
     SentBack {
         signal: Signal,
         about: String,
@@ -61,14 +61,14 @@ pub(super) enum Gate {
         output: String,
         feedback: String,
     },
-    /// A check could not run, whatever the model does: why.
+    /// A check could not run, independently of the model; the reason.
     Unverifiable(String),
     /// An interrupt ended a check.
     Interrupted,
 }
 
 impl Completion {
-    /// Takes one more answer of the registry.
+    /// Adds a result of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
         let Answer { envelope, effect, denied, violates_instruction: _, changed } = answer;
         self.denied |= denied;
@@ -98,8 +98,8 @@ impl Completion {
         }
     }
 
-    /// Accepts a final text, or says what is missing. The checks run last: they take longest. In read-only mode a check that
-    /// passes says nothing of a change that was denied.
+    /// Accepts a final text, or says what is missing. The checks run last, since they take longest. In
+    /// read-only mode a passing check does not confirm a change that was denied.
     pub(super) async fn gate(
         &mut self,
         prompts: &Prompts,
@@ -171,7 +171,7 @@ impl Completion {
         }
     }
 
-    /// Why no other answer is asked for, if a check timed out too often in a row.
+    /// Why no other answer is requested, if a check timed out too often.
     pub(super) fn timeouts_used_up(&self) -> Option<String> {
         let (check, n) = self.timed_out.as_ref().filter(|(_, n)| *n >= MAX_TIMEOUTS)?;
         Some(format!(
@@ -179,13 +179,13 @@ impl Completion {
         ))
     }
 
-    /// The verifier found something: that is a check that failed.
+    /// The verifier objected: treated as a failed check.
     pub(super) fn objected(&mut self) {
         self.checks = Some(CheckOutcome::Failed);
     }
 
-    /// True if checks ran and passed or the verifier confirmed the answer, false if a check failed or could not run,
-    /// `None` if there were none, or if they passed before the work that a turn without an answer left unfinished.
+    /// True if checks ran and passed or the verifier confirmed the answer; false if a check failed or could
+    /// not run; `None` if there were none, or if work after they passed was left unfinished.
     pub(super) fn verified(&self, ending: Ending) -> Option<bool> {
         match self.checks {
             Some(CheckOutcome::Failed | CheckOutcome::CouldNotRun) => Some(false),
@@ -194,7 +194,7 @@ impl Completion {
         }
     }
 
-    /// How the turn ends when no decision is left.
+    /// The ending if no decision is left.
     pub(super) fn ending_of(&self, state: &State) -> Ending {
         let signal = state.last_failure.as_ref().map(|failure| failure.signal);
         if signal == Some(Signal::CheckFailed) || self.checks == Some(CheckOutcome::Failed) {
@@ -204,7 +204,7 @@ impl Completion {
         }
     }
 
-    /// A permission that was needed and never given outweighs what the model says of the end.
+    /// A permission that was needed and never given takes precedence over the given ending.
     pub(super) fn final_ending(&self, ending: Ending) -> Ending {
         match ending {
             Ending::Completed
@@ -219,8 +219,8 @@ impl Completion {
         }
     }
 
-    /// The failure report: what ended it, what was tried on what evidence, what was changed, and what a
-    /// person could do next.
+    /// The failure report: why the turn ended, what was tried on which evidence, what was changed, and what
+    /// the user can do next.
     pub(super) fn report(
         &self,
         ending: Ending,
@@ -256,7 +256,7 @@ pub(super) fn chain_of_check(command: &str) -> String {
     format!("check `{command}`")
 }
 
-/// What a person could do about it.
+/// What the user can do.
 fn next_steps(ending: Ending, state: &State) -> Vec<String> {
     let failure = state.last_failure.as_ref();
     let category = failure.map(|failure| failure.category);
@@ -312,7 +312,7 @@ pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
     out
 }
 
-/// An ending in words, for those that have no other.
+/// Describes endings that have no other text.
 pub(super) fn words(ending: Ending, limits: &Limits) -> String {
     match ending {
         Ending::MaxTurns => format!(

@@ -1,6 +1,6 @@
-//! Asking a model aside: a summary, a reflection, a plan, a verdict.
+//! Requests to a model outside the conversation: a summary, a reflection, a plan, a verdict.
 //!
-//! None of it is part of the conversation, all of it is recorded and paid for like any request.
+//! They are recorded and paid for like any other request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::protocol::prompt::{Prompt, prompt};
 
 const FIX_JSON: Prompt = prompt!("recovery/fix_json.md");
 
-/// How often an answer is asked for: once, and once more with what was wrong.
+/// Limit: attempts, the second with the error of the first.
 const MAX_TRIES: u32 = 2;
-/// How long a reflection or a plan is waited for.
+/// Time limit for a reflection or a plan.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// So many times as much may be answered where nothing came before the limit.
+/// Factor of the token limit for the second attempt, if the first gave no text before its limit.
 const LARGER: u64 = 8;
 
-/// What is asked aside.
+/// A question outside the conversation.
 pub(super) struct Question {
     pub(super) purpose: Purpose,
     pub(super) system: String,
@@ -39,7 +39,7 @@ pub(super) struct Question {
 }
 
 impl Kernel {
-    /// One request aside and its answer. `is_useful` says whether it can be used.
+    /// Sends one request and returns its answer. `is_useful` says whether it is usable.
     pub(super) async fn consult(
         &self,
         spent: &mut Spent,
@@ -65,7 +65,7 @@ impl Kernel {
         Ok(Ok(reply))
     }
 
-    /// The same, as long as there is time; `None` where nobody answers.
+    /// The same with a deadline; `None` without an answer.
     pub(super) async fn consult_until(
         &self,
         spent: &mut Spent,
@@ -78,7 +78,7 @@ impl Kernel {
         if let Ok(answer) = tokio::time::timeout_at(deadline, asking).await {
             return Ok(answer?.ok());
         }
-        // It was sent, so it is paid for; how much came back nobody knows.
+        // The request was sent, so it is paid for; the length of the answer is not known.
         let bytes = described(speaker, request, &self.budget).bytes;
         spent.add(speaker.paid(sent(&self.budget, bytes)));
         self.parts.events.emit(Body::Error {
@@ -90,8 +90,8 @@ impl Kernel {
         Ok(None)
     }
 
-    /// One JSON object of this kind; `None` where no model gives one in time. What is wrong with the first
-    /// answer is told once.
+    /// A JSON object of this type; `None` if no model returns one in time. One retry is made with the parse
+    /// error.
     pub(super) async fn consult_for<T: DeserializeOwned + JsonSchema>(
         &self,
         spent: &mut Spent,
@@ -101,7 +101,7 @@ impl Kernel {
         let mut messages = vec![Message::text(Role::User, question.text.clone())];
         let schema = schemars::schema_for!(T).to_value();
         let mut limit = question.max_output_tokens;
-        // Both tries together.
+        // For both attempts.
         let deadline = tokio::time::Instant::now() + PATIENCE;
         for _ in 0..MAX_TRIES {
             let request = Request {
@@ -116,7 +116,7 @@ impl Kernel {
             let Some(reply) = asking.await? else { return Ok(None) };
             match read(&reply) {
                 Ok(value) => return Ok(Some(value)),
-                // A model that thinks first may have come to no word of its answer.
+                // A reasoning model may have reached the limit before its answer.
                 Err(_)
                     if reply.stop == Some(StopReason::Length) && reply.text.trim().is_empty() =>
                 {
@@ -134,7 +134,7 @@ impl Kernel {
     }
 }
 
-/// What the record keeps of a request aside.
+/// The record of such a request.
 pub(super) fn described(
     speaker: &Speaker,
     request: &Request<'_>,
@@ -166,7 +166,7 @@ pub(super) fn described(
     }
 }
 
-/// What did not come, in words.
+/// Describes the missing answer.
 fn wanted(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Main | Purpose::Learn => "answer",
@@ -177,7 +177,7 @@ fn wanted(purpose: Purpose) -> &'static str {
     }
 }
 
-/// What was asked, as the record keeps it: nothing else tells what evidence an answer rests on.
+/// The question as text for the record, which holds it nowhere else.
 fn asked_in_words(request: &Request<'_>) -> String {
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match part {
@@ -187,7 +187,7 @@ fn asked_in_words(request: &Request<'_>) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The JSON object in a text that may have words or a code fence around it.
+/// The JSON object in a text that may have other text or a code fence around it.
 pub(super) fn object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {
         return Err("there is no JSON object in it".to_owned());

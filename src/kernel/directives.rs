@@ -1,4 +1,4 @@
-//! What the user says: messages, the directives in them, pins and session rules.
+//! Input of the user: messages, the directives in them, pins and session rules.
 
 use super::Kernel;
 use crate::protocol::directives::{Directive, UserInput};

@@ -1,4 +1,4 @@
-//! How a turn ends: a candidate for the end is accepted or sent back, and what the turn came to is told.
+//! Ends a turn: accepts a final text or sends it back, and reports the result.
 
 use super::completion::{self, Gate, chain_of_check};
 use super::evaluate::Round;
@@ -10,11 +10,11 @@ use crate::protocol::event::{Body, TurnFinished};
 use crate::protocol::model::{Reply, StopReason};
 use crate::protocol::prompt::{Prompt, fill, prompt};
 
-/// How often an answer that was cut by its length is continued.
+/// Limit: continuations of an answer that was cut off by its length.
 const MAX_CONTINUATIONS: u32 = 3;
 
 impl Kernel {
-    /// Takes an answer without calls that can be carried out: a candidate for the end, or a bad one.
+    /// Handles an answer without executable calls: a candidate for the final answer, or an unusable one.
     pub(super) async fn answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
         const EMPTY: Prompt = prompt!("feedback/empty.md");
         const CUT_OFF: Prompt = prompt!("feedback/cut_off.md");
@@ -24,7 +24,7 @@ impl Kernel {
         let prompts = self.parts.prompts.clone();
         let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why, output: "" };
         if !reply.calls.is_empty() {
-            // A cut-off answer may hold a half-written call: it is never executed.
+            // A cut-off answer may hold an incomplete call: it is never executed.
             self.send_back(turn, prompts.text(CUT_OFF), &bad("an answer with calls was cut off"));
             return None;
         }
@@ -72,7 +72,7 @@ impl Kernel {
                 Some(Ending::CompletedUnverified)
             }
             Gate::SentBack { signal, about, why, output, feedback } => {
-                // Should it not get better, the candidate is still what there is.
+                // The candidate is used if no better answer follows.
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 let round = Round::Answer { signal, about: &about, why: &why, output: &output };
                 self.send_back(turn, &feedback, &round);
@@ -83,7 +83,7 @@ impl Kernel {
         }
     }
 
-    /// The verifier found something: it counts as a check that did not pass.
+    /// The verifier objected: counts as a failed check.
     fn object(&mut self, turn: &mut Turn, objection: &Objection) {
         const OBJECTION: Prompt = prompt!("feedback/objection.md");
         let Objection { text, evidence } = objection;
@@ -96,7 +96,7 @@ impl Kernel {
         self.send_back(turn, &feedback, &Round::Answer { signal, about, why: &why, output: "" });
     }
 
-    /// Evaluates an answer that was not accepted; the model is told why, if the turn goes on.
+    /// Evaluates an answer that was not accepted; the model receives the reason if the turn continues.
     fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
         self.evaluate(turn, round);
         turn.case.evidence = as_evidence(feedback);
@@ -106,7 +106,7 @@ impl Kernel {
         turn.feedback = Some(feedback.to_owned());
     }
 
-    /// The turn is over; says what it came to.
+    /// Ends the turn and emits its result.
     pub(super) fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
         let ending = turn.completion.final_ending(ending);
         self.parts.registry.settle_background(false);
@@ -116,7 +116,7 @@ impl Kernel {
         }
         let mut report = None;
         if ending == Ending::CompletedUnverified {
-            // The answer stands, and the errors say which check could not run.
+            // The answer is accepted, and the errors say which check could not run.
         } else if ending == Ending::Completed {
             turn.errors.clear();
         } else {
@@ -136,7 +136,7 @@ impl Kernel {
             report = Some(failed);
             turn.completion.structured = None;
         }
-        // What this turn left may be spent until the next one, which counts it.
+        // The rest of this turn's budget may be spent until the next turn, which counts it.
         self.settle(&mut turn);
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
         let finished = TurnFinished {

@@ -1,4 +1,4 @@
-//! Evaluate: what a round came to. Writes the evidence into the state; decides nothing.
+//! Evaluates a round: writes the evidence into the state; decides nothing.
 
 use serde_json::Value;
 
@@ -13,20 +13,20 @@ use crate::protocol::signature::{brief, signature};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
-/// What a round came to.
+/// The outcome of a round.
 pub(crate) enum Round<'a> {
-    /// The model called tools, and they answered.
+    /// The model called tools, with these results.
     Calls { calls: &'a [ToolCall], answers: &'a [Answer] },
-    /// The model's answer can not be used, or was not accepted as final. `about` tells one reason from
-    /// another: each has retries of its own. `output`: of a check, for its signature.
+    /// The model's answer is unusable, or was not accepted as final. `about` identifies the reason: each
+    /// reason has its own retries. `output`: the output of a check, for its signature.
     Answer { signal: Signal, about: &'a str, why: &'a str, output: &'a str },
-    /// The kernel made a call itself, on behalf of the one that failed.
+    /// The kernel made a call on behalf of the one that failed.
     Kernel { call: &'a ToolCall, answer: &'a Answer },
 }
 
-/// The chain of work that goes round in circles.
+/// The chain of loops in successful work.
 const CIRCLE: &str = "circle";
-/// The chain of answers that can not be used.
+/// The chain of unusable answers.
 const BAD_ANSWERS: &str = "answer: unusable";
 
 /// Writes the evidence of a round into the state.
@@ -59,17 +59,17 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     for (call, answer) in calls.iter().zip(answers) {
         let chain = chain_of(call, &answer.envelope);
         let plans = answer.effect == Some(Effect::Plan);
-        circle = circle.or(state.circles.see(call, &answer.envelope, answer.effect.as_ref()));
+        circle = circle.or(state.loop_detector.see(call, &answer.envelope, answer.effect.as_ref()));
         if answer.envelope.error().is_none() {
             any_success = true;
-            // A list brought up to date is no work on what stands in it.
+            // Updating the plan is not work on its todos.
             state.step_had_success |= !plans;
             if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
                 state.n_edits += 1;
                 state.close(CIRCLE);
             }
             state.close(&chain);
-            // Slips without a target (arguments that do not parse) are made good by any success.
+            // Mistakes without a target (arguments that do not parse) are resolved by any success.
             state.chains.remove(&call.name);
         } else if let Some(mut failure) = failure_of(state, chain, call, &answer.envelope) {
             if answer.violates_instruction {
@@ -121,8 +121,8 @@ fn failed_call(call: &ToolCall, parent: &ToolCall, answer: &Answer) -> FailedCal
     }
 }
 
-/// A target that is new, and fails as another did the round before: one guess after the other is one
-/// chain, until anything succeeds.
+/// A new target that fails like the previous round's: consecutive guesses are one chain until something
+/// succeeds.
 fn join(state: &State, failure: &mut LastFailure) {
     if let Some(before) = &state.last_failure
         && before.signature == failure.signature
@@ -132,7 +132,7 @@ fn join(state: &State, failure: &mut LastFailure) {
     }
 }
 
-/// What the kernel's own call came to belongs to the chain for which it was made.
+/// The result of a call of the kernel belongs to the chain for which it was made.
 fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     let Some(before) = state.last_failure.take() else { return };
     let envelope = &answer.envelope;
@@ -140,8 +140,8 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
         return did_not_help(state, before);
     }
     let failure = failure_of(state, before.chain.clone(), call, envelope).or_else(|| {
-        // A command that fails is something to look at for those who called it. Here nobody did, and what
-        // it was to make good still stands.
+        // A failing command is an observation for the model that called it. The kernel called this one, and
+        // the failure that it should resolve remains.
         let error = envelope.error()?;
         Some(LastFailure {
             code: Some(error.code),
@@ -153,8 +153,8 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
         })
     });
     let Some(mut failure) = failure else {
-        let made_good = state.failed_call.as_ref();
-        if made_good.is_none_or(|failed| failed.is_made_good_by(call, answer.effect.as_ref())) {
+        let failed_call = state.failed_call.as_ref();
+        if failed_call.is_none_or(|failed| failed.is_resolved_by(call, answer.effect.as_ref())) {
             state.close(&before.chain);
         }
         state.step_success = true;
@@ -177,7 +177,7 @@ fn kernel_call_ended(state: &mut State, call: &ToolCall, answer: &Answer) {
     failed(state, vec![failure], String::new());
 }
 
-/// What helped before does not this time: but for the retry that is counted, all stands as if it had not been
+/// A known remedy did not help: apart from the retry that is counted, the state is as if it had not been
 /// tried.
 fn did_not_help(state: &mut State, before: LastFailure) {
     let observed = state.failed_call.take_if(|failed| failed.was_observed);
@@ -190,8 +190,8 @@ fn did_not_help(state: &mut State, before: LastFailure) {
     }
 }
 
-/// It is known what helped when a call failed like this one, and the kernel can try it. False: it may not, since
-/// another failure speaks for the round, or nothing is left to try it with.
+/// Attaches a known remedy that the kernel can try to the evidence. False: another failure represents the
+/// round, or no retry is left.
 pub(crate) fn attach(state: &mut State, call: &ToolCall, answer: &Answer, remedy: &Remedy) -> bool {
     let is_left = |state: &State, chain: &str| {
         let retries = state.chains.get(chain).map_or(0, |chain| chain.retries);
@@ -218,7 +218,7 @@ pub(crate) fn attach(state: &mut State, call: &ToolCall, answer: &Answer, remedy
     true
 }
 
-/// Evidence that is no error of a call's.
+/// Evidence that is not the error of a call.
 fn without_call(signal: Signal, chain: &str, message: String) -> LastFailure {
     LastFailure {
         signal,
@@ -233,8 +233,7 @@ fn without_call(signal: Signal, chain: &str, message: String) -> LastFailure {
     }
 }
 
-/// `round`: the calls and how they failed, where none succeeded; empty: something was tried
-/// differently.
+/// `round`: the calls and their failures if none succeeded; empty if something was tried differently.
 fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
     for failure in &failures {
         let chain = state.chains.entry(failure.chain.clone()).or_insert_with(|| Chain {
@@ -248,9 +247,9 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
             repairs: 0,
             remedies: 0,
         });
-        // A chain that was made good starts anew, unless it fails in the same way again.
+        // A resolved chain restarts, unless it fails in the same way again.
         if !chain.open && chain.signature != failure.signature {
-            chain.begin_anew();
+            chain.restart();
         }
         chain.failures += 1;
         chain.step = state.step;
@@ -265,12 +264,12 @@ fn failed(state: &mut State, failures: Vec<LastFailure>, round: String) {
     };
     state.last_round = round;
     state.failing = failures.iter().map(|failure| failure.chain.clone()).collect();
-    // Several calls of one round are one try.
+    // Several calls of one round count as one attempt.
     state.failing.sort_unstable();
     state.failing.dedup();
     state.step_success = false;
-    // The chain that has been tried most speaks for the round; what is not allowed, where nothing else
-    // failed: nothing follows from it.
+    // The chain with the most attempts represents the round; a denied call only if nothing else failed, since
+    // it has no remedy.
     let speaks = |failure: &LastFailure| {
         let retries = state.chains.get(&failure.chain).map_or(0, |chain| chain.retries);
         (failure.category != Category::PermissionError, retries)

@@ -1,15 +1,13 @@
-//! The loop: think → validate and act → evaluate → reflect → decide.
+//! The main loop: think → validate and act → evaluate → reflect → decide.
 //!
-//! The kernel is not clever. The registry validates and acts, [`evaluate`](evaluate()) writes the evidence into the
-//! [`State`], `reflect` makes a control decision of it, and the kernel carries that out and
-//! nothing else. What happens is emitted as events where it happens; nothing here knows of HTTP, of
-//! terminals or of files.
+//! The registry validates and runs calls, [`evaluate`](evaluate()) writes the evidence into the [`State`],
+//! `reflect` derives a control decision from it, and the kernel carries the decision out. Facts are emitted
+//! as events where they happen. This module does not know HTTP, terminals or files.
 
 mod answer;
 mod background_request;
 mod between;
 mod checks;
-mod circles;
 mod classify;
 mod compact;
 mod completion;
@@ -17,11 +15,12 @@ mod consult;
 mod directives;
 mod ending;
 mod evaluate;
+mod loop_detector;
+mod nested_rules;
 mod recall;
 mod recover;
 mod reflect;
 mod request;
-mod rules_met;
 mod spend;
 mod state;
 mod think;
@@ -44,7 +43,7 @@ use turn::{PastCall, Turn};
 pub use verify::Verifier;
 
 use crate::context::{
-    self, Budget, History, Large, Layers, Memories, Mentions, Pins, Project, RulesMet, Sent,
+    self, Budget, History, Large, Layers, Memories, Mentions, NestedRules, Pins, Project, Sent,
 };
 use crate::protocol::control::{Control, Ending, Recovery};
 use crate::protocol::directives::UserInput;
@@ -59,65 +58,65 @@ use crate::protocol::view::{call_line, view};
 use crate::protocol::{both_ends, shorten};
 use crate::registry::{Answer, Registry};
 
-/// All results of one round share this part of the window, and a task takes no more: an eighth.
+/// Part of the window for all results of one round, and for a task: an eighth.
 const RESULTS: u64 = 8;
-/// How much of one piece of evidence a reflection is given.
+/// Size limit of one piece of evidence for a reflection.
 const EVIDENCE_BYTES: usize = 4000;
-/// What a turn may cost.
+/// Limits of a turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Answers of the model in the main loop.
+    /// Model calls in the main loop.
     pub max_turns: u32,
     /// US dollars; needs a [`Price`].
     pub max_budget_usd: Option<f64>,
 }
 
-/// What the kernel is made of.
+/// The components of a kernel.
 pub struct Parts {
-    /// Who answers.
+    /// The main model.
     pub main: Speaker,
-    /// Who writes summaries.
+    /// The model that writes summaries.
     pub light: Speaker,
-    /// The tools behind their gate.
+    /// The tools, with validation and permissions.
     pub registry: Registry,
     /// L1 and L2.
     pub layers: Layers,
-    /// What stands in the project: for mentions, and for rules met on the way.
+    /// The project's files: for mentions and nested rules files.
     pub project: Arc<dyn Project>,
-    /// The most of one rules file that is shown, in bytes.
+    /// Size limit of one rules file in bytes.
     pub max_rules_bytes: usize,
-    /// What decides about the task.
+    /// The checks that decide whether the task is done.
     pub checks: Checks,
-    /// Who looks at what the checks let pass.
+    /// The verifier, which runs after the checks.
     pub verifier: Option<Box<Verifier>>,
-    /// The shape that the final answer has to have.
+    /// The schema of the final answer.
     pub answer_schema: Option<AnswerSchema>,
-    /// Where facts go.
+    /// The event stream.
     pub events: Events,
-    /// The person's hand.
+    /// The user's controls.
     pub control: Control,
-    /// What a turn may cost.
+    /// Limits of a turn.
     pub limits: Limits,
-    /// How much of the model's window may be used.
+    /// The part of the model's window that may be used.
     pub budget: Budget,
-    /// So many of the last rounds survive a compaction as they are.
+    /// Number of the latest rounds that a compaction keeps unchanged.
     pub keep_rounds: usize,
-    /// How failures are answered.
+    /// The recovery settings.
     pub recovery: Recovery,
-    /// What earlier sessions know; `None`: it is not asked.
+    /// The lessons of earlier sessions; `None`: not used.
     pub memory: Option<Memory>,
-    /// What is said to models.
+    /// The prompts.
     pub prompts: Arc<Prompts>,
-    /// What is spent beside the loop.
+    /// The cost of background requests.
     pub spend_limit: SpendLimit,
 }
 
-/// The loop and what it knows.
+/// The loop and its state.
 pub struct Kernel {
     parts: Parts,
     history: History,
     pins: Pins,
-    rules_met: RulesMet,
+    nested_rules: NestedRules,
     memories: Memories,
     plan: Plan,
     turn: u32,
@@ -125,7 +124,7 @@ pub struct Kernel {
     sent: Sent,
     model_view: ModelView,
     budget: Budget,
-    /// The last compaction made little room: so many rounds stood there after it.
+    /// The number of rounds after a compaction that freed little.
     last_compaction_insufficient: Option<usize>,
 }
 
@@ -139,7 +138,7 @@ impl Kernel {
             budget,
             history,
             pins: Pins::default(),
-            rules_met: RulesMet::default(),
+            nested_rules: NestedRules::default(),
             memories: Memories::default(),
             plan: Plan::default(),
             turn: 0,
@@ -150,7 +149,7 @@ impl Kernel {
         }
     }
 
-    /// Takes one more event of the recorded session that goes on.
+    /// Applies an event of the recorded session that is resumed.
     pub fn apply(&mut self, event: &Event) {
         self.history.apply(event);
         self.budget.apply(event);
@@ -158,7 +157,7 @@ impl Kernel {
         self.model_view.apply(event);
         self.note(event);
         match &event.body {
-            // After a rewind the turns are counted on: each number is given once.
+            // Turn numbers are not reused after a rewind.
             Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
             }
@@ -174,8 +173,7 @@ impl Kernel {
         }
     }
 
-    /// Works on what the user said until it is done or can not go on. Always ends with
-    /// `turn.finished`.
+    /// Works on the user's message until it is done or cannot continue. Always ends with `turn.finished`.
     pub async fn run(&mut self, input: &UserInput) -> TurnFinished {
         let mut turn = self.begin(input);
         let ending = loop {
@@ -199,7 +197,7 @@ impl Kernel {
                 break interrupt.ending();
             }
             if self.parts.control.is_steered() && accepted.is_some() {
-                // The user was not done: there is more to do in this turn.
+                // The user added a message: the turn continues.
                 turn.draft.text.clear();
                 self.listen(&mut turn);
                 continue;
@@ -210,7 +208,7 @@ impl Kernel {
             if let Some(ending) = self.recover(&mut turn).await {
                 break ending;
             }
-            self.meet_rules(&mut turn);
+            self.show_nested_rules(&mut turn);
             if let Some(feedback) = turn.feedback.take() {
                 self.say(&feedback);
             }
@@ -227,7 +225,7 @@ impl Kernel {
         let shown = self.too_long_to_show(input);
         self.history.task(shown.as_deref().unwrap_or(input));
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
-        self.rules_met.apply(&started);
+        self.nested_rules.apply(&started);
         self.apply_directives(message);
         self.recall_for_task(input);
         let mut mentions = Mentions::default();
@@ -237,8 +235,8 @@ impl Kernel {
         Turn::new(started, State::new(limits), input, mentions)
     }
 
-    /// What is shown of a task that would fill the window: its beginning and its end, and where the whole
-    /// of it lies.
+    /// The shortened text of a task that would fill the window: its beginning and end, and the path of the
+    /// whole.
     fn too_long_to_show(&self, input: &str) -> Option<String> {
         let room = self.budget.bytes(self.budget.window() / RESULTS);
         if input.len() <= room {
@@ -252,7 +250,7 @@ impl Kernel {
         ))
     }
 
-    /// Counts what was spent beside the loop, and says how much may be.
+    /// Counts the cost of background requests, and sets their remaining budget.
     fn settle(&self, turn: &mut Turn) {
         let Parts { spend_limit, limits, .. } = &self.parts;
         spend_limit.settle(&mut turn.spent);
@@ -273,7 +271,7 @@ impl Kernel {
         }
     }
 
-    /// Carries out the calls of an answer and evaluates what they came to.
+    /// Runs the calls of an answer and evaluates the results.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
         let calls = reply.calls.as_slice();
@@ -289,17 +287,17 @@ impl Kernel {
         self.take_note(turn, calls, &answers);
     }
 
-    /// The bytes that all results of one round may take.
+    /// The byte limit of all results of one round.
     fn room_of_results(&self) -> usize {
         self.budget.bytes(self.budget.window() / RESULTS)
     }
 
-    /// What the results of this round have left of it.
+    /// The part of it that this round has left.
     fn room_left(&self) -> usize {
         self.room_of_results().saturating_sub(self.history.last_results_bytes())
     }
 
-    /// Takes over what calls came to: what was tried, what decides about the end, a new plan.
+    /// Updates the turn from results: attempts, completion, the plan.
     fn take_note(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[Answer]) {
         for (call, answer) in calls.iter().zip(answers) {
             let envelope = &answer.envelope;
@@ -320,7 +318,7 @@ impl Kernel {
         turn.note_paths(answers);
     }
 
-    /// Passes on what the user said while the turn ran.
+    /// Delivers messages that the user sent while the turn ran.
     fn listen(&mut self, turn: &mut Turn) {
         for message in self.parts.control.take_messages() {
             let input = message.text.as_str();
@@ -333,7 +331,7 @@ impl Kernel {
         }
     }
 
-    /// Says something to the model inside the conversation.
+    /// Adds a message to the conversation.
     fn say(&mut self, text: &str) {
         let text = text.trim_end().to_owned();
         self.parts.events.emit(Body::Feedback { text: text.clone(), files: Vec::new() });
@@ -354,7 +352,7 @@ impl Kernel {
 
     fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
         let Some(plan) = Plan::written(envelope) else { return };
-        // A way of working is chosen for a plan, not for the next one.
+        // A methodology belongs to one plan, not to the next.
         let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
         let plan = Plan { methodology, ..plan };
         if let Some((_, old)) = self.plan.current()
@@ -371,7 +369,7 @@ impl Kernel {
         self.parts.events.emit(Body::PlanUpdated { plan, reason });
     }
 
-    /// The place of the todo in progress, from 1; 0 where there is none.
+    /// The place of the todo in progress, from 1; 0 if there is none.
     fn step(&self) -> u32 {
         self.plan.current().map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX))
     }
@@ -383,7 +381,7 @@ impl Kernel {
     }
 }
 
-/// The answer says itself that it is complete.
+/// The model marked the answer as complete.
 fn is_whole(reply: &Reply) -> bool {
     match reply.stop {
         Some(StopReason::End | StopReason::ToolCalls | StopReason::Other(_)) => true,
@@ -391,7 +389,7 @@ fn is_whole(reply: &Reply) -> bool {
     }
 }
 
-/// What a reflection is given of this: mostly its end, where it says what it came to.
+/// The part of a text that a reflection receives: mostly its end, which holds the result.
 fn as_evidence(text: &str) -> String {
     both_ends(text, (EVIDENCE_BYTES / 4, EVIDENCE_BYTES - EVIDENCE_BYTES / 4), "…")
 }

@@ -1,7 +1,8 @@
-//! Lessons of earlier sessions: at the start of a task, after a failed call, and in the evidence of a reflection.
+//! Uses lessons of earlier sessions: at the start of a task, after a failed call, and in the evidence of a
+//! reflection.
 //!
-//! Without lessons not a token and not an event is added. A fix that worked before is applied by the kernel only as far as
-//! `reflect` decides it and the registry permits it; otherwise the model sees the lesson.
+//! Without lessons no token and no event is added. The kernel applies a known fix only if `reflect` decides
+//! so and the registry permits it; otherwise the model receives the lesson.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,14 +28,14 @@ use crate::registry::Answer;
 pub struct Memory {
     /// The lessons.
     pub recall: Arc<dyn Recall>,
-    /// The most tokens of lessons at the start of a task.
+    /// Token limit of the lessons at the start of a task.
     pub max_tokens: u64,
 }
 
-/// What a turn has used of it.
+/// The lessons used in a turn.
 #[derive(Debug, Default)]
 pub(super) struct Used {
-    /// Lessons whose fix was applied in vain.
+    /// Lessons whose fix was applied and did not help.
     failed: BTreeSet<String>,
     /// Texts of lessons that the model saw after a failure: each once in a turn.
     shown: BTreeSet<String>,
@@ -84,7 +85,7 @@ impl Kernel {
                 turn.memory.last_failed = None;
                 return Vec::new();
             }
-            // It was made on behalf of the call that failed.
+            // This call was made on behalf of the one that failed.
             Round::Kernel { .. } => return Vec::new(),
         };
         turn.memory.last_failed = None;
@@ -110,7 +111,7 @@ impl Kernel {
         known
     }
 
-    /// Shows the lessons below the results.
+    /// Appends the lessons to the results.
     pub(super) fn offer(&mut self, turn: &mut Turn, known: Vec<Known>) {
         const OFFERED: Prompt = prompt!("memory/offered.md");
         for Known { call, item } in known {
@@ -134,7 +135,7 @@ impl Kernel {
         memory.recall.similar(&FailedCall { call, effect: effect.as_ref(), envelope })
     }
 
-    /// Records that a reflection is given these lessons.
+    /// Records that a reflection receives these lessons.
     pub(super) fn note_lessons_for_reflection(&self, turn: &Turn) {
         let items = self.similar_lessons(turn);
         if !items.is_empty() {
@@ -161,8 +162,8 @@ impl Kernel {
         self.take_note(turn, &[call], &[answer]);
     }
 
-    /// The fix may be applied: it is another call of the same tool with no stronger effect, and neither a rule nor a pin nor
-    /// an earlier attempt speaks against it.
+    /// The fix may be applied: it is a different call of the same tool, its effect is no stronger, and no
+    /// rule, pin or earlier attempt rules it out.
     fn may_apply(&self, turn: &Turn, call: &ToolCall, answer: &Answer, remedy: &Remedy) -> bool {
         let (Some(action), Some(error)) = (&remedy.action, answer.envelope.error()) else {
             return false;
@@ -192,13 +193,13 @@ impl Kernel {
         }
     }
 
-    /// The call that an action makes of another one.
+    /// The call that results from applying an action to a failed call.
     pub(super) fn with_action(&self, failed: &ToolCall, action: &SuggestedAction) -> ToolCall {
         let (name, input) = match action {
             SuggestedAction::Adjust { input } => {
                 let sent = serde_json::from_str(&failed.arguments);
                 let mut arguments: Object = sent.unwrap_or_default();
-                // Right names replace wrong ones.
+                // Correct names replace wrong ones.
                 arguments.retain(|name, _| self.takes(&failed.name, name));
                 arguments.extend(input.clone());
                 (failed.name.clone(), arguments)

@@ -1,5 +1,5 @@
-//! Carrying out what `reflect` decides: a call that the kernel makes itself, a plan that is
-//! written anew, a word to the model. And, before the decision, the question why it failed.
+//! Carries out recovery decisions: calls made by the kernel, new plans, feedback to the model; and asks for a
+//! reflection before the decision.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,14 +22,14 @@ use crate::protocol::shorten;
 use crate::protocol::view::{call_line, view};
 use crate::registry::Answer;
 
-/// The most tokens of a reflection, and of a plan.
+/// Token limit of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
 const PLAN_TOKENS: u64 = 800;
-/// The evidence decides, not chance.
+/// Low, so that the answer follows from the evidence.
 const REFLECTION_TEMPERATURE: f32 = 0.2;
-/// A patch is about 120 tokens at most.
+/// Size limit of a patch: about 120 tokens.
 const PATCH_BYTES: usize = 480;
-/// So many attempts are shown to a reflection, the latest.
+/// Number of the latest attempts that a reflection receives.
 const ATTEMPTS: usize = 6;
 
 /// What a planner answers.
@@ -48,8 +48,8 @@ struct PlannedTodo {
 }
 
 impl Kernel {
-    /// Decides what follows from the evidence of a round and carries it out; an ending where no decision
-    /// is left. What the kernel tries itself is evaluated like any call.
+    /// Decides on the evidence of a round and carries the decision out; returns an ending if no decision is
+    /// left. Calls of the kernel are evaluated like any other.
     pub(super) async fn recover(&mut self, turn: &mut Turn) -> Option<Ending> {
         loop {
             if turn.state.wants_reflection() {
@@ -60,7 +60,7 @@ impl Kernel {
                     return Some(ending);
                 }
             }
-            // Whoever speaks is heard before anything else is done or ended.
+            // A message of the user is delivered before anything else.
             if self.parts.control.is_steered() {
                 return None;
             }
@@ -96,7 +96,7 @@ impl Kernel {
         }
     }
 
-    /// The decision, counted and recorded.
+    /// Makes, counts and records the decision.
     fn decide(&mut self, turn: &mut Turn) -> Result<ControlDecision, Ending> {
         let (decision, reason) = reflect(&turn.state);
         let Some(decision) = decision else {
@@ -111,7 +111,7 @@ impl Kernel {
         Ok(decision)
     }
 
-    /// The calls of a circle succeed, each by itself: nothing else tells the model.
+    /// The calls of a loop succeed, so that no error tells the model about it.
     fn report_loop(&self, turn: &mut Turn) {
         const CIRCLE: Prompt = prompt!("feedback/circle.md");
         let Some(failure) = &turn.state.last_failure else { return };
@@ -121,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// Asks a model why it failed, and writes its answer into the evidence.
+    /// Asks a model for the cause, and adds its answer to the evidence.
     async fn reflect_on_failure(&mut self, turn: &mut Turn) -> Result<(), Ending> {
         const REFLECT: Prompt = prompt!("recovery/reflect.md");
         turn.state.reflections += 1;
@@ -153,7 +153,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A reflection without what must not be followed.
+    /// Removes the parts of a reflection that must not be followed.
     fn sift(&self, turn: &Turn, mut said: Reflection, refused: &mut Vec<String>) -> Reflection {
         if said.patch_prompt.len() > PATCH_BYTES {
             said.patch_prompt = shorten(&said.patch_prompt, PATCH_BYTES);
@@ -173,7 +173,7 @@ impl Kernel {
         said
     }
 
-    /// The call that a reflection proposes; why not, where there is none.
+    /// The call that a reflection proposes, or the reason why there is none.
     fn call_of(&self, turn: &Turn, action: &SuggestedAction) -> Result<ToolCall, String> {
         let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
         let call =
@@ -196,8 +196,7 @@ impl Kernel {
         spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
     }
 
-    /// The kernel makes a call on behalf of the one that failed; the outcome stands below that one's
-    /// result, and is evidence like any.
+    /// Makes a call on behalf of the failed one; the result is appended to that call's and is evaluated.
     async fn try_itself(&mut self, turn: &mut Turn, decision: ControlDecision) {
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let action = turn.state.reflection().and_then(|said| said.suggested_action.clone());
@@ -220,7 +219,7 @@ impl Kernel {
         self.take_note(turn, &calls, &answers);
     }
 
-    /// Makes a call on behalf of one of the model's, below whose result the outcome stands.
+    /// Makes a call on behalf of one of the model's; the result is appended to that call's.
     pub(super) async fn call_itself(
         &mut self,
         turn: &mut Turn,
@@ -231,7 +230,7 @@ impl Kernel {
         let room = self.room_left();
         let mut answer = self.parts.registry.call_for(call, parent, room).await;
         if answer.denied {
-            // It was no need of the task's, and nothing was run.
+            // The task did not need it, and nothing was run.
             (answer.denied, answer.effect) = (false, None);
         }
         let line = call_line(&call.name, &answer.envelope.context.params_input);
@@ -244,7 +243,7 @@ impl Kernel {
         format!("kernel_{}_{}_{}", self.turn, turn.round, turn.own_calls.n + 1)
     }
 
-    /// Has the step or the plan written anew; the model is told of it in any case.
+    /// Has the step or the plan rewritten; the model is informed in any case.
     async fn replan(&mut self, turn: &mut Turn, replan: Replan) -> Result<(), Ending> {
         const STEP: Prompt = prompt!("feedback/replan_step.md");
         const STEP_ALONE: Prompt = prompt!("feedback/replan_step_alone.md");
@@ -257,13 +256,16 @@ impl Kernel {
         let failure =
             turn.state.last_failure.as_ref().map_or_else(String::new, |f| f.signature.clone());
         let times = turn.state.retry_count().n + 1;
-        let (system, planned_anew, alone) = match replan {
+        let (system, replanned, alone) = match replan {
             Replan::Step => (PLAN_STEP, STEP, STEP_ALONE),
             Replan::Task => (PLAN_TASK, TASK, TASK_ALONE),
         };
         let question = Question {
             purpose: Purpose::Plan,
-            system: prompts.text(system).trim_end().replace("{{methodologies}}", &self.ways()),
+            system: prompts
+                .text(system)
+                .trim_end()
+                .replace("{{methodologies}}", &self.methodologies()),
             text: self.evidence(turn) + &self.state_of_plan(turn),
             max_output_tokens: PLAN_TOKENS,
             temperature: None,
@@ -279,15 +281,15 @@ impl Kernel {
         let reason = failure.clone();
         let mut plan = match replan {
             Replan::Step => self.with_step_rewritten(todos),
-            Replan::Task => self.written_anew(todos),
+            Replan::Task => self.new_plan(todos),
         };
         if let Some(way) = way {
             plan.methodology = Some(way.name.to_owned());
         }
         let files = turn.completion.files_changed.join(", ");
         let files = if files.is_empty() { "none" } else { files.as_str() };
-        // Where no planner answered the model has to do it itself.
-        let reminder = prompts.text(if was_planned { planned_anew } else { alone });
+        // Without an answer of the planner the model has to rewrite the plan itself.
+        let reminder = prompts.text(if was_planned { replanned } else { alone });
         let values = [("times", &*times.to_string()), ("files", files), ("failure", &failure)];
         turn.pending.reminders.push(fill(reminder.trim_end(), &values));
         let told = way.map(|way| prompts.text(way.prompt).trim_end().to_owned());
@@ -301,22 +303,21 @@ impl Kernel {
         Ok(())
     }
 
-    /// The ways of working that a planner may choose from, each with its first sentence; those that served
-    /// best stand first.
-    fn ways(&self) -> String {
+    /// The methodologies that a planner may select, each with its first sentence; the most successful first.
+    fn methodologies(&self) -> String {
         let weight = |name: &str| {
             self.parts.memory.as_ref().map_or(0.5, |memory| memory.recall.weight(name))
         };
-        let mut ways = methodology::ALL;
-        ways.sort_by(|one, other| weight(other.name).total_cmp(&weight(one.name)));
+        let mut methodologies = methodology::ALL;
+        methodologies.sort_by(|one, other| weight(other.name).total_cmp(&weight(one.name)));
         let line = |way: &methodology::Methodology| {
             let text = self.parts.prompts.text(way.prompt);
             format!("- {}: {}", way.name, text.lines().next().unwrap_or_default())
         };
-        ways.iter().map(line).collect::<Vec<_>>().join("\n")
+        methodologies.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The plan with the todo in progress replaced; the others stand.
+    /// The plan with the todo in progress replaced.
     fn with_step_rewritten(&self, todos: Vec<PlannedTodo>) -> Plan {
         let mut plan = self.plan.clone();
         let at = plan.current().map_or(plan.todos.len(), |(at, _)| at - 1);
@@ -333,8 +334,8 @@ impl Kernel {
         plan
     }
 
-    /// A plan from the beginning. What is said to be completed was completed in the old one.
-    fn written_anew(&self, todos: Vec<PlannedTodo>) -> Plan {
+    /// A new plan. Todos stated to be completed count only if the old plan had them completed.
+    fn new_plan(&self, todos: Vec<PlannedTodo>) -> Plan {
         let was_completed = |content: &str| {
             self.plan
                 .todos
@@ -357,8 +358,8 @@ impl Kernel {
         plan
     }
 
-    /// What a reflection is given: the goal and the step, the last decision, the evidence, the attempts so
-    /// far, and nothing else.
+    /// The evidence for a reflection: the goal and the step, the last decision, the failure, and the attempts
+    /// so far.
     fn evidence(&self, turn: &Turn) -> String {
         const EVIDENCE: Prompt = prompt!("recovery/evidence.md");
         let failed = turn.state.failed_call.as_ref();
@@ -386,7 +387,7 @@ impl Kernel {
         fill(self.parts.prompts.text(EVIDENCE), &values)
     }
 
-    /// What a planner is given besides: the plan as it is, and the files as they are.
+    /// Additional evidence for a planner: the plan and the files in their current state.
     fn state_of_plan(&self, turn: &Turn) -> String {
         let mut text = String::from("Plan:\n");
         for todo in &self.plan.todos {
@@ -411,7 +412,7 @@ impl Kernel {
     }
 }
 
-/// Why the rules that a reflection proposes are not taken up: they would widen a permission.
+/// Why the rules that a reflection proposes are not used: they would widen a permission.
 fn refuses_patch(patch: &str) -> Option<String> {
     let patch = patch.to_lowercase();
     let word = proposals(&patch).into_iter().find_map(widens)?;

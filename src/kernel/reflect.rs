@@ -1,20 +1,19 @@
-//! Reflect: nothing but the state in, one control decision out. Pure; a table in code.
+//! Derives a control decision from the state. Pure; a decision table in code.
 //!
-//! `docs/RECOVERY.md` is the same table in words. Without the answer of a reflection nothing is `adjusted` and no
-//! tool is an `alternative`: the envelope's error and hint go back, and count the same.
+//! `docs/RECOVERY.md` describes the same table. Without a reflection there is no `adjusted` and no
+//! `alternative`: the envelope's error and hint are returned to the model, which counts the same.
 
 use super::state::State;
 use crate::protocol::control::{Category, ControlDecision, Replan, Retry};
 use crate::protocol::reflection::{Reflection, SuggestedAction};
 use crate::protocol::shorten;
 
-/// A decision and its reason in one sentence. `None`: no decision is left, the turn ends.
+/// A decision and its reason in one sentence. `None`: no decision is left, and the turn ends.
 pub(super) type Decided = (Option<ControlDecision>, String);
 
-/// What happens next.
+/// The next control decision.
 ///
-/// It never decides to go on for ever: each `Retry` and `Replan` uses up a counter that only a success
-/// (or, once, a new plan) gives back.
+/// It terminates: each `Retry` and `Replan` uses a counter that only a success (or, once, a new plan) resets.
 pub(super) fn reflect(state: &State) -> Decided {
     let Some(failure) = state.last_failure.as_ref().filter(|_| !state.step_success) else {
         return (Some(ControlDecision::Continue), "nothing failed".to_owned());
@@ -25,7 +24,7 @@ pub(super) fn reflect(state: &State) -> Decided {
     let counters = state.counters();
     if counters.unvaried_failures.used_up() {
         let reason = format!(
-            "{what} {} times running with nothing tried differently",
+            "{what} {} times in a row with nothing tried differently",
             state.unvaried_failures
         );
         return (None, reason);
@@ -55,12 +54,11 @@ pub(super) fn reflect(state: &State) -> Decided {
             return (Some(ControlDecision::Retry(way)), reason);
         }
         if state.may_repeat() {
-            let reason =
-                format!("{what}: a fault of the tool that may pass; the same call once more");
+            let reason = format!("{what}: a tool fault that may be transient; the same call again");
             return (Some(ControlDecision::Retry(Retry::Same)), reason);
         }
         match way(reflection, category, state.own_retries()) {
-            // A text that was not accepted has no step of its own that could be rewritten.
+            // A final text that was not accepted has no step that could be rewritten.
             Way::Step if answers_itself => {
                 let reason = format!("{what}: retry {nth} with its error and hint");
                 return (Some(ControlDecision::Retry(Retry::Feedback)), reason);
@@ -87,21 +85,21 @@ pub(super) fn reflect(state: &State) -> Decided {
         return (Some(ControlDecision::Replan(Replan::Step)), reason);
     }
     if !counters.task_replan_count.used_up() {
-        let reason = format!("{what}: the rewritten step failed too, so the plan is written anew");
+        let reason = format!("{what}: the rewritten step failed too, so the plan is rewritten");
         return (Some(ControlDecision::Replan(Replan::Task)), reason);
     }
     (None, format!("{what}: retries, repair and replan are used up"))
 }
 
-/// Where the evidence points while retries are left.
+/// The direction of the evidence while retries are left.
 enum Way {
     Retry(Retry),
-    /// This step needs another way.
+    /// This step needs a different approach.
     Step,
 }
 
 fn way(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way {
-    // Trying again does not install what is missing: one feedback, then another way.
+    // A retry does not install what is missing: one feedback, then a different approach.
     let wants_repair = match category {
         Category::DependencyError | Category::DecompositionError | Category::EnvironmentError => {
             retries >= 1

@@ -1,4 +1,4 @@
-//! A request and its answer as the record and the bill see them, whoever asks.
+//! Records and bills model requests, whoever makes them.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::context::Budget;
 use crate::protocol::event::{Body, Events, ModelRequested, ModelResponded};
 use crate::protocol::model::{Purpose, Reply, StopReason, Usage};
 
-/// A request that is on its way.
+/// A request that was sent.
 pub(super) struct Asked<'a> {
     events: &'a Events,
     speaker: &'a Speaker,
@@ -18,17 +18,17 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// It goes out.
+    /// Records that the request is sent.
     pub(super) fn new(events: &'a Events, speaker: &'a Speaker, requested: ModelRequested) -> Self {
         let ModelRequested { purpose, bytes, .. } = requested;
         events.emit(Body::ModelRequested(requested));
         Self { events, speaker, purpose, bytes, at: events.clock().now() }
     }
 
-    /// It was answered; what that cost.
+    /// Records the answer; returns its cost.
     pub(super) fn answered(self, budget: &Budget, reply: &Reply, discarded: bool) -> Spent {
         let model_time = self.events.clock().now().duration_since(self.at);
-        // As the provider counts it, or as it is estimated.
+        // The provider's count, or an estimate.
         let usage = reply.usage.unwrap_or_else(|| Usage {
             output_tokens: budget.tokens(size(reply)),
             ..sent(budget, self.bytes)
@@ -49,7 +49,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What a request of so many bytes uses, without its answer: what is paid where nobody knows how much came back.
+/// The usage of a request of this size, without its answer, which is unknown.
 pub(super) fn sent(budget: &Budget, bytes: usize) -> Usage {
     Usage { input_tokens: budget.tokens(bytes), ..Usage::default() }
 }

@@ -1,18 +1,18 @@
-//! What a turn costs: every request counts, whatever it is for.
+//! The cost of a turn: every request counts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::protocol::model::{Model, Usage};
 
-/// What tokens cost, in US dollars a million.
+/// Price of tokens in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Of the request.
+    /// Request.
     pub input: f64,
-    /// Of the answer.
+    /// Answer.
     pub output: f64,
-    /// Of the part of the request that came from the provider's cache.
+    /// Part of the request that came from the provider's cache.
     pub cached: f64,
 }
 
@@ -27,43 +27,43 @@ impl Price {
     }
 }
 
-/// A model, and what is known of it.
+/// A model with its price and limits.
 #[derive(Clone)]
 pub struct Speaker {
-    /// Who answers.
+    /// The model.
     pub model: Arc<dyn Model>,
-    /// What its tokens cost, where that is known.
+    /// Its price, if known.
     pub price: Option<Price>,
-    /// The most tokens that a request and its answer may have together.
+    /// Token limit of a request and its answer together.
     pub context_window: u64,
-    /// The most tokens of an answer that are asked for.
+    /// Token limit of an answer.
     pub max_output_tokens: Option<u64>,
 }
 
 impl Speaker {
-    /// What so many tokens of it cost.
+    /// The cost of these tokens.
     pub(super) fn cost(&self, usage: Usage) -> Option<f64> {
         self.price.map(|price| price.of(usage))
     }
 
-    /// An answer of so many tokens, or of as many as are asked of it at the most.
+    /// This token limit, or the configured one if that is lower.
     pub(super) fn at_most(&self, tokens: u64) -> u64 {
         self.max_output_tokens.map_or(tokens, |max| max.min(tokens))
     }
 
-    /// What is paid for so many tokens of it that nobody waited for.
+    /// The cost of tokens that nothing waited for.
     pub(super) fn paid(&self, usage: Usage) -> Spent {
         Spent { usage, cost_usd: self.cost(usage), model_time: Duration::ZERO }
     }
 }
 
-/// What was spent so far.
+/// The cost so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     pub(super) usage: Usage,
-    /// US dollars; `None` from the first request on whose price is not known.
+    /// US dollars; `None` from the first request without a known price.
     pub(super) cost_usd: Option<f64>,
-    /// How long models were waited for.
+    /// Time spent waiting for models.
     pub(super) model_time: Duration,
 }
 

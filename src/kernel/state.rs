@@ -1,8 +1,9 @@
-//! The kernel's state: what failed, how often, and what was decided about it. All of it is in the events.
+//! The kernel's state: failures, their counts, and the decisions about them. All of it can be rebuilt from
+//! the events.
 
 use std::collections::BTreeMap;
 
-use super::circles::Circles;
+use super::loop_detector::LoopDetector;
 use crate::protocol::control::{
     Category, ControlDecision, Count, Counters, LastFailure, Recovery, Replan, Retry, Signal,
 };
@@ -12,30 +13,30 @@ use crate::protocol::recall::Remedy;
 use crate::protocol::reflection::Reflection;
 use crate::protocol::tool::Effect;
 
-/// Failures that belong together: one tool, one target. The step is no part of it: a model that moves
-/// on in its plan gets no counter back by that.
+/// Failures of one tool with one target. The step is not part of the key: advancing in the plan does not
+/// reset counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) retries: u32,
     pub(crate) signature: String,
-    /// What the last failure said, for people.
+    /// The last failure's message, for users.
     pub(crate) message: String,
     pub(crate) open: bool,
-    /// How often it failed in this task, for the report.
+    /// Number of failures in this task, for the report.
     pub(crate) failures: u32,
-    /// Where in the plan it failed last.
+    /// The step of the plan in which it failed last.
     pub(crate) step: u32,
-    /// The very same call was repeated by the kernel.
+    /// The kernel has repeated the identical call.
     pub(crate) same_tried: bool,
-    /// So often a step was rewritten because of it: a step ticked off gives it no other.
+    /// Number of times a step was rewritten because of it; completing a step does not reset it.
     pub(crate) repairs: u32,
-    /// So many of the retries were the kernel's, with what helped before.
+    /// Number of retries that the kernel made with a known remedy.
     pub(crate) remedies: u32,
 }
 
 impl Chain {
-    /// It is tried from the beginning; what was tried before stays known.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Resets the retries; what was tried before stays known.
+    pub(crate) fn restart(&mut self) {
         self.retries = 0;
         self.repairs = 0;
         self.remedies = 0;
@@ -43,29 +44,29 @@ impl Chain {
     }
 }
 
-/// The call that the last failure is about, where it is about one.
+/// The call of the last failure, if a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedCall {
     pub(crate) call: ToolCall,
-    /// The model's call for which the kernel made it; the same where the model made it.
+    /// The model's call on behalf of which the kernel made it; the same call if the model made it.
     pub(crate) parent: ToolCall,
-    /// What it touches, as far as that became known.
+    /// Its effect, if known.
     pub(crate) effect: Option<Effect>,
-    /// Its tool is not there: any other that does it makes it good.
+    /// The tool does not exist: any other tool that does the task resolves it.
     pub(crate) is_unknown: bool,
-    /// A command that failed as something to look at: it is evidence only since it is known what helps.
+    /// The command's failure was an observation; it became evidence because a remedy is known.
     pub(crate) was_observed: bool,
 }
 
 impl FailedCall {
-    /// It changes nothing: it may be repeated.
+    /// It changes nothing, and may be repeated.
     pub(crate) fn reads(&self) -> bool {
         matches!(self.effect, Some(Effect::Read { .. }))
     }
 
-    /// Does a success of this other call do what it was to do? What it was to find another may find; what
-    /// it was to write only a write makes good.
-    pub(crate) fn is_made_good_by(&self, call: &ToolCall, effect: Option<&Effect>) -> bool {
+    /// Whether a success of this other call resolves it. A read may be resolved by another read, a write only
+    /// by a write.
+    pub(crate) fn is_resolved_by(&self, call: &ToolCall, effect: Option<&Effect>) -> bool {
         let same_kind = match (&self.effect, effect) {
             (Some(Effect::Write { .. }), Some(Effect::Write { .. }))
             | (Some(Effect::Command { .. }), Some(Effect::Command { .. }))
@@ -76,46 +77,46 @@ impl FailedCall {
     }
 }
 
-/// What the decisions rest on.
+/// The input of the decisions.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The last round did what it set out to do.
+    /// The last round achieved its purpose.
     pub step_success: bool,
-    /// The evidence of the last failure that is not made good.
+    /// The evidence of the last unresolved failure.
     pub last_failure: Option<LastFailure>,
     /// The last decision.
     pub control_decision: ControlDecision,
-    /// Rewritings of this step.
+    /// Rewrites of this step.
     pub single_step_repair_count: u32,
-    /// Rewritings of the whole plan since the user's last message.
+    /// Rewrites of the whole plan since the user's last message.
     pub task_replan_count: u32,
-    /// Rounds in a row in which no call succeeded.
+    /// Consecutive rounds in which no call succeeded.
     pub consecutive_failures: u32,
-    /// Rounds in a row that failed in the same way with the same calls.
+    /// Consecutive rounds that failed in the same way with the same calls.
     pub unvaried_failures: u32,
     pub(crate) limits: Recovery,
     pub(crate) chains: BTreeMap<String, Chain>,
     /// The chains that failed in the last round.
     pub(crate) failing: Vec<String>,
-    /// The last failing round: its calls and how each failed.
+    /// The last failing round: its calls and their failures.
     pub(crate) last_round: String,
     /// A call succeeded since the step was begun.
     pub(crate) step_had_success: bool,
-    /// Changes of files so far, and at which of them each command failed last, and how.
+    /// Number of file changes so far; for each command, the number at its last failure, and the signature.
     pub(crate) n_edits: u32,
     pub(crate) failed_commands: BTreeMap<String, (u32, String)>,
-    /// The call that the last failure is about.
+    /// The call of the last failure.
     pub(crate) failed_call: Option<FailedCall>,
     /// Reflections so far.
     pub(crate) reflections: u32,
-    /// The todo in progress, from 1; 0 where there is none.
+    /// The todo in progress, from 1; 0 if there is none.
     pub(crate) step: u32,
-    /// The last calls and how they ended: where the work goes round in circles it shows here.
-    pub(crate) circles: Circles,
+    /// The latest calls and their results, to detect loops.
+    pub(crate) loop_detector: LoopDetector,
 }
 
 impl State {
-    /// Nothing has failed.
+    /// The initial state.
     pub fn new(limits: Recovery) -> Self {
         Self {
             step_success: true,
@@ -135,11 +136,11 @@ impl State {
             failed_call: None,
             reflections: 0,
             step: 0,
-            circles: Circles::default(),
+            loop_detector: LoopDetector::default(),
         }
     }
 
-    /// Every counter, as it stands in events.
+    /// Every counter, as in events.
     pub fn counters(&self) -> Counters {
         Counters {
             retry_count: self.retry_count(),
@@ -160,19 +161,19 @@ impl State {
         }
     }
 
-    /// A model should be asked why it failed. Pure, like the decision itself: only a failure that came
-    /// back is worth the question, and one that is a matter of permission is not.
+    /// A model should be asked for the cause. Pure. Only a repeated failure is worth the question, and a
+    /// denied permission is not.
     pub(crate) fn wants_reflection(&self) -> bool {
         let Some(failure) = self.last_failure.as_ref().filter(|_| !self.step_success) else {
             return false;
         };
         let counters = self.counters();
         let failures = self.own_retries() + 1;
-        // Where it ends in any case, nothing depends on the answer.
+        // If the turn ends in any case, the answer has no effect.
         let plans_are_used_up = self.repairs_used_up() && counters.task_replan_count.used_up();
         let ends = counters.retry_count.used_up()
             && (plans_are_used_up || failure.signal.answers_itself());
-        // What may pass by itself is tried before anybody is asked.
+        // A possibly transient fault is retried before a model is asked.
         let passes = self.may_repeat() && !counters.retry_count.used_up();
         !ends
             && !passes
@@ -185,39 +186,39 @@ impl State {
             && !counters.unvaried_failures.used_up()
     }
 
-    /// No step is rewritten because of the last failure: this step was, or it failed in one that was.
+    /// The last failure allows no further rewriting: of this step, or of the step in which it failed before.
     pub(crate) fn repairs_used_up(&self) -> bool {
         let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
         let repairs = chain.map_or(0, |chain| chain.repairs);
         self.single_step_repair_count.max(repairs) >= self.limits.max_single_step_repairs
     }
 
-    /// The chain is made good.
+    /// Marks the chain as resolved.
     pub(crate) fn close(&mut self, chain: &str) {
         if let Some(chain) = self.chains.get_mut(chain) {
             chain.open = false;
         }
     }
 
-    /// The reflection's answer, where it is sure enough of itself to count.
+    /// The reflection, if its confidence is sufficient.
     pub(crate) fn reflection(&self) -> Option<&Reflection> {
         let reflection = self.last_failure.as_ref()?.reflection.as_deref()?;
         reflection.is_confident().then_some(reflection)
     }
 
-    /// What helped when it failed like this before, for the kernel to try.
+    /// The known remedy of this failure, for the kernel to try.
     pub(crate) fn remedy(&self) -> Option<&Remedy> {
         self.last_failure.as_ref()?.remedy.as_deref()
     }
 
-    /// Retries of the chain that the last failure belongs to, without those that memory proposed: one that
-    /// did not help takes nothing from what would have been done without it.
+    /// Retries of the last failure's chain without those that memory proposed: an unsuccessful remedy does
+    /// not reduce the regular retries.
     pub(crate) fn own_retries(&self) -> u32 {
         let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
         chain.map_or(0, |chain| chain.retries - chain.remedies.min(chain.retries))
     }
 
-    /// A fault of a tool that reads may pass: the very same call was not repeated yet.
+    /// A fault of a tool that reads may be transient, and the call was not repeated yet.
     pub(crate) fn may_repeat(&self) -> bool {
         let Some(failure) = &self.last_failure else { return false };
         let tried = self.chains.get(&failure.chain).is_some_and(|chain| chain.same_tried);
@@ -226,7 +227,7 @@ impl State {
             && !tried
     }
 
-    /// Retries of the chain that the last failure belongs to.
+    /// Retries of the last failure's chain.
     pub(crate) fn retry_count(&self) -> Count {
         let Some(failure) = &self.last_failure else {
             return Count::up_to(self.limits.max_step_retries);
@@ -242,7 +243,7 @@ impl State {
         Count { n: self.chains.get(&failure.chain).map_or(0, |chain| chain.retries), max }
     }
 
-    /// Counts a decision that is being carried out.
+    /// Counts a decision that is carried out.
     pub(crate) fn carry_out(&mut self, decision: ControlDecision) {
         self.control_decision = decision;
         let is_remedy = self.remedy().is_some();
@@ -270,18 +271,18 @@ impl State {
                 self.single_step_repair_count = 0;
                 self.consecutive_failures = 0;
                 self.unvaried_failures = 0;
-                self.chains.values_mut().for_each(Chain::begin_anew);
+                self.chains.values_mut().for_each(Chain::restart);
             }
         }
     }
 
-    /// The step was completed; the next has repairs of its own, unless nothing was done for it.
+    /// The step was completed; the next one has its own repairs, unless no work was done for it.
     pub(crate) fn step_completed(&mut self) {
         if self.step_had_success {
             self.single_step_repair_count = 0;
         }
         self.step_had_success = false;
-        // What was made good in it is over.
+        // Resolved chains are dropped.
         self.chains.retain(|_, chain| chain.open);
     }
 }

@@ -1,4 +1,4 @@
-//! Think: ask the model, and put its answer together.
+//! Requests the model's next answer and assembles it.
 
 use std::collections::HashSet;
 
@@ -15,19 +15,19 @@ use crate::protocol::model::{
 };
 use crate::protocol::plan::Plan;
 
-/// How often one answer may be asked for again because the request was longer than the window.
+/// Limit: repeated requests for one answer after overflows.
 const MAX_OVERFLOWS: u32 = 3;
 
-/// The recap of an open plan is shown again after so many calls.
+/// Number of calls after which the recap of an open plan is shown again.
 const CALLS_PER_RECAP: usize = 10;
 
 /// What the model knows of the mode and the plan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ModelView {
-    /// As L1 says it.
+    /// The mode in L1.
     mode_at_start: PermissionMode,
     mode: PermissionMode,
-    /// The plan as the model saw it last; `None`: it has to be shown again.
+    /// The plan as the model last saw it; `None`: it has to be shown again.
     plan: Option<Plan>,
     calls_since_recap: usize,
 }
@@ -74,7 +74,7 @@ fn mode_line(mode: PermissionMode) -> String {
 }
 
 impl Kernel {
-    /// Asks for the next answer, after telling the model what it does not know yet.
+    /// Requests the next answer, after adding what the model does not know yet.
     pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
         let pending: usize = turn.pending.reminders.iter().map(String::len).sum();
         if self.is_crowded(pending) {
@@ -109,7 +109,7 @@ impl Kernel {
         Ok(reply)
     }
 
-    /// Adds one message to the conversation, if there is anything to say: a new mode, reminders, a patch, the recap.
+    /// Adds one message to the conversation, if needed: a new mode, reminders, a patch, the recap.
     fn remind(&mut self, turn: &mut Turn) {
         let prompts = self.parts.prompts.clone();
         let mode = self.parts.registry.mode();
@@ -136,14 +136,14 @@ impl Kernel {
         }
     }
 
-    /// What L2 says of the mode after a compaction, if it is another than at the start of the session. A mode that the model
-    /// does not know yet follows as a reminder, so that a replay of the events gives the same L2.
+    /// The mode in L2 after a compaction, if it differs from the start of the session. A mode that the model
+    /// does not know yet is added as a reminder, so that a replay of the events gives the same L2.
     pub(super) fn mode_line(&self) -> String {
         let mode = self.model_view.mode;
         if mode == self.model_view.mode_at_start { String::new() } else { mode_line(mode) }
     }
 
-    /// One request of the conversation and its answer, both recorded.
+    /// Sends one request of the conversation; records it and its answer.
     async fn ask(&mut self, turn: &mut Turn) -> Result<Result<Reply, ModelError>, Ending> {
         let Self { parts, history, sent, budget, call_ids, turn: n, .. } = self;
         let parts = &*parts;
@@ -174,7 +174,7 @@ impl Kernel {
         Ok(Ok(reply))
     }
 
-    /// The turn ends because no model answers.
+    /// The ending if no model answers.
     fn no_answer(&mut self, turn: &mut Turn, error: ModelError) -> Ending {
         self.parts.events.emit(Body::Error {
             source: "model".to_owned(),
@@ -193,8 +193,7 @@ impl Kernel {
     }
 }
 
-/// Gives each call an id that no other call of the session has: servers leave ids out, or use the
-/// same ones in every answer.
+/// Gives each call an id that is unique in the session: servers omit ids, or reuse them in every answer.
 fn name_calls(known: &mut HashSet<String>, prefix: &str, reply: &mut Reply) {
     for (n, call) in reply.calls.iter_mut().enumerate() {
         if call.id.is_empty() || known.contains(&call.id) {
@@ -204,7 +203,7 @@ fn name_calls(known: &mut HashSet<String>, prefix: &str, reply: &mut Reply) {
     }
 }
 
-/// One request and its answer. Only what the user is told in the end is shown as it comes.
+/// One request and its answer. Only an answer that is shown to the user in the end is streamed.
 pub(super) async fn converse(
     speaker: &Speaker,
     request: &Request<'_>,

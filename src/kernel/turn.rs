@@ -1,4 +1,4 @@
-//! What belongs to one turn, from the user's words to its end.
+//! The state of one turn.
 
 use std::time::Instant;
 
@@ -13,40 +13,40 @@ use crate::protocol::message::ToolCall;
 pub(super) struct Turn {
     pub(super) started: Instant,
     pub(super) round: u32,
-    /// Answers of the model; the last round may have none.
+    /// Model calls; the last round may have none.
     pub(super) answers: u32,
     pub(super) spent: Spent,
     pub(super) errors: Vec<String>,
-    /// What the decisions rest on.
+    /// The input of the decisions.
     pub(super) state: State,
     pub(super) case: Case,
     pub(super) own_calls: OwnCalls,
     pub(super) memory: Used,
-    /// Whether it is done.
+    /// Decides whether the turn is complete.
     pub(super) completion: Completion,
     pub(super) draft: Draft,
-    /// Another model was asked about a final text.
+    /// The verifier was asked about a final text.
     pub(super) was_looked_at: bool,
     pub(super) pending: Pending,
-    /// What the model is told inside the conversation before it is asked again.
+    /// A message to the model before the next request.
     pub(super) feedback: Option<String>,
     /// Paths that tools worked on in this round.
     pub(super) touched: Vec<String>,
 }
 
-/// What reflections and planners are told, besides the plan.
+/// The evidence for reflections and planners, besides the plan.
 pub(super) struct Case {
-    /// What the user wants, in the user's words.
+    /// The user's request, in the user's words.
     pub(super) goal: String,
-    /// The last evidence, as the failing tool or check gave it.
+    /// The last evidence, as the tool or check returned it.
     pub(super) evidence: String,
     /// `seq` of the last evaluation.
     pub(super) seq: u64,
-    /// What was tried, in order.
+    /// The attempts, in order.
     pub(super) attempts: Vec<PastCall>,
 }
 
-/// What was tried, and what it came to.
+/// An attempt and its result.
 #[derive(Clone, Debug)]
 pub(super) struct PastCall {
     pub(super) call: String,
@@ -57,18 +57,18 @@ pub(super) struct PastCall {
 #[derive(Default)]
 pub(super) struct OwnCalls {
     pub(super) n: u32,
-    /// Those of them that reflections proposed: none is made twice.
+    /// Those that reflections proposed: each is made once.
     pub(super) proposals: Vec<ToolCall>,
 }
 
-/// A final text that may come in pieces.
+/// A final text that may arrive in parts.
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) text: String,
     pub(super) continuations: u32,
 }
 
-/// What the model is told before the next request, once.
+/// Messages to the model before the next request, once.
 pub(super) struct Pending {
     pub(super) reminders: Vec<String>,
     pub(super) mentions: Mentions,
@@ -77,7 +77,7 @@ pub(super) struct Pending {
 }
 
 impl Turn {
-    /// A turn in which nothing has happened yet.
+    /// A new turn.
     pub(super) fn new(started: Instant, state: State, input: &str, mentions: Mentions) -> Self {
         Self {
             started,

@@ -1,8 +1,8 @@
-//! The verifier: another model is asked for evidence against what an accepted answer claims (`[verify]`).
+//! The verifier: asks another model for evidence against an accepted answer (`[verify]`).
 //!
-//! It can look and change nothing, and what it has read counts as read by nobody else. Only an objection whose
-//! evidence stands in what it was shown counts, and the answer goes back once. A verifier that does not work is
-//! reported and stops nothing.
+//! It can read and change nothing, and its reads do not count as reads of the main model. Only an objection
+//! whose evidence occurs in what the verifier was shown counts, and an answer is sent back at most once.
+//! Failures of the verifier are reported and have no other effect.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -27,29 +27,29 @@ use crate::protocol::shorten;
 use crate::protocol::view::{call_line, view};
 use crate::registry::Registry;
 
-/// So many answers it has, the last of which must be its verdict.
+/// Limit: answers, the last of which must be the verdict.
 const MAX_ANSWERS: u32 = 6;
-/// The most tokens of one of them.
+/// Token limit of one answer.
 const ANSWER_TOKENS: u64 = 2000;
-/// How long all of them are waited for.
+/// Time limit of all answers.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// A part of a line with fewer bytes is found anywhere.
+/// Quotes shorter than this, in bytes, occur in any text.
 const SHORTEST_PART: usize = 12;
-/// So is a whole line with fewer than this.
+/// The same for a quote that is a whole line.
 const SHORTEST_LINE: usize = 4;
 
-/// Who looks, and with what.
+/// The verifier's model and tools.
 pub struct Verifier {
-    /// Who is asked.
+    /// The model.
     pub speaker: Speaker,
-    /// Tools that only look, behind a gate of their own.
+    /// Read-only tools with their own permissions.
     pub registry: Registry,
 }
 
-/// What the verifier found, and can show.
+/// An objection with valid evidence.
 pub(super) struct Objection {
     pub(super) text: String,
-    /// A line each.
+    /// One quote per line.
     pub(super) evidence: String,
 }
 
@@ -63,18 +63,18 @@ struct Verdict {
     evidence: Vec<Quote>,
 }
 
-/// What it was shown and what it said, so far.
+/// The verifier's conversation so far.
 struct Looking {
     messages: Vec<Message>,
     /// Results and the output of checks: what a quote may come from.
     shown: String,
-    /// What it looked at, a line a call.
+    /// The calls that it made.
     looks: Vec<String>,
 }
 
 impl Kernel {
-    /// Has an accepted answer looked at, once in a turn; what was found against it. Where the user speaks
-    /// meanwhile, that answer was not the last one, and the next is looked at.
+    /// Verifies an accepted answer, once per turn; returns the objection. If the user sends a message
+    /// meanwhile, the next answer is verified instead.
     pub(super) async fn run_verifier(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
         if turn.was_looked_at || self.parts.control.is_steered() {
@@ -87,7 +87,7 @@ impl Kernel {
             Ok(Verdict { holds: true, .. }) => (Some(true), None, None),
             Ok(verdict) => match founded(&verdict, &looking.shown) {
                 Ok(evidence) => {
-                    let why = self.why_unheard(turn).map(str::to_owned);
+                    let why = self.why_dismissed(turn).map(str::to_owned);
                     (Some(false), Some((verdict.objection, evidence)), why)
                 }
                 Err(why) => (Some(false), Some((verdict.objection, Vec::new())), Some(why)),
@@ -111,24 +111,24 @@ impl Kernel {
         Ok(found)
     }
 
-    /// Why the answer would not go back for an objection: it stands then as it was accepted.
-    fn why_unheard(&self, turn: &Turn) -> Option<&'static str> {
+    /// Why the answer would not be sent back for an objection: it stays accepted.
+    fn why_dismissed(&self, turn: &Turn) -> Option<&'static str> {
         if self.parts.recovery.max_answer_retries == 0 {
-            return Some("no answer goes back: recovery.max_answer_retries is 0");
+            return Some("answers are not sent back: recovery.max_answer_retries is 0");
         }
         self.why_to_stop(turn)
     }
 
-    /// Why nothing more is looked at.
+    /// Why the verification stops.
     fn why_to_stop(&self, turn: &Turn) -> Option<&'static str> {
         if self.parts.control.is_steered() {
-            return Some("the user has said more");
+            return Some("the user sent another message");
         }
-        // An objection must leave room for an answer to it.
+        // An objection needs room for another answer.
         self.limit_reached(turn).map(|_| "a limit of the turn is reached")
     }
 
-    /// Rounds of looks, and the verdict; why there is none.
+    /// Rounds of calls, and the verdict; or the reason why there is none.
     async fn look(
         &self,
         turn: &mut Turn,
@@ -160,7 +160,7 @@ impl Kernel {
                 self.consult_until(&mut turn.spent, speaker, &request, deadline, is_useful).await?;
             let Some(mut reply) = reply else { return Ok(Err("it did not answer".to_owned())) };
             if !reply.calls.is_empty() && !is_last {
-                // A cut-off answer may hold a half-written call.
+                // A cut-off answer may hold an incomplete call.
                 if !is_whole(&reply) {
                     return Ok(Err("its answer was cut off".to_owned()));
                 }
@@ -184,7 +184,7 @@ impl Kernel {
         Ok(Err("it gave no verdict".to_owned()))
     }
 
-    /// Carries out its calls, and shows it what they came to.
+    /// Runs its calls and adds the results.
     async fn show_what_it_calls(
         &self,
         verifier: &Verifier,
@@ -207,7 +207,7 @@ impl Kernel {
                 None => line,
             });
             let text = view(envelope);
-            // What could not be looked at shows nothing.
+            // A call that failed shows nothing.
             if envelope.error().is_none() {
                 looking.shown.push_str(&text);
                 looking.shown.push('\n');
@@ -225,7 +225,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// What it is told: the task, the claim, and what the checks said.
+    /// The first message: the task, the claim, and the results of the checks.
     fn show(&self, turn: &Turn) -> Looking {
         const CLAIM: Prompt = prompt!("recovery/verify_claim.md");
         let Completion { files_changed, passed, .. } = &turn.completion;
@@ -249,7 +249,8 @@ impl Kernel {
     }
 }
 
-/// The evidence that stands in what it was shown; why the objection is not heard, where none does.
+/// The quotes that occur in what the verifier was shown; the reason for dismissing the objection if none
+/// does.
 fn founded(verdict: &Verdict, shown: &str) -> Result<Vec<Quote>, String> {
     if verdict.objection.trim().is_empty() {
         return Err("it does not say what is wrong".to_owned());
@@ -269,12 +270,12 @@ fn founded(verdict: &Verdict, shown: &str) -> Result<Vec<Quote>, String> {
     };
     let evidence: Vec<Quote> = verdict.evidence.iter().filter(stands_there).cloned().collect();
     if evidence.is_empty() {
-        return Err("its evidence is not in anything it was shown".to_owned());
+        return Err("its evidence does not occur in what it was shown".to_owned());
     }
     Ok(evidence)
 }
 
-/// What Read and Grep put in front of a line.
+/// The line numbers of Read and Grep.
 static NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:\d+ \||.*?[:-]\d+[:-]) ").expect("a fixed expression"));
 
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn objection_requires_a_quote_of_the_evidence() {
-        let heard = |objection: &str, quotes: &[&str]| {
+        let accepted = |objection: &str, quotes: &[&str]| {
             let evidence = quotes
                 .iter()
                 .map(|quote| Quote { source: "a.rs:1".to_owned(), quote: (*quote).to_owned() });
@@ -296,15 +297,15 @@ mod tests {
             let shown = "1 | fn add() {\n2 |     a - b\n3 | }\nb.rs:7: let c = add();";
             founded(&Verdict { holds: false, objection, evidence }, shown).map(|found| found.len())
         };
-        assert_eq!(heard("it subtracts", &["a - b"]), Ok(1));
-        assert_eq!(heard("it subtracts", &["fn add() {\n      a  - b", "a + b"]), Ok(1));
-        assert!(heard("it subtracts", &["a * b"]).is_err(), "nowhere to be seen");
-        assert_eq!(heard("it subtracts", &["2 | a - b", "let c = add();"]), Ok(2));
-        assert_eq!(heard("it subtracts", &["let c = add("]), Ok(1), "long enough");
+        assert_eq!(accepted("it subtracts", &["a - b"]), Ok(1));
+        assert_eq!(accepted("it subtracts", &["fn add() {\n      a  - b", "a + b"]), Ok(1));
+        assert!(accepted("it subtracts", &["a * b"]).is_err(), "nowhere to be seen");
+        assert_eq!(accepted("it subtracts", &["2 | a - b", "let c = add();"]), Ok(2));
+        assert_eq!(accepted("it subtracts", &["let c = add("]), Ok(1), "long enough");
         for part in ["}", " ", "let ", "fn add()", "- b", "let c\nfn ad"] {
-            assert!(heard("it subtracts", &[part]).is_err(), "found anywhere: {part}");
+            assert!(accepted("it subtracts", &[part]).is_err(), "found anywhere: {part}");
         }
-        assert!(heard("it subtracts", &[]).is_err());
-        assert!(heard(" ", &["a - b"]).is_err());
+        assert!(accepted("it subtracts", &[]).is_err());
+        assert!(accepted(" ", &["a - b"]).is_err());
     }
 }

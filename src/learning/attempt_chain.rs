@@ -1,7 +1,7 @@
-//! Which later call of a turn resolved a failure.
+//! Finds the later call of a turn that resolved a failure.
 //!
-//! The closest relation decides: the same call, the same target, the same program or tool, a line that names the failed
-//! program or file, and at last the call that directly follows.
+//! The closest relation decides: the same call, the same target, the same program or tool, a line that names
+//! the failed program or file, and last the call that directly follows.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use super::call::{CHECK, Made};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::tool::CHANGE_TOOLS;
 
-/// A call that is not about the same target resolves a failure only within so many calls.
+/// Number of calls within which a call about another target may resolve a failure.
 const WINDOW: usize = 8;
 
-/// A failure with its further attempts, as places in the turn's calls.
+/// A failure with its further attempts, as indexes of the turn's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The failures, in order.
+    /// The failed calls, in order.
     pub failures: Vec<usize>,
     /// The call that resolved them.
     pub success: Option<usize>,
-    /// It is the failed call again.
+    /// The successful call is identical to the failed one.
     pub is_same_call: bool,
 }
 
@@ -50,7 +50,7 @@ pub fn chains(calls: &[Made]) -> (Vec<Chain>, Vec<usize>) {
     (chains, others)
 }
 
-/// The call that resolved the failure at this place, and whether it is the same call again.
+/// The index of the call that resolved the failure at this index, and whether it is the same call.
 fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
     let failed = &calls[at];
     let of_kernel =
@@ -58,7 +58,7 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
     if let Some(at) = of_kernel {
         return Some((at, false));
     }
-    // The calls of one answer were made before the model knew of the failure.
+    // The calls of one answer were made before the model knew about the failure.
     let next = (at + 1..calls.len()).find(|at| calls[*at].round > failed.round)?;
     let later = next..calls.len();
     let near = next..calls.len().min(next + WINDOW);
@@ -91,8 +91,8 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
     akin.or_else(next).map(|at| (at, false))
 }
 
-/// Of several successes in a row about the same target, only reading calls between them, the last one: a help text comes
-/// before the call that follows it.
+/// The last of several consecutive successes about the same target, with only reading calls between them: a
+/// help text comes before the call that follows it.
 fn end_of_run(calls: &[Made], first: usize, fits: &dyn Fn(&Made) -> bool) -> usize {
     if calls[first].tool != "Bash" {
         return first;

@@ -1,4 +1,4 @@
-//! A call and how it ended, as the events say it, in a size that can be kept.
+//! Calls and their results as recorded in events, shortened for storage.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use crate::protocol::harmless::without_controls;
 use crate::protocol::tool::Effect;
 use crate::protocol::{Object, shorten, signature};
 
-/// The tool's name of a check.
+/// The tool name of a check.
 pub const CHECK: &str = "check";
-/// How much of an argument is kept, in bytes.
+/// Limit of an argument, in bytes.
 const VALUE_BYTES: usize = 400;
-/// How much of an output is kept, in bytes: its end.
+/// Limit of an output, in bytes; its end is kept.
 const OUTPUT_BYTES: usize = 1500;
-/// What a lesson says of an output is at most so long, in bytes.
+/// Limit of the part of an output in a lesson, in bytes.
 const TELLING_BYTES: usize = 150;
 
 /// A call with its result.
@@ -33,17 +33,17 @@ pub struct Made {
     pub time_ms: (i64, i64),
     /// The tool, or [`CHECK`].
     pub tool: String,
-    /// Its arguments; long ones are cut, and end in a hash of what was cut off.
+    /// Its arguments; long ones are cut, and end with a hash of the rest.
     pub input: Object,
-    /// Arguments were cut: the call cannot be made again from them.
+    /// Arguments were cut: the call cannot be repeated from them.
     pub is_cut: bool,
     /// What a command runs: see [`Effect::Command`].
     pub programs: Vec<String>,
     /// Who made it.
     pub by: Caller,
-    /// The call on whose behalf the kernel made it.
+    /// The call on behalf of which the kernel made it.
     pub parent: Option<String>,
-    /// How it failed.
+    /// The failure, if it failed.
     pub failed: Option<Failed>,
     /// Its result in one line.
     pub result: String,
@@ -56,9 +56,9 @@ pub struct Made {
 pub struct Failed {
     /// The envelope's code.
     pub code: ErrorCode,
-    /// The output if it is short, otherwise from the line that says why.
+    /// The output if it is short, otherwise from the line with the reason.
     pub telling: String,
-    /// That line without numbers, paths, hashes and the call's own arguments.
+    /// That line with numbers, paths, hashes and the call's own arguments masked.
     pub signature: String,
     /// The message, and the end of what a command printed.
     pub evidence: String,
@@ -77,7 +77,7 @@ impl Made {
         self.input.get("path").and_then(Value::as_str)
     }
 
-    /// What it is about.
+    /// The subject of the call.
     pub fn target(&self) -> String {
         target(&self.tool, &self.input, &self.programs)
     }
@@ -87,7 +87,7 @@ impl Made {
         self.programs.iter().filter_map(|program| program.split(' ').next())
     }
 
-    /// It failed as the failure with this key.
+    /// The failure has this key.
     pub fn has_key(&self, wanted: &str) -> bool {
         self.failed.as_ref().is_some_and(|failed| {
             key(&self.tool, &self.target(), failed.code, &failed.signature) == wanted
@@ -95,7 +95,7 @@ impl Made {
     }
 }
 
-/// What a call is about: the program, the check, the file; the tool itself if it names none.
+/// The subject of a call: the program, the check, the file; the tool itself if it names none.
 pub fn target(tool: &str, input: &Object, programs: &[String]) -> String {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     if tool == CHECK {
@@ -118,7 +118,7 @@ pub fn programs(effect: Option<&Effect>) -> Vec<String> {
     }
 }
 
-/// How the envelope says that a call failed; `None` if it did not. An interrupted call is neither.
+/// The failure of a call, from its envelope; `None` if it did not fail or was interrupted.
 pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
     let text = |name: &str| envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -129,7 +129,7 @@ pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
     };
     let (code, message, exit_code) = match envelope.error() {
         Some(error) => (error.code, error.message.as_str(), exit_code),
-        // A pipeline in which a program was missing has failed, whatever its last stage says.
+        // A pipeline with a missing program has failed, whatever its last stage returned.
         None => (ErrorCode::CommandFailed, "", Some(missing()?)),
     };
     let output = if text("stderr").trim().is_empty() { text("stdout") } else { text("stderr") };
@@ -138,7 +138,7 @@ pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
     Some(failure(code, input, said, &format!("{message}\n{}", output.trim()), exit_code))
 }
 
-/// A failure with what it printed.
+/// A failure with its output.
 pub fn failure(
     code: ErrorCode,
     input: &Object,
@@ -153,7 +153,7 @@ pub fn failure(
     Failed { code, telling, signature, evidence: end_of(evidence), exit_code }
 }
 
-/// The whole output in one line if it is short, otherwise what stands from this line on.
+/// The whole output in one line if it is short, otherwise from this line on.
 fn excerpt(output: &str, line: &str) -> String {
     let joined = |text: &str| {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -168,8 +168,8 @@ fn excerpt(output: &str, line: &str) -> String {
     joined(&rest[..rest.floor_char_boundary(4 * TELLING_BYTES)])
 }
 
-/// The line of an output that says why it failed: the first one that speaks of an error; the last one of a Python
-/// traceback; otherwise the first one.
+/// The line of an output that gives the reason: the first one that mentions an error; the last one of a
+/// Python traceback; otherwise the first one.
 fn telling(output: &str) -> &str {
     const ERRORS: [&str; 6] = ["error", "fatal", "exception", "failed", "错误", "失败"];
     let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -183,14 +183,14 @@ fn telling(output: &str) -> &str {
     lines.clone().find(speaks).or_else(|| lines.next()).unwrap_or_default()
 }
 
-/// A telling line without what differs from case to case: numbers, paths, hashes, and the words of the call itself.
+/// Masks what differs between cases in a line: numbers, paths, hashes, and the words of the call itself.
 fn masked(telling: &str, input: &Object) -> String {
     let mut line = telling.to_owned();
     for value in input.values().filter_map(Value::as_str) {
         let is_end = |c: char| c.is_whitespace() || "'\"`=,;:()".contains(c);
         let mut words: Vec<&str> = value.split(is_end).filter(|word| word.len() > 2).collect();
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
-        // The program and its options are what the failure is about.
+        // The failure is about the program and its options.
         for word in words.into_iter().filter(|word| !word.starts_with('-')) {
             let is_name = word.contains(['.', '/']) || word.chars().any(|c| c.is_ascii_digit());
             if is_name && !value.starts_with(word) {
@@ -201,7 +201,7 @@ fn masked(telling: &str, input: &Object) -> String {
     signature::signature(&line)
 }
 
-/// The arguments without what the registry added, and with long values cut; whether any was cut.
+/// The arguments without fields that the registry added, with long values cut; and whether any was cut.
 pub fn kept(input: &Object) -> (Object, bool) {
     let is_ours = |name: &str| matches!(name, "file_mtime_ms" | "file_size_bytes");
     let mut is_cut = false;
@@ -221,7 +221,7 @@ pub fn kept(input: &Object) -> (Object, bool) {
     (kept.collect(), is_cut)
 }
 
-/// The end of a text, from the beginning of a line.
+/// The end of a text, starting at a line.
 fn end_of(text: &str) -> String {
     let text = text.trim();
     if text.len() <= OUTPUT_BYTES {

@@ -1,32 +1,33 @@
-//! Did the lessons that were recalled help?
+//! Measures whether recalled lessons helped.
 
 use super::call::Made;
 use super::fold::Harvest;
 use super::lesson::{FailurePattern, Lesson};
 use crate::protocol::recall::Moment;
 
-/// A lesson that is contradicted by what happened counts as so many that did not help.
+/// Number of unsuccessful uses that a contradiction counts as.
 const CONTRADICTED: u32 = 5;
 
-/// How the use of a lesson turned out in a turn.
+/// The result of using a lesson in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credit {
     /// The lesson.
     pub id: String,
-    /// It helped so often.
+    /// Number of times that it helped.
     pub helped: u32,
-    /// It did not help so often.
+    /// Number of times that it did not help.
     pub hurt: u32,
 }
 
-/// The lessons that a model saw in the turn; `known`: the lessons with these ids as they are.
+/// The credits of the lessons that a model saw in the turn; `known`: the stored lessons with these ids.
 ///
-/// A lesson about a failure helped if its way was taken and worked. It did not help if its way was taken and the same
-/// failure came, or if the kernel applied it in vain. It is contradicted if the call that had failed works now, or if its
-/// way failed and a call of the same program without its words worked. Lessons without a failure are only counted as seen.
+/// A lesson about a failure helped if its fix was used and worked. It did not help if its fix was used and
+/// the same failure occurred, or if the kernel applied it without success. It is contradicted if the call
+/// that had failed works now, or if its fix failed and a call of the same program without the fix's words
+/// worked. Lessons without a failure are only counted as seen.
 pub fn credits(harvest: &Harvest, known: &[Lesson]) -> Vec<Credit> {
     let mut credits: Vec<Credit> = Vec::new();
-    // What the kernel made of a lesson says more than that the lesson was shown.
+    // Applying a lesson is stronger evidence than showing it.
     let (applied_ones, others): (Vec<_>, Vec<_>) =
         harvest.recalled.iter().partition(|(_, recalled)| recalled.applied);
     for (seq, recalled) in applied_ones.into_iter().chain(others) {
@@ -50,7 +51,7 @@ pub fn credits(harvest: &Harvest, known: &[Lesson]) -> Vec<Credit> {
     credits
 }
 
-/// The kernel's own call decides.
+/// The kernel's call decides.
 fn applied(later: &[&Made], call: Option<&str>) -> (u32, u32) {
     let own = later.iter().find(|made| made.parent.is_some() && made.parent.as_deref() == call);
     own.map_or((0, 0), |made| if made.failed.is_none() { (1, 0) } else { (0, 1) })
@@ -64,7 +65,7 @@ fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
     };
     let is_failed_call = |made: &&Made| made.tool == failure.tool && made.input == failure.input;
     let is_other_way = !failure.is_same_call;
-    // Where something prepared the success, it may have prepared this one too.
+    // If something prepared the success, it may have prepared this one too.
     let may_contradict = !failure.is_prepared;
     if may_contradict && later.iter().any(|made| is_failed_call(made) && made.failed.is_none()) {
         return (0, CONTRADICTED);
@@ -84,14 +85,14 @@ fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
             .any(|made| made.failed.is_none() && is_target(made) && !follows(made, failure));
         return (0, if other { CONTRADICTED } else { 0 });
     }
-    // A lesson on what has to be done first: its failure did not come although its target was used.
+    // A lesson about a preparation: its failure did not occur although its target was used.
     let was_used = later.iter().any(|made| made.failed.is_none() && is_failed_call(made));
     let came = later.iter().any(|made| made.has_key(&key));
     (u32::from(!is_other_way && was_used && !came), 0)
 }
 
-/// The call has words of the one that worked: one of them is enough in a call about the same target, otherwise all are
-/// needed. Where the one that worked only has fewer words, it is that one.
+/// The call has words of the successful one: one of them is sufficient in a call about the same target,
+/// otherwise all are needed. If the successful call only has fewer words, it has to be identical.
 fn follows(made: &Made, failure: &FailurePattern) -> bool {
     let has = |word: &String| match made.command() {
         Some(command) => command.split_whitespace().any(|own| own == word),

@@ -1,4 +1,4 @@
-//! Distilled lessons: what a model is asked after a turn, and what of its answer is kept.
+//! Distilled lessons: the request to a model after a turn, and the checks of its answer.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,29 +12,29 @@ use crate::protocol::recall::LessonKind;
 use crate::protocol::reflection::{MemoryKind, Reflection};
 use crate::protocol::shorten;
 
-/// At most so many lessons of one answer are kept.
+/// Limit: lessons that are kept from one answer.
 const MAX_LESSONS: usize = 3;
-/// At most so many bytes of evidence are sent.
+/// Limit: bytes of evidence.
 const MAX_EVIDENCE: usize = 12_000;
-/// A quote has at least so many bytes.
+/// Minimum size of a quote in bytes.
 const MIN_QUOTE: usize = 8;
 
-/// Lessons that are kept, and texts that are not, each with the reason.
+/// Lessons that are kept, and rejected texts with the reason.
 type Sifted = (Vec<Lesson>, Vec<(String, String)>);
 
-/// What a model is asked about a turn.
+/// A request to a model about a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The task, the failures with what was tried, and what the user said.
+    /// The task, the failures with the attempts, and the user's messages.
     pub evidence: String,
-    /// What code in a lesson must be part of: the calls of the turn, and what the user said.
+    /// The calls of the turn and the user's messages: code in a lesson must occur there.
     known: String,
-    /// What programs printed.
+    /// The output of programs.
     printed: String,
     turn: Turn,
 }
 
-/// What a lesson says of the turn that it comes from.
+/// Facts of the turn that are stored with a lesson.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Turn {
     project: String,
@@ -63,7 +63,7 @@ impl Turn {
     }
 }
 
-/// What the model answers.
+/// The model's answer.
 #[derive(Debug, Deserialize)]
 struct Answer {
     #[serde(default)]
@@ -97,8 +97,8 @@ pub fn answer_schema() -> Value {
     })
 }
 
-/// The request for a turn; `None` if it has nothing to ask about: no failure lasted two rounds, no check failed and passed
-/// later, and the user corrected nothing.
+/// The request for a turn; `None` if there is no reason: no failure lasted two rounds, no check failed and
+/// passed later, and the user corrected nothing.
 pub fn request(harvest: &Harvest) -> Option<Request> {
     harvest.ended_well?;
     let calls = &harvest.calls;
@@ -132,7 +132,7 @@ pub fn request(harvest: &Harvest) -> Option<Request> {
             Some(failed) => {
                 printed.push_str(&failed.evidence);
                 printed.push('\n');
-                // What was printed does not end its own frame.
+                // Output cannot close its own frame.
                 let output = failed.evidence.replace("</output", "</ output");
                 format!("failed\n<output>\n{output}\n</output>")
             }
@@ -154,7 +154,8 @@ fn calls_in_words(calls: &[Made]) -> String {
 }
 
 impl Request {
-    /// The lessons of an answer that are kept, and those that are not, with the reason. An error if the answer is none.
+    /// The accepted lessons of an answer, and the rejected ones with the reason. An error if the answer
+    /// cannot be parsed.
     pub fn lessons(&self, answer: &str) -> Result<Sifted, String> {
         let (Some(start), Some(end)) = (answer.find('{'), answer.rfind('}')) else {
             return Err("there is no JSON object in it".to_owned());
@@ -188,8 +189,8 @@ impl Request {
     }
 }
 
-/// Why a lesson of a model is not kept. `action`: what it says is to be done; `known`: the calls of the turn and what the
-/// user said; `printed`: what programs printed.
+/// Why a lesson of a model is rejected. `action`: its instruction; `known`: the calls of the turn and the
+/// user's messages; `printed`: the output of programs.
 fn why_not(lesson: &Lesson, action: &str, known: &str, printed: &str) -> Option<String> {
     let words = |text: &str| text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
     if words(printed).contains(&words(action.trim().trim_end_matches('.'))) {
@@ -200,7 +201,7 @@ fn why_not(lesson: &Lesson, action: &str, known: &str, printed: &str) -> Option<
     }
     refuse::why(&lesson.text).or_else(|| {
         let is_secret = refuse::holds_secret(&serde_json::to_string(lesson).unwrap_or_default());
-        is_secret.then(|| "its task or its quote holds a secret".to_owned())
+        is_secret.then(|| "its task or its quote contains a secret".to_owned())
     })
 }
 
@@ -215,7 +216,8 @@ fn in_words(distilled: &Distilled) -> String {
     }
 }
 
-/// The lessons that reflections of the turn propose, if their failure was resolved later, and those that are not kept.
+/// The lessons that reflections of the turn propose, if their failure was resolved later, and the rejected
+/// ones.
 pub fn of_reflections(harvest: &Harvest) -> Sifted {
     let (mut lessons, mut refused) = (Vec::new(), Vec::new());
     let (known, turn) = (calls_in_words(&harvest.calls), Turn::of(harvest));

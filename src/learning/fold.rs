@@ -1,4 +1,4 @@
-//! Traces out of events: a fold that is fed one event after the other, while a session runs or over its log.
+//! Derives traces from events, one event at a time, while a session runs or from its log.
 
 use std::collections::HashMap;
 
@@ -17,28 +17,28 @@ use crate::protocol::reflection::Reflection;
 use crate::protocol::tool::Effect;
 use crate::protocol::{Object, shorten};
 
-/// So many calls of a turn are kept; the first half of more becomes traces before the turn ends.
+/// Limit: calls of a turn; beyond it, the first half becomes traces before the turn ends.
 const MAX_CALLS: usize = 500;
-/// So many attempts of a trace are kept: the first ones and the last.
+/// Limit: attempts of a trace; the first ones and the last are kept.
 const MAX_ATTEMPTS: usize = 12;
 
-/// What one turn leaves to be learnt from.
+/// The input for learning from one turn.
 #[derive(Clone, Debug, Default)]
 pub struct Harvest {
     /// The session.
     pub session: String,
     /// The project's identity.
     pub project: String,
-    /// Which turn.
+    /// The turn's number.
     pub turn: u32,
-    /// Number of its first and its last event.
+    /// Numbers of its first and last event.
     pub events: (u64, u64),
-    /// What the user asked for.
+    /// The user's task.
     pub task: String,
-    /// What the user said against the work: messages during the turn, texts of denials, and the task itself if the turn
+    /// Corrections by the user: messages during the turn, texts of denials, and the task itself if the turn
     /// before it was interrupted.
     pub corrections: Vec<String>,
-    /// It ended well; `None`: it was interrupted, or no model answered.
+    /// Whether it succeeded; `None`: it was interrupted, or no model answered.
     pub ended_well: Option<bool>,
     /// The traces.
     pub traces: Vec<ExecutionTrace>,
@@ -46,13 +46,13 @@ pub struct Harvest {
     pub calls: Vec<Made>,
     /// The chains of the calls.
     pub chains: Vec<Chain>,
-    /// What was recalled, each with the number of its event.
+    /// The recalled lessons, each with the number of its event.
     pub recalled: Vec<(u64, MemoryRecalled)>,
-    /// What reflections answered, each with the call that it was about.
+    /// The reflections, each with the call that it is about.
     pub reflections: Vec<(Option<String>, Reflection)>,
 }
 
-/// Takes events.
+/// The state of the fold.
 pub struct Fold {
     mode: PermissionMode,
     cwd: String,
@@ -60,9 +60,9 @@ pub struct Fold {
     /// Arguments as the model sent them, by call.
     asked: HashMap<String, String>,
     began: HashMap<String, (i64, Effect)>,
-    /// The call that the last evaluation of a failure was about.
+    /// The call of the last evaluated failure.
     evaluated: Option<String>,
-    /// Numbers of the events in which the user said something.
+    /// Numbers of the events with messages of the user.
     hints: Vec<u64>,
     n_traces: u32,
     is_running: bool,
@@ -75,7 +75,7 @@ pub fn fold<'a>(project: &str, events: impl IntoIterator<Item = &'a Event>) -> V
     harvests(project, events).into_iter().flat_map(|harvest| harvest.traces).collect()
 }
 
-/// What each turn of a session leaves.
+/// The harvest of each turn of a session.
 pub fn harvests<'a>(project: &str, events: impl IntoIterator<Item = &'a Event>) -> Vec<Harvest> {
     let mut fold = Fold::new(project);
     let mut harvests: Vec<Harvest> =
@@ -102,7 +102,7 @@ impl Fold {
         }
     }
 
-    /// Takes the next event; at the end of a turn returns what it leaves.
+    /// Applies the next event; returns the harvest at the end of a turn.
     pub fn apply(&mut self, event: &Event) -> Option<Harvest> {
         let (seq, at_ms) = (event.header.seq, millis(&event.header.ts));
         let place = event.header.place;
@@ -116,7 +116,7 @@ impl Fold {
             }
             Body::ModeChanged { mode, .. } => self.mode = *mode,
             Body::TurnStarted { input, .. } => {
-                // (A turn that was cut off by a crash.)
+                // (A turn that a crash interrupted.)
                 let left = self.finish();
                 self.begin(&event.header.session, place.turn, input, seq);
                 return left;
@@ -176,7 +176,7 @@ impl Fold {
         }
     }
 
-    /// A call was answered.
+    /// A call has its result.
     fn answered(&mut self, event: &Event, at_ms: i64) {
         let Body::ToolFinished { call, tool, envelope, by, parent_call, .. } = &event.body else {
             return;
@@ -272,7 +272,7 @@ impl Fold {
         };
     }
 
-    /// What the turn leaves.
+    /// The harvest of the current turn.
     pub fn finish(&mut self) -> Option<Harvest> {
         if !std::mem::take(&mut self.is_running) {
             return None;
@@ -336,7 +336,7 @@ impl Fold {
         self.harvest.traces.push(trace);
     }
 
-    /// The attempt with what it did differently from the one before it.
+    /// The attempt with its differences from the previous one.
     fn retry(&self, attempt: Attempt, before: &Made, made: &Made) -> Attempt {
         let is_same = before.tool == made.tool && before.input == made.input;
         let fix = if is_same { "tried again".to_owned() } else { call_in_words(made) };

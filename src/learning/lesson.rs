@@ -1,4 +1,4 @@
-//! A lesson: what is remembered, where it came from, and how it has served.
+//! A lesson: its content, its origin, and how successful it was.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,33 +6,33 @@ use crate::protocol::Object;
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::recall::{LessonKind, Recalled};
 
-/// From this confidence on the kernel applies the fix of a lesson itself.
+/// Confidence from which the kernel applies the fix of a lesson itself.
 pub const APPLY_AT: f64 = 0.6;
-/// A lesson with less confidence is not recalled any more, and the next review removes it.
+/// Confidence below which a lesson is not recalled, and removed by the next review.
 pub const RETIRE_BELOW: f64 = 0.26;
-/// With more cases than this the older ones count half.
+/// Number of cases beyond which older ones count half.
 const MAX_CASES: u32 = 8;
-/// So many sources are kept, the latest ones.
+/// Limit: sources that are kept, the latest ones.
 const MAX_SOURCES: usize = 5;
 
-/// What is remembered.
+/// A lesson.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lesson {
-    /// The first 10 hexadecimal digits of the hash of what makes two lessons equal.
+    /// The first 10 hexadecimal digits of the hash of its identifying content.
     pub id: String,
     /// Where it applies.
     pub scope: Scope,
     /// Its kind.
     pub kind: LessonKind,
-    /// What a model sees: one or two sentences.
+    /// The text for a model: one or two sentences.
     pub text: String,
-    /// What it is found by besides its text: the task in which it was learnt. No model sees it.
+    /// Additional text for the search: the task in which it was learnt. Not shown to models.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context: String,
     /// The failure that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailurePattern>,
-    /// The evidence of a distilled lesson, word for word.
+    /// The evidence of a distilled lesson, verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
     /// Who wrote it.
@@ -40,14 +40,15 @@ pub struct Lesson {
     /// Where it was learnt, latest last.
     #[serde(default)]
     pub sources: Vec<Source>,
-    /// How often it was learnt.
+    /// Number of times that it was learnt.
     pub frequency: u32,
-    /// How often a model has seen it.
+    /// Number of times that a model has seen it.
     #[serde(default)]
     pub recalled: u32,
-    /// How often it helped; older cases fade ([`Lesson::count`]). The success that it was learnt from is the first case.
+    /// Number of times that it helped; older cases are weighted less ([`Lesson::count`]). The success that it
+    /// was learnt from is the first case.
     pub helped: u32,
-    /// How often it did not help, likewise.
+    /// Number of times that it did not help, likewise.
     pub hurt: u32,
     /// Creation time, in milliseconds since 1970.
     pub created_at_ms: i64,
@@ -56,7 +57,7 @@ pub struct Lesson {
 }
 
 impl Lesson {
-    /// A lesson that was just learnt from nothing but its text. `at_ms`: in milliseconds since 1970.
+    /// A new lesson that has only a text. `at_ms`: in milliseconds since 1970.
     pub fn new(scope: Scope, kind: LessonKind, text: String, origin: Origin, at_ms: i64) -> Self {
         Self {
             id: Self::id_of(&scope, kind, &[&text]),
@@ -77,7 +78,7 @@ impl Lesson {
         }
     }
 
-    /// The id of the lesson with this content; `key`: what makes two lessons equal.
+    /// The id of the lesson with this content; `key`: the identifying content.
     pub fn id_of(scope: &Scope, kind: LessonKind, key: &[&str]) -> String {
         let words = serde_json::to_string(&(scope, kind, key)).unwrap_or_default();
         blake3::hash(words.as_bytes()).to_hex()[..10].to_owned()
@@ -94,8 +95,8 @@ impl Lesson {
         (f64::from(self.helped) + 1.0) / (f64::from(self.helped) + f64::from(self.hurt) + 2.0)
     }
 
-    /// Counts how its use turned out. With [`MAX_CASES`] cases the earlier ones count half, so that a lesson that no
-    /// longer holds is noticed after a few cases.
+    /// Counts the results of its use. Beyond [`MAX_CASES`] cases the earlier ones count half, so that a
+    /// lesson that no longer holds is detected after a few cases.
     pub fn count(&mut self, helped: u32, hurt: u32) {
         if helped == 0 && hurt == 0 {
             return;
@@ -108,12 +109,12 @@ impl Lesson {
         self.hurt = self.hurt.saturating_add(hurt);
     }
 
-    /// It is recalled: it helps often enough, or the user wrote it.
+    /// It may be recalled: it helps often enough, or the user wrote it.
     pub fn is_in_use(&self) -> bool {
         self.origin == Origin::User || self.confidence() >= RETIRE_BELOW
     }
 
-    /// Adds what an equal lesson was learnt from.
+    /// Adds the sources of an equal lesson.
     pub fn learn_again(&mut self, other: Self) {
         self.frequency = self.frequency.saturating_add(other.frequency);
         self.count(other.helped, 0);
@@ -127,7 +128,7 @@ impl Lesson {
         }
     }
 
-    /// What a model sees.
+    /// As shown to a model.
     pub fn recalled(&self) -> Recalled {
         Recalled { id: self.id.clone(), kind: self.kind, text: self.text.clone() }
     }
@@ -161,7 +162,7 @@ pub enum Origin {
     User,
     /// A failure and the success that followed.
     Pair,
-    /// A model that was asked what a turn teaches.
+    /// A model that was asked about a turn.
     Distilled,
     /// A reflection whose failure was resolved.
     Reflection,
@@ -179,23 +180,23 @@ pub struct Source {
 /// How a call failed, and what worked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailurePattern {
-    /// The method: the `skill_id` of its traces.
+    /// The kind of call: the `skill_id` of its traces.
     pub skill: String,
-    /// The telling line of the failure.
+    /// The line that gives the reason of the failure.
     pub condition: String,
     /// `parameter_error`, `dependency_error` …
     pub error_type: String,
     /// The tool.
     pub tool: String,
-    /// What the call was about: a program, a file, a check.
+    /// The subject of the call: a program, a file, a check.
     pub target: String,
     /// The envelope's code.
     pub code: ErrorCode,
-    /// The telling line without numbers, paths, hashes and the call's own arguments.
+    /// That line with numbers, paths, hashes and the call's own arguments masked.
     pub signature: String,
     /// The arguments of the failed call.
     pub input: Object,
-    /// What worked was the same call, after something else was done.
+    /// The same call worked later, after something else was done.
     #[serde(default)]
     pub is_same_call: bool,
     /// Something was done between the failure and the success.

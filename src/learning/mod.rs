@@ -1,8 +1,9 @@
-//! Learning from failure → retry → success: attempts, lessons, their storage, and reviews.
+//! Learning from failures that were resolved: attempts, lessons, their storage, and reviews.
 //!
-//! Reading order: [`call`] (a call and how it ended), [`attempt_chain`] (which later call resolved a failure), [`fold`]
-//! (events to traces), [`pair`] and [`distil`] (traces to lessons), [`store`], [`recall`] (which lessons a model sees),
-//! [`credit`] (whether they helped), [`review`]. Nothing here calls a model or reads the project; see `docs/LEARNING.md`.
+//! Reading order: [`call`] (a call and its result), [`attempt_chain`] (the later call that resolved a
+//! failure), [`fold`] (events to traces), [`pair`] and [`distil`] (traces to lessons), [`store`], [`recall`]
+//! (the lessons that a model sees), [`credit`] (whether they helped), [`review`]. This module calls no model
+//! and does not read the project; see `docs/LEARNING.md`.
 
 pub mod attempt_chain;
 pub mod call;

@@ -1,4 +1,4 @@
-//! Pairs: a failure and the success that followed, as one lesson, word for word.
+//! Pairs: lessons from a failure and the success that followed, quoted verbatim.
 
 use serde_json::Value;
 
@@ -13,18 +13,18 @@ use crate::protocol::event::Caller;
 use crate::protocol::recall::LessonKind;
 use crate::protocol::{Object, shorten};
 
-/// How much of a call a lesson quotes, in bytes.
+/// Limit of a quoted call, in bytes.
 const FAILED_BYTES: usize = 120;
 const SUCCESS_BYTES: usize = 180;
-/// How many calls between failure and success it names, and how much of each.
+/// Limits: calls between failure and success that are quoted, and the size of each.
 const MAX_BETWEEN: usize = 3;
 const BETWEEN_BYTES: usize = 120;
-/// How much of a changed text it quotes, in bytes.
+/// Limit of a quoted change of text, in bytes.
 const TEXT_BYTES: usize = 80;
-/// So much of the task is indexed with a lesson, in bytes.
+/// Limit of the task's text that is indexed with a lesson, in bytes.
 const CONTEXT_BYTES: usize = 300;
 
-/// The lessons of a turn's failures that were resolved.
+/// The lessons from the resolved failures of a turn.
 pub fn pairs(harvest: &Harvest) -> Vec<Lesson> {
     let mut lessons: Vec<Lesson> = Vec::new();
     for chain in &harvest.chains {
@@ -43,7 +43,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     let (made, success_at) = (&calls[first], chain.success?);
     let success = &calls[success_at];
     let failed = made.failed.as_ref().filter(|failed| is_of_use(failed.code))?;
-    // A fix that the kernel applied is known.
+    // A fix that the kernel applied is already known.
     if success.parent.is_some() && success.by == Caller::Kernel && success.tool != CHECK {
         return None;
     }
@@ -51,7 +51,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
         .iter()
         .filter(|call| call.failed.is_none() && call.acts && call.tool != CHECK)
         .collect();
-    // What works the second time without anything done for it teaches nothing.
+    // A call that succeeds the second time without any preparation teaches nothing.
     if chain.is_same_call && between.is_empty() {
         return None;
     }
@@ -88,7 +88,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     (!refuse::holds_secret(&serde_json::to_string(&lesson).unwrap_or_default())).then_some(lesson)
 }
 
-/// The failure may happen in the next session too: it was not about the state of this one.
+/// The failure may occur in later sessions: it does not depend on the state of this one.
 fn is_of_use(code: ErrorCode) -> bool {
     match code {
         ErrorCode::Conflict
@@ -181,7 +181,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What differs between two texts, each from the beginning of its first different line, with spaces and tabs visible.
+/// The differences of two texts, each from its first different line, with spaces and tabs visible.
 fn difference(old: &str, new: &str) -> (String, String) {
     let n = old.lines().zip(new.lines()).take_while(|(one, other)| one == other).count();
     let rest = |text: &str, other: &str| {
@@ -194,7 +194,7 @@ fn difference(old: &str, new: &str) -> (String, String) {
     (rest(old, new), rest(new, old))
 }
 
-/// The words of the successful call that the failed one has not.
+/// Words of the successful call that are not in the failed one.
 fn new_words(failed: &Made, success: &Made) -> Vec<String> {
     let words = |input: &Object| -> Vec<String> {
         match text_of(input, "command") {

@@ -1,4 +1,4 @@
-//! Which lessons a model sees.
+//! Selects the lessons that a model sees.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,20 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::recall::{FailedCall, Recalled, Remedy};
 use crate::protocol::reflection::SuggestedAction;
 
-/// So many of the latest lessons, and so many of those that share terms, are ranked.
+/// Limit: latest lessons, and lessons with common terms, that are ranked.
 const CANDIDATES: usize = 40;
 /// The constant of the reciprocal rank fusion.
 const RANK_OFFSET: u32 = 10;
-/// So many lessons are given to a reflection.
+/// Limit: lessons for a reflection.
 const SIMILAR: usize = 3;
-/// A token of a lesson has at least so many bytes.
+/// Minimum number of bytes per token of a lesson.
 const BYTES_PER_TOKEN: u64 = 3;
 /// The lessons for a task, best first.
 ///
-/// Of a project with few lessons all; otherwise those that share terms with the task and the latest ones. The user's lessons
-/// only if they share terms. They are ranked by reciprocal rank fusion of shared terms and recency (Cormack et al., 2009),
-/// weighted with their confidence; the user's own words for this project come first.
+/// All of a project with few lessons; otherwise those that have terms in common with the task, and the latest
+/// ones. The user's lessons only if they have terms in common. They are ranked by reciprocal rank fusion of
+/// common terms and recency (Cormack et al., 2009), weighted with their confidence; lessons that the user
+/// wrote for this project come first.
 pub fn for_task(
     store: &SqliteStore,
     project: &str,
@@ -57,7 +58,8 @@ pub fn for_task(
     Ok(fitting.map(|(_, lesson)| lesson.recalled()).collect())
 }
 
-/// The surest lesson about exactly this failure. The kernel may apply it if the call is the one that failed then.
+/// The lesson with the highest confidence about exactly this failure. The kernel may apply it if the call is
+/// identical to the one that failed then.
 pub fn after(
     store: &SqliteStore,
     project: &str,
@@ -81,7 +83,7 @@ pub fn after(
     }))
 }
 
-/// The lessons that share most with this failure: its target, its command, what it said.
+/// The lessons most similar to this failure: by target, command and output.
 pub fn similar(
     store: &SqliteStore,
     project: &str,
@@ -102,7 +104,7 @@ pub fn similar(
     Ok(lessons.iter().map(Lesson::recalled).collect())
 }
 
-/// The failed call as traces have it, and the key of its failure.
+/// The failed call as in traces, and the key of its failure.
 fn made(failed: &FailedCall<'_>) -> Option<(Made, String)> {
     let FailedCall { call: ToolCall { id, name, arguments }, effect, envelope } = failed;
     let mut input = envelope.context.params_input.clone();

@@ -1,4 +1,5 @@
-//! What never becomes a lesson: secrets, what widens permissions, and text that programs printed as an instruction.
+//! Rejects texts that must not become lessons: secrets, instructions that widen permissions, and instructions
+//! from program output.
 
 use std::sync::LazyLock;
 
@@ -7,25 +8,25 @@ use regex::Regex;
 use crate::protocol::mask::{Masker, is_secret_name};
 use crate::protocol::reflection::widens;
 
-/// The longest lesson of a model, in bytes.
+/// Size limit of a model's lesson, in bytes.
 const MAX_BYTES: usize = 300;
 
 static SHAPES: LazyLock<Option<Masker>> = LazyLock::new(|| Masker::new([], &[]).ok());
 
-/// `NAME=value`, `"name": "value"`, `--name value`; what a variable holds (`$TOKEN`) is no value.
+/// `NAME=value`, `"name": "value"`, `--name value`; a variable (`$TOKEN`) is not a value.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     let assigned = r#"(?P<a>[\w.-]+)(?:=|\\?["']\s*:\s*)(?:\\?["'])?[^\s"'`$<>{\\]"#;
     let option = r#"(?:^|[\s"'`(])--?(?P<b>[\w-]+)\s+(?:\\?["'])?[^\s"'`$<>{\\-]"#;
     Regex::new(&format!("{assigned}|{option}")).expect("a valid expression")
 });
 
-/// The text holds a secret: one of a known shape, or a value whose name says so. It may be JSON.
+/// The text contains a secret: a known format, or a value with a secret-like name. It may be JSON.
 pub fn holds_secret(text: &str) -> bool {
     let has_shape = SHAPES.as_ref().is_some_and(|masker| masker.mask(text) != text);
     let is_secret = |found: regex::Captures<'_>| {
         let name = found.name("a").or_else(|| found.name("b"));
         let name = name.map_or(String::new(), |name| name.as_str().replace(['-', '.'], "_"));
-        // `--password-file` says where a secret is, `--max-tokens` how many there are.
+        // `--password-file` is the path of a secret, `--max-tokens` a number.
         let is_place =
             ["file", "path", "env", "tokens"].iter().any(|end| name.to_lowercase().ends_with(end));
         !is_place && is_secret_name(&name)
@@ -33,7 +34,7 @@ pub fn holds_secret(text: &str) -> bool {
     text.contains("[redacted:") || has_shape || NAMED.captures_iter(text).any(is_secret)
 }
 
-/// Why a model's lesson is not kept; `None` if it is.
+/// Why a model's lesson is rejected; `None` if it is accepted.
 pub fn why(text: &str) -> Option<String> {
     if text.trim().is_empty() {
         return Some("it is empty".to_owned());
@@ -42,10 +43,10 @@ pub fn why(text: &str) -> Option<String> {
         return Some(format!("it is longer than {MAX_BYTES} bytes"));
     }
     if text.contains(['<', '>']) || text.chars().any(char::is_control) {
-        return Some("it holds markup or control characters".to_owned());
+        return Some("it contains markup or control characters".to_owned());
     }
     if holds_secret(text) {
-        return Some("it holds a secret".to_owned());
+        return Some("it contains a secret".to_owned());
     }
     widens(&text.to_lowercase())
         .map(|word| format!("it mentions {word:?}; only the user widens permissions"))

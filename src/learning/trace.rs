@@ -1,4 +1,4 @@
-//! What happened, as attempts: derived from the events of a session, never written by hand.
+//! Traces: attempts derived from the events of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use super::call::{CHECK, Made};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorClass, ErrorCode};
 
-/// Everything that was tried to do one thing: a failure that was resolved, one that was not, or one success.
+/// The attempts at one thing: a failure that was resolved, one that was not, or one success.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionTrace {
-    /// `SESSION/TURN/N`: the same events give the same id.
+    /// `SESSION/TURN/N`, determined by the events.
     pub id: String,
-    /// The method: `Bash cargo`, `Edit`, `check`.
+    /// The kind of call: `Bash cargo`, `Edit`, `check`.
     pub skill_id: String,
     /// `SESSION/TURN`.
     pub task_id: String,
@@ -22,7 +22,7 @@ pub struct ExecutionTrace {
     pub session: String,
     /// The project's identity.
     pub project: String,
-    /// Which of the user's messages.
+    /// The number of the user's message.
     pub turn: u32,
     /// The todo in progress, from 1; 0 if there is none.
     pub step: u32,
@@ -30,7 +30,7 @@ pub struct ExecutionTrace {
     pub attempts: Vec<Attempt>,
     /// The last attempt succeeded.
     pub final_success: bool,
-    /// The turn ended with this failure: the user should look at it.
+    /// The turn ended with this failure: the user should check it.
     pub needs_human: bool,
     /// The methodology of the plan.
     pub methodology: Option<String>,
@@ -49,25 +49,25 @@ pub struct Attempt {
     pub timestamp_ms: i64,
     /// `tool`, `input`, `call` (its id), `mode`, `platform`, `cwd`, and `exit_code` if there is one.
     pub context: Object,
-    /// What it used: programs and checks.
+    /// The programs and checks that it used.
     pub activated_artifacts: Vec<String>,
     /// Its result in one line.
     pub result: String,
     /// It succeeded.
     pub success: bool,
-    /// The telling line of its failure.
+    /// The line that gives the reason of its failure.
     pub error: Option<String>,
     /// The envelope's code of its failure.
     pub code: Option<ErrorCode>,
-    /// The telling line without what differs by chance.
+    /// That line with incidental details masked.
     pub signature: Option<String>,
     /// What was done differently, if it is a retry.
     pub fix_applied: Option<String>,
-    /// Whose idea that was.
+    /// The source of the fix.
     pub fix_source: Option<FixSource>,
 }
 
-/// Whose idea a fix was.
+/// The source of a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FixSource {
@@ -105,7 +105,7 @@ pub struct ExecutionRecord {
     pub context: String,
 }
 
-/// The method of a call.
+/// The kind of a call.
 pub fn skill_of(made: &Made) -> String {
     match made.program_names().next() {
         Some(program) if made.tool != CHECK => format!("{} {program}", made.tool),
@@ -121,7 +121,7 @@ pub fn artifacts_of(made: &Made) -> Vec<String> {
     }
 }
 
-/// The attempt that a call was; `mode`, `directory`: of the session.
+/// The attempt of a call; `mode`, `directory`: of the session.
 pub fn attempt(call: &Made, index: u32, mode: &str, directory: &str) -> Attempt {
     let failed = call.failed.as_ref();
     let mut context = Object::from_iter([
@@ -150,7 +150,7 @@ pub fn attempt(call: &Made, index: u32, mode: &str, directory: &str) -> Attempt 
     }
 }
 
-/// The kind of error in a word; a program that is missing is a missing dependency.
+/// The kind of error as one word; a missing program is a missing dependency.
 pub fn error_type(tool: &str, code: Option<ErrorCode>, exit_code: Option<i64>) -> &'static str {
     if matches!(exit_code, Some(126 | 127)) {
         return "dependency_error";
@@ -164,7 +164,7 @@ pub fn error_type(tool: &str, code: Option<ErrorCode>, exit_code: Option<i64>) -
     }
 }
 
-/// Each artifact with its uses, the oldest first.
+/// Each artifact with its uses, oldest first.
 pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<ExecutionRecord>> {
     let mut history: BTreeMap<String, Vec<ExecutionRecord>> = BTreeMap::new();
     for attempt in traces.iter().flat_map(|trace| &trace.attempts) {

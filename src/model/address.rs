@@ -1,16 +1,16 @@
-//! Addresses: what is below a base, what messages may show of one, and which are near. Pure.
+//! URLs: joining paths to a base, hiding secrets for messages, and detecting local servers. Pure.
 
 use reqwest::Url;
 
 use super::endpoint::Endpoint;
 use crate::protocol::model::{ModelError, ModelErrorKind};
 
-/// The base address, if it is one.
+/// The base URL, if it is valid.
 pub(super) fn base(endpoint: &Endpoint) -> Result<Url, ModelError> {
     let wrong = |why: &str| {
         let (id, given) = (&endpoint.id, without_secrets(&endpoint.base_url));
         let message = format!(
-            "base_url of {id}, `{given}`, is no address ({why}): it begins with http:// or https://"
+            "base_url of {id}, `{given}`, is not a URL ({why}): it has to begin with http:// or https://"
         );
         ModelError::new(ModelErrorKind::Configuration, message)
     };
@@ -21,7 +21,7 @@ pub(super) fn base(endpoint: &Endpoint) -> Result<Url, ModelError> {
     }
 }
 
-/// The address below the base; a query, as Azure wants it, stays behind.
+/// The URL below the base; a query, as Azure requires it, is kept at the end.
 pub(super) fn joined(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
@@ -30,13 +30,13 @@ pub(super) fn joined(base: &Url, path: &str) -> Url {
     url
 }
 
-/// The address as messages show it: without user, password, query and fragment.
+/// The URL for messages: without user, password, query and fragment.
 pub(super) fn shown(url: &Url) -> String {
     let path = url.path().trim_end_matches('/');
     format!("{}://{}{path}", url.scheme(), address(url))
 }
 
-/// The same for what may be no address.
+/// The same for text that may not be a URL.
 pub(super) fn without_secrets(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match (text.split_once("://"), text.rsplit_once('@')) {
@@ -60,7 +60,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// On this machine or in a private network: such servers may be slow, and are not down.
+/// On this machine or in a private network: such servers may be slow without being down.
 pub(super) fn is_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     match host.parse::<std::net::IpAddr>() {
@@ -77,7 +77,7 @@ pub(super) fn is_local(url: &Url) -> bool {
     }
 }
 
-/// The path has a version in it, as `/v1`.
+/// The path contains a version, as `/v1`.
 pub(super) fn is_versioned(base: &Url) -> bool {
     let is_version = |segment: &str| {
         segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))

@@ -1,14 +1,14 @@
-//! The body of an answer, cut into texts that a decoder takes: the events of a stream, or one whole
-//! document. What it is shows in its first byte; the content type that servers claim does not.
+//! Splits the body of an answer into texts for a decoder: the events of a stream, or one whole document. The
+//! first byte determines which; the content type of servers is not reliable.
 
 use super::sse::{Parser, TooLong};
 
-/// The longest document that is accepted.
+/// Size limit of a document.
 const LONGEST: usize = 16 << 20;
 
 /// Bytes in, texts out.
 pub(super) enum Body {
-    /// No byte came yet but white space and a byte order mark.
+    /// Only white space and a byte order mark so far.
     Unknown,
     /// `data: …`
     Events(Parser),
@@ -16,12 +16,12 @@ pub(super) enum Body {
     Document(Vec<u8>),
 }
 
-/// The body is none of ours.
+/// The body has an unknown format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
-    /// A page for people.
+    /// An HTML page.
     Page,
-    /// More than is accepted.
+    /// Larger than the limit.
     TooLong {
         /// The limit, in bytes.
         limit: usize,
@@ -39,7 +39,7 @@ impl Body {
         Self::Unknown
     }
 
-    /// Takes the next bytes; gives the texts that are complete with them.
+    /// Takes the next bytes; returns the texts that are complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, Foreign> {
         match self {
             Self::Unknown => {
@@ -66,7 +66,7 @@ impl Body {
         }
     }
 
-    /// The body is over.
+    /// The end of the body.
     pub(super) fn finish(&mut self) -> Vec<String> {
         match self {
             Self::Unknown => Vec::new(),

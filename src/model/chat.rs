@@ -1,4 +1,4 @@
-//! A model behind a Chat Completions server: encoder, transport, decoder and retries put together.
+//! A model behind a Chat Completions server: combines encoder, transport, decoder and retries.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -18,18 +18,18 @@ use crate::protocol::shorten;
 
 const PATH: &str = "chat/completions";
 
-/// How long the usage may still come after the last words.
+/// How long the usage is waited for after the last text.
 const AFTER_THE_LAST_WORD: Duration = Duration::from_secs(5);
 
-/// How long the end of the body may still come after `[DONE]`; read to its end, the connection can
-/// be used again.
+/// How long the end of the body is waited for after `[DONE]`; reading it to its end allows the connection to
+/// be reused.
 const AFTER_DONE: Duration = Duration::from_millis(250);
 
 pub(super) struct ChatModel {
     endpoint: Endpoint,
     transport: Transport,
-    /// What ids of calls begin with where the server sends none; differs from process to process,
-    /// because a session may outlive one.
+    /// Prefix of generated call ids if the server sends none; different in each process, because a session
+    /// may be resumed.
     id_prefix: String,
     next_id: AtomicU64,
 }
@@ -68,14 +68,14 @@ impl Model for ChatModel {
     }
 }
 
-/// One try.
+/// One attempt.
 struct Attempt<'a> {
     transport: &'a Transport,
     /// `None` until the server accepted the request.
     answer: Option<Answer>,
     body: Body,
     decoder: Decoder<'a>,
-    /// What was decoded and not yet taken.
+    /// Deltas that were decoded and not taken yet.
     ready: VecDeque<Delta>,
     is_over: bool,
 }
@@ -103,7 +103,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Gets on by one chunk, so that something is `ready`, or not yet.
+    /// Processes one chunk, which may make something `ready`.
     async fn advance(&mut self, request: &mut Vec<u8>) -> Result<(), Failure> {
         let place = || self.transport.place(PATH);
         let answer = match &mut self.answer {
@@ -115,7 +115,7 @@ impl<'a> Attempt<'a> {
         };
         let chunk = match answer.chunk().await {
             Ok(chunk) => chunk,
-            // All was said, and only the end did not come.
+            // The answer is complete, only the end of the stream is missing.
             Err(_) if self.decoder.is_finished() => None,
             Err(failure) => return Err(failure),
         };
@@ -132,7 +132,7 @@ impl<'a> Attempt<'a> {
         }
         if self.decoder.is_done() {
             let drain = async { while let Ok(Some(_)) = answer.chunk().await {} };
-            // An end that does not come costs a new connection, and nothing else.
+            // If the end does not come, only the connection cannot be reused.
             let _ = timeout(AFTER_DONE, drain).await;
         } else if self.decoder.is_finished() {
             answer.hurry(AFTER_THE_LAST_WORD);
@@ -152,7 +152,7 @@ fn on_foreign(place: &Place, foreign: Foreign) -> Failure {
     match foreign {
         Foreign::Page => place.page(),
         Foreign::TooLong { limit } => Failure::soon(format!(
-            "{}: a piece of the answer is longer than {limit} bytes",
+            "{}: a part of the answer is longer than {limit} bytes",
             place.url
         )),
     }

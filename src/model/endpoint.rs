@@ -1,4 +1,4 @@
-//! Where a model is, and how it is reached.
+//! The address and settings of a model.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,34 +8,34 @@ use super::address::without_secrets;
 use super::openai_chat::Quirks;
 use super::retry::Retries;
 
-/// Where a model is, and how it is reached. Its `Debug` shows neither the key nor any header.
+/// The address and settings of a model. Its `Debug` shows neither the key nor any header.
 #[derive(Clone)]
 pub struct Endpoint {
     /// `provider/model`, as in the configuration.
     pub id: String,
-    /// The model's name, as the server knows it.
+    /// The model's name at the server.
     pub model: String,
-    /// The address, as a rule with `/v1` at its end. A query is kept.
+    /// The base URL, usually with `/v1` at its end. A query is kept.
     pub base_url: String,
     /// The key; `None`: none is sent.
     pub api_key: Option<String>,
-    /// Where the key comes from, or would come from (a variable's name): for messages.
+    /// The source of the key, or where it is expected (a variable's name): for messages.
     pub key_source: String,
-    /// Further headers of every request; they outrank ours.
+    /// Further headers of every request; they take precedence over ours.
     pub headers: Vec<(String, String)>,
     /// Certificate authorities to trust besides the system's, in PEM form.
     pub ca_file: Option<PathBuf>,
-    /// The proxy; `none` for no proxy at all. `None`: what the environment says.
+    /// The proxy; `none` for no proxy at all. `None`: the environment decides.
     pub proxy: Option<String>,
-    /// How long is waited for what.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// How often is tried.
+    /// Retry settings.
     pub retries: Retries,
-    /// What this server wants differently from most.
+    /// Special requirements of this server.
     pub quirks: Quirks,
 }
 
-/// How long is waited for what.
+/// Timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// For a connection.
@@ -53,7 +53,7 @@ impl Default for Timeouts {
 }
 
 impl Endpoint {
-    /// The model `provider/model` at this address, with nothing special about it.
+    /// The model `provider/model` at this address, with default settings.
     pub fn new(id: impl Into<String>, base_url: impl Into<String>) -> Self {
         let (id, base_url) = (id.into(), base_url.into());
         let model = id.split_once('/').map_or(id.as_str(), |(_, model)| model).to_owned();

@@ -1,5 +1,5 @@
-//! What a server's refusal means: whether it is for now or for good, and what a person can do about it.
-//! Pure; nobody above reads a status code.
+//! Classifies refusals of servers: temporary or permanent, and what the user can do. Pure; no other module
+//! evaluates status codes.
 
 use std::time::Duration;
 
@@ -9,65 +9,65 @@ use super::overflow;
 use crate::protocol::model::{ModelError, ModelErrorKind};
 use crate::protocol::shorten;
 
-/// A try that failed.
+/// A failed attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Failure {
-    /// What is told if there is no further try.
+    /// The error that is reported if there is no further attempt.
     pub(super) error: ModelError,
-    /// Whether a further try may help.
+    /// Whether a further attempt may help.
     pub(super) again: Again,
 }
 
-/// Whether to try again.
+/// Whether to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
     Never,
     Soon,
-    /// The server asks for this long a wait.
+    /// After the time that the server asks for.
     After(Duration),
 }
 
 impl Failure {
-    /// Not now.
+    /// A temporary failure.
     pub(super) fn soon(message: impl Into<String>) -> Self {
         Self { error: ModelError::new(ModelErrorKind::Unavailable, message), again: Again::Soon }
     }
 
-    /// Not ever.
+    /// A permanent failure.
     pub(super) fn never(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { error: ModelError::new(kind, message), again: Again::Never }
     }
 }
 
-/// What the messages need to know of the endpoint.
+/// The facts about the endpoint that messages need.
 #[derive(Clone)]
 pub(super) struct Place {
     /// The address of the request, without user, password and query.
     pub(super) url: String,
-    /// Where the models are listed.
+    /// The URL of the list of models.
     pub(super) models_url: String,
-    /// The path of the base URL has a version in it, as `/v1`.
+    /// The path of the base URL contains a version, as `/v1`.
     pub(super) is_versioned: bool,
-    /// The model that was asked for.
+    /// The requested model.
     pub(super) model: String,
-    /// Where the key came from; empty: nobody knows.
+    /// The source of the key; empty if unknown.
     pub(super) key_source: String,
-    /// The key, which no message may quote.
+    /// The key, which is removed from messages.
     pub(super) key: Option<String>,
 }
 
-/// An answer that is none.
+/// A response that is no answer.
 pub(super) struct Refusal<'a> {
-    /// The HTTP status; `None`: it came inside an answer that began well.
+    /// The HTTP status; `None`: it was sent inside an answer that started normally.
     pub(super) status: Option<u16>,
     /// How long the server asks to wait.
     pub(super) retry_after: Option<Duration>,
-    /// What it says.
+    /// Its body.
     pub(super) body: &'a str,
 }
 
 impl Place {
-    /// What a refusal means.
+    /// Classifies a refusal.
     pub(super) fn refused(&self, refusal: &Refusal<'_>) -> Failure {
         let said = Said::read(refusal.body);
         let status = refusal.status.or(said.status);
@@ -82,7 +82,7 @@ impl Place {
         Failure { error: ModelError { kind, message, status, window: window.flatten() }, again }
     }
 
-    /// A page for people came instead of an answer.
+    /// An HTML page was received instead of an answer.
     pub(super) fn page(&self) -> Failure {
         Failure::soon(format!(
             "{} answered with an HTML page, which no model does; check base_url{}",
@@ -91,7 +91,7 @@ impl Place {
         ))
     }
 
-    /// What is probably wrong with the address.
+    /// A hint about the base URL.
     fn base_url_advice(&self) -> &'static str {
         if self.is_versioned { "" } else { ": it probably lacks `/v1` at its end" }
     }
@@ -104,7 +104,7 @@ impl Place {
             (None, "") => "no key is configured for it".to_owned(),
             (None, source) => format!("no key was sent: set {source}"),
             (Some(_), "") => "check the key".to_owned(),
-            (Some(_), source) => format!("check the key, which came from {source}"),
+            (Some(_), source) => format!("check the key from {source}"),
         };
         let answered = match status {
             Some(status) => format!("{url} answered {status}{quote}"),
@@ -112,7 +112,7 @@ impl Place {
         };
         match (kind, status) {
             (ModelErrorKind::Overflow, _) => {
-                format!("the request is longer than what {model} takes: {answered}")
+                format!("the request is longer than {model} accepts: {answered}")
             }
             (ModelErrorKind::Unavailable, Some(429)) => {
                 format!("{answered}: too many requests for now; try again later")
@@ -144,7 +144,7 @@ impl Place {
         }
     }
 
-    /// The server's words, short and without the key.
+    /// The server's message, shortened and without the key.
     fn quote(&self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
@@ -161,18 +161,18 @@ impl Place {
     }
 }
 
-/// What a server says about its refusal.
+/// The server's explanation of a refusal.
 #[derive(Debug, Default)]
 struct Said {
-    /// Its words for people.
+    /// The message.
     text: String,
-    /// Its words for programs: code, type, status; in lower case.
+    /// Machine-readable values: code, type, status; in lower case.
     codes: Vec<String>,
     /// An HTTP status inside the body.
     status: Option<u16>,
 }
 
-/// Parts of what servers say when the request is longer than the model's window.
+/// Parts of messages for requests that are longer than the model's window.
 const OVERFLOW: [&str; 14] = [
     "context_length_exceeded",
     "exceed_context_size",
@@ -190,7 +190,7 @@ const OVERFLOW: [&str; 14] = [
     "reduce the length of the messages",
 ];
 
-/// Parts of what servers say when it is a matter of money.
+/// Parts of messages about quota or billing.
 const QUOTA: [&str; 7] = [
     "insufficient_quota",
     "billing",
@@ -201,7 +201,7 @@ const QUOTA: [&str; 7] = [
     "exceeded your current quota",
 ];
 
-/// Parts of the codes of errors that come without a status, and the status that they mean.
+/// Parts of error codes that come without a status, and the corresponding status.
 const CODES: [(&str, u16); 11] = [
     ("rate_limit", 429),
     ("too_many_requests", 429),
@@ -250,7 +250,7 @@ impl Said {
         parts.iter().any(|part| text.contains(part) || self.codes.iter().any(|c| c.contains(part)))
     }
 
-    /// The status that the codes mean; without any, the trouble is the server's.
+    /// The status that corresponds to the codes; by default a server error.
     fn implied_status(&self) -> u16 {
         let means = |(part, _): &&(&str, u16)| self.codes.iter().any(|code| code.contains(part));
         CODES.iter().find(means).map_or(500, |&(_, status)| status)
@@ -261,7 +261,7 @@ impl Said {
         let by_rate = status == 429 || self.mentions(&["per minute", "tokens per min"]);
         match status {
             _ if !by_rate && status != 401 && self.mentions(&OVERFLOW) => ModelErrorKind::Overflow,
-            // Who names a time does not mean money, whatever the words.
+            // If a time is given it is a rate limit, not a quota, whatever the message is.
             429 if retry_after.is_none() && self.mentions(&QUOTA) => ModelErrorKind::Refused,
             408 | 409 | 425 | 429 | 500.. => ModelErrorKind::Unavailable,
             _ => ModelErrorKind::Refused,
@@ -309,7 +309,7 @@ mod tests {
             );
         }
         let wrong_key = r#"{"error":{"message":"Incorrect API key provided: sk-secret","code":1}}"#;
-        check(Some(401), wrong_key, Refused, "check the key, which came from H_API_KEY");
+        check(Some(401), wrong_key, Refused, "check the key from H_API_KEY");
         check(Some(401), wrong_key, Refused, "(\"Incorrect API key provided: [redacted:key]\")");
         check(Some(403), "", Refused, "H_API_KEY");
         check(Some(404), "", Refused, "`m` is unknown there");
@@ -320,7 +320,7 @@ mod tests {
         let quota = r#"{"error":{"message":"You exceeded …","code":"insufficient_quota"}}"#;
         check(Some(429), quota, Refused, "billing of the key from H_API_KEY");
         let long = r#"{"error":{"message":"This model's maximum context length is 8 tokens"}}"#;
-        check(Some(400), long, Overflow, "longer than what m takes");
+        check(Some(400), long, Overflow, "longer than m accepts");
         let llama = r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"x"}}"#;
         check(Some(400), llama, Overflow, "longer");
         check(Some(500), "the context size is 4096", Overflow, "longer");

@@ -1,10 +1,10 @@
-//! The models: one transport, a pure encoder and decoder per wire, retries around them, and a scripted
-//! model that needs no server.
+//! Models: one transport, a pure encoder and decoder per wire format, retries, and a scripted model that
+//! needs no server.
 //!
-//! [`connect`] makes a model out of an [`Endpoint`]; [`Scripted`] is one by itself. How an answer comes:
-//! [`openai_chat`] encodes the request, `transport` sends it (the only HTTP client), `body` and `sse`
-//! cut the answer into texts, [`openai_chat`] decodes them, `chat` puts that together into one try, and
-//! [`retry`] makes several tries of it. What a failure means is decided once, in `failure`.
+//! [`connect`] creates a model from an [`Endpoint`]; [`Scripted`] needs none. The path of an answer:
+//! [`openai_chat`] encodes the request, `transport` sends it (the only HTTP client), `body` and `sse` split
+//! the answer into texts, [`openai_chat`] decodes them, `chat` combines these into one attempt, and [`retry`]
+//! repeats attempts. Failures are classified only in `failure`.
 
 mod address;
 mod body;
@@ -29,14 +29,12 @@ pub use self::scripted::Scripted;
 use self::transport::Transport;
 use crate::protocol::model::{Model, ModelError, ModelErrorKind};
 
-/// The model at this endpoint. Nothing is asked yet, and no connection is made: what can be wrong so
-/// far is the configuration.
+/// The model at this endpoint. Makes no connection: errors are those of the configuration.
 pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
     Ok(Box::new(ChatModel::new(endpoint)?))
 }
 
-/// The ids of the models that the server of this endpoint has, as it lists them, asked once and within
-/// `limit`.
+/// The ids of the models that the server of this endpoint lists, with one request within `limit`.
 pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String>, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
     let text = transport.get("models", limit).await.map_err(|failure| failure.error)?;
@@ -45,7 +43,7 @@ pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<Str
         return Err(place.page().error);
     }
     let Ok(list) = serde_json::from_str::<Value>(&text) else {
-        let message = format!("{}: the answer is no JSON; {}", place.url, "check base_url");
+        let message = format!("{}: the answer is not JSON; {}", place.url, "check base_url");
         return Err(ModelError::new(ModelErrorKind::Unavailable, message));
     };
     let models = [&list["data"], &list["models"], &list].into_iter().find_map(Value::as_array);

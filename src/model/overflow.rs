@@ -1,10 +1,10 @@
-//! How long a request may be, as far as a provider says it when one was too long.
+//! Extracts the model's window from a provider's overflow message.
 
-/// Words that stand shortly before the number, or behind it.
+/// Words shortly before or after the number.
 const BEFORE: [&str; 6] =
     ["context length", "context window", "context size", "n_ctx", "maximum", "limit"];
 const BEHIND: [&str; 2] = [" maximum", " tokens max"];
-/// How many bytes "shortly before" is.
+/// The maximum distance in bytes.
 const NEAR: usize = 40;
 
 /// The model's window in tokens.
@@ -23,7 +23,7 @@ pub(super) fn window(text: &str) -> Option<u64> {
             continue;
         }
         let from = text.floor_char_boundary(start.saturating_sub(NEAR));
-        // Words belong to the number that follows them.
+        // Words belong to the number after them.
         let before = text[from..start].rsplit(|c: char| c.is_ascii_digit()).next().unwrap_or("");
         let is_named = BEFORE.iter().any(|word| before.contains(word))
             || BEHIND.iter().any(|word| text[end..].starts_with(word));

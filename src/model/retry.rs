@@ -1,4 +1,4 @@
-//! Further tries, whatever the wire: how many, after how long a wait, and when it is enough.
+//! Retries for any wire format: their number, delays, and time limits.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
@@ -10,19 +10,18 @@ use tokio::time::Instant;
 use super::failure::{Again, Failure};
 use crate::protocol::model::{Delta, ModelError, Retry};
 
-/// How often is tried, and how long is waited.
+/// Retry settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// How many tries there may be in all.
+    /// Maximum number of attempts.
     pub tries: u32,
-    /// The wait after the first failure; it doubles with every further one.
+    /// The delay after the first failure; it doubles with each further one.
     pub base: Duration,
-    /// From the first failure on, tries end within this time; waits that the server asked for do
-    /// not count.
+    /// Time limit of all attempts after the first failure; delays that the server asked for do not count.
     pub within: Duration,
-    /// What the next try may take until its request is accepted: part of `within`.
+    /// The part of `within` that is reserved for the next attempt, until its request is accepted.
     pub reserve: Duration,
-    /// The longest wait that a server may ask for; a longer one ends the tries.
+    /// The longest delay that a server may ask for; a longer one ends the attempts.
     pub obeyed: Duration,
 }
 
@@ -39,7 +38,7 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// The wait before the next try, or what is told because there is none.
+    /// The delay before the next attempt, or the error if there is none.
     ///
     /// `attempt` failed, `spent` after the first failure; `jitter` is between 0 and 1.
     fn next(
@@ -62,7 +61,7 @@ impl Retries {
             Again::After(delay) => delay,
             Again::Soon => {
                 let doubled = self.base.saturating_mul(1 << (attempt - 1).min(16));
-                // Between three quarters and five quarters, so that many clients do not come at once.
+                // Between 3/4 and 5/4, so that many clients do not retry at the same time.
                 doubled.mul_f64(0.75 + jitter / 2.0)
             }
         };
@@ -77,7 +76,7 @@ impl Retries {
     }
 }
 
-/// A stream of tries: each is what `start` gives; the items of all of them, and a [`Delta::Retry`]
+/// A stream of attempts: each is a result of `start`; yields the items of all of them, and a [`Delta::Retry`]
 /// before each but the first.
 pub(super) fn retrying<'a, S>(
     retries: Retries,
@@ -100,10 +99,10 @@ where
 struct Tries<S, F> {
     retries: Retries,
     start: F,
-    /// The number of the try that runs.
+    /// The number of the current attempt.
     attempt: u32,
     first_failure: Option<Instant>,
-    /// How much was waited because the server asked for it.
+    /// Total delay that the server asked for.
     obeyed: Duration,
     phase: Phase<S>,
 }

@@ -1,24 +1,24 @@
-//! Server-sent events, cut out of bytes that may be split anywhere.
+//! Parses server-sent events from bytes that may be split anywhere.
 //!
-//! Only the `data` of an event is kept: the wires we speak repeat the event's name inside it.
+//! Only the `data` of an event is kept: the supported wire formats repeat the event's name inside it.
 
-/// The longest event that is accepted: more is no answer of a model.
+/// Size limit of an event.
 const LONGEST: usize = 16 << 20;
 
 /// Bytes in, the data of whole events out.
 pub(super) struct Parser {
-    /// The bytes of the line that is not ended yet.
+    /// The bytes of the incomplete line.
     line: Vec<u8>,
-    /// The `data` of the event that is not ended yet.
+    /// The `data` of the incomplete event.
     data: Option<String>,
     /// The last byte was a CR: a LF that follows belongs to it.
     after_cr: bool,
-    /// No line was ended yet: a byte order mark may stand there.
+    /// No line is complete yet: a byte order mark may occur.
     at_start: bool,
     longest: usize,
 }
 
-/// An event is longer than is accepted.
+/// An event is longer than the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong {
     /// The limit, in bytes.
@@ -34,7 +34,7 @@ impl Parser {
         Self { line: Vec::new(), data: None, after_cr: false, at_start: true, longest }
     }
 
-    /// Takes the next bytes; gives the data of every event that ended in them.
+    /// Takes the next bytes; returns the data of every event that they complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
         let mut events = Vec::new();
         for &byte in bytes {
@@ -53,8 +53,8 @@ impl Parser {
         Ok(events)
     }
 
-    /// The data of an event that the end of the stream ended. The standard drops it, but servers
-    /// that forget the last empty line mean it.
+    /// The data of an event that is ended by the end of the stream. The standard drops it, but some servers
+    /// omit the last empty line.
     pub(super) fn finish(&mut self) -> Option<String> {
         if !self.line.is_empty() {
             self.end_line();
@@ -62,7 +62,7 @@ impl Parser {
         self.data.take()
     }
 
-    /// Takes in the line; an empty one ends the event.
+    /// Processes the line; an empty one ends the event.
     fn end_line(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.line);
         let mut line = line.as_slice();
@@ -85,7 +85,7 @@ impl Parser {
                 None => self.data = Some(value.into_owned()),
             }
         }
-        // Comments (keep-alives), names, ids and retry times say nothing that we need.
+        // Comments (keep-alives), names, ids and retry times are not used.
         None
     }
 }

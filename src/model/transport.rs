@@ -1,5 +1,5 @@
-//! The one HTTP client. It is built with the first request, keeps its connection for all of them, and
-//! turns every failure of the network into a [`Failure`]; of the wires it knows nothing.
+//! The only HTTP client. It is created for the first request, reuses its connection, and converts every
+//! network failure to a [`Failure`]; it does not know wire formats.
 
 use std::error::Error;
 use std::io;
@@ -17,11 +17,11 @@ use super::endpoint::{Endpoint, Timeouts};
 use super::failure::{Failure, Place, Refusal};
 use crate::protocol::model::{ModelError, ModelErrorKind};
 
-/// How much of a refusal is read, and for how long.
+/// Limits of reading a refusal: bytes, and time.
 const REFUSAL_BYTES: usize = 64 << 10;
 const REFUSAL_TIME: Duration = Duration::from_secs(10);
 
-/// The way to one endpoint.
+/// The connection to one endpoint.
 pub(super) struct Transport {
     base: Url,
     headers: HeaderMap,
@@ -33,7 +33,7 @@ pub(super) struct Transport {
 
 impl Transport {
     pub(super) fn new(mut endpoint: Endpoint) -> Result<Self, ModelError> {
-        // A variable that is set to nothing holds no key.
+        // A variable with an empty value contains no key.
         endpoint.api_key = endpoint.api_key.filter(|key| !key.trim().is_empty());
         let base = base(&endpoint)?;
         let headers = headers(&endpoint)?;
@@ -42,7 +42,7 @@ impl Transport {
         Ok(Self {
             headers,
             first_byte: first_byte.unwrap_or(Duration::from_mins(if is_local { 30 } else { 5 })),
-            // A server on a desk may gather a whole call before it sends any of it.
+            // A local server may generate a whole call before it sends any of it.
             idle: idle.unwrap_or(Duration::from_mins(if is_local { 10 } else { 2 })),
             base,
             endpoint,
@@ -50,12 +50,12 @@ impl Transport {
         })
     }
 
-    /// Sends JSON, and gives the answer once its head is there and good.
+    /// Sends JSON; returns the answer after a successful response header.
     pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Answer, Failure> {
         self.send(Method::POST, path, Some(body), self.first_byte).await
     }
 
-    /// Asks for a small document.
+    /// Requests a small document.
     pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, Failure> {
         let place = self.place(path);
         let whole = async {
@@ -70,7 +70,7 @@ impl Transport {
         timeout(limit, whole).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// What messages about a request to this path need to know.
+    /// The facts about a request to this path for messages.
     pub(super) fn place(&self, path: &str) -> Place {
         Place {
             url: shown(&joined(&self.base, path)),
@@ -117,7 +117,7 @@ impl Transport {
         let configuration =
             |message: String| Failure::never(ModelErrorKind::Configuration, message);
         let endpoint = &self.endpoint;
-        // The provider is installed once for the process; a second time it is refused, and the same.
+        // The provider is installed once per process; a second call fails without effect.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
@@ -130,14 +130,14 @@ impl Transport {
             Some(proxy) => {
                 let proxy = Proxy::all(proxy).map_err(|error| {
                     configuration(format!(
-                        "`proxy` of {} is no address: {}",
+                        "`proxy` of {} is not a URL: {}",
                         endpoint.id,
                         root(&error)
                     ))
                 })?;
                 builder = builder.proxy(proxy);
             }
-            // No proxy of the environment can reach this machine's own servers.
+            // A proxy cannot reach servers on this machine.
             None if is_loopback(&self.base) => builder = builder.no_proxy(),
             None => {}
         }
@@ -149,7 +149,7 @@ impl Transport {
         builder = if self.needs_roots() {
             builder.tls_certs_merge(authorities)
         } else {
-            // Reading the system's roots would be most of the time that building takes.
+            // Loading the system's root certificates would take most of the time.
             builder.tls_certs_only(authorities)
         };
         builder.build().map_err(|error| {
@@ -174,7 +174,7 @@ impl Transport {
             }
     }
 
-    /// There is no answer at all.
+    /// There was no response.
     fn unreachable(&self, place: &Place, error: &reqwest::Error) -> Failure {
         let (url, address) = (&place.url, address(&self.base));
         let proxy = match self.endpoint.proxy.as_deref().and_then(|proxy| Url::parse(proxy).ok()) {
@@ -225,17 +225,17 @@ impl Transport {
     }
 }
 
-/// An answer whose body is still to be read.
+/// An answer whose body is not read yet.
 pub(super) struct Answer {
     response: Response,
     place: Place,
-    /// How long the next bytes may take.
+    /// Time limit for the next bytes.
     limit: Duration,
     idle: Duration,
 }
 
 impl Answer {
-    /// The next bytes; `None`: there are no more.
+    /// The next bytes; `None` at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         match timeout(self.limit, self.response.chunk()).await {
             Ok(Ok(chunk)) => {
@@ -251,7 +251,7 @@ impl Answer {
         }
     }
 
-    /// The model has said all: what still comes must come soon.
+    /// The answer is complete: shortens the limit for the rest.
     pub(super) fn hurry(&mut self, limit: Duration) {
         self.limit = self.limit.min(limit);
         self.idle = self.idle.min(limit);
@@ -261,14 +261,14 @@ impl Answer {
 fn certificates(path: &Path) -> Result<Vec<Certificate>, Box<dyn Error>> {
     let certificates = Certificate::from_pem_bundle(&std::fs::read(path)?)?;
     if certificates.is_empty() {
-        return Err("it holds no certificate in PEM form".into());
+        return Err("it contains no certificate in PEM format".into());
     }
     Ok(certificates)
 }
 
 fn silent(place: &Place, limit: Duration) -> Failure {
     Failure::soon(format!(
-        "{}: nothing came for {} s; the server may be overloaded, or still load the model",
+        "{}: no data for {} s; the server may be overloaded, or still loading the model",
         place.url,
         limit.as_secs_f32()
     ))
@@ -293,7 +293,7 @@ fn redirected(place: &Place, response: &Response) -> Failure {
     failure
 }
 
-/// What a refusal says, as far as it comes.
+/// The body of a refusal, as far as it arrives in time.
 async fn refusal_body(mut response: Response) -> String {
     let mut body = Vec::new();
     let whole = async {
@@ -304,7 +304,7 @@ async fn refusal_body(mut response: Response) -> String {
             }
         }
     };
-    // What came within the time is enough.
+    // A partial body is sufficient.
     let _ = timeout(REFUSAL_TIME, whole).await;
     String::from_utf8_lossy(&body).into_owned()
 }
@@ -330,7 +330,9 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
     if let Some(key) = &endpoint.api_key {
         let mut value = HeaderValue::try_from(format!("Bearer {}", key.trim())).map_err(|_| {
             let source = &endpoint.key_source;
-            wrong(format!("the key from {source} holds characters that no key has; set it again"))
+            wrong(format!(
+                "the key from {source} contains characters that are invalid in a key; set it again"
+            ))
         })?;
         value.set_sensitive(true);
         headers.insert("authorization", value);
@@ -349,16 +351,16 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
 
 /// The error's causes, down to the root.
 fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    // reqwest's own words repeat the address, with its query; its cause says more.
+    // reqwest's message repeats the URL with its query; its source says more.
     let first = error.source().or(Some(error));
     std::iter::successors(first, |&error| match error.downcast_ref::<io::Error>() {
-        // An I/O error leaves out what it wraps when it is asked for its source.
+        // An I/O error does not return the error that it wraps as its source.
         Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn Error + 'static)),
         None => error.source(),
     })
 }
 
-/// What is at the bottom of it.
+/// The root cause.
 fn root(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(String::new, ToString::to_string)
 }

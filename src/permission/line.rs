@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::judge::{self, Command, Commands};
 use super::shell::{Kind, Pipeline, Script, Simple};
 
-/// Commands whose text is not what runs, or only a part of it.
+/// Commands whose text is not executed as it is, or only in part.
 const NOT_SIMPLE: &[&str] =
     &["!", "[[", ".", "builtin", "command", "coproc", "eval", "exec", "source", "time", "trap"];
 
-/// The most programs that [`Line::programs`] names.
+/// Limit: programs that [`Line::programs`] returns.
 const MAX_PROGRAMS: usize = 8;
 
 thread_local! {
-    /// The tool, the policy and the registry parse the same line, one after the other.
+    /// The tool, the policy and the registry parse the same line in turn.
     static LAST: RefCell<Option<Line>> = const { RefCell::new(None) };
 }
 
@@ -30,7 +30,7 @@ struct Parts {
 }
 
 impl Line {
-    /// Parses a line. Never fails: what is not understood is marked. The last line is cached.
+    /// Parses a line. Never fails: text that cannot be parsed is marked. The last line is cached.
     pub fn read(command: &str) -> Self {
         LAST.with_borrow_mut(|last| match last {
             Some(line) if line.0.text == command => line.clone(),
@@ -43,15 +43,16 @@ impl Line {
         })
     }
 
-    /// Every command of the line is known only to read, and no file is written.
+    /// Every command of the line is known to only read, and no file is written.
     pub fn is_read_only(&self) -> bool {
         self.is_understood()
             && !self.commands().is_empty()
             && self.commands().iter().all(|command| judge::only_reads(command, self.text()))
     }
 
-    /// What the line runs: each program that is not known only to read, with its first operand; all programs if each only
-    /// reads. Wrappers such as `timeout 60` and the directory of a program are left out.
+    /// The programs that the line runs and that are not known to only read, each with its first operand; all
+    /// programs if each only reads. Wrappers such as `timeout 60` and the directory of a program are left
+    /// out.
     pub fn programs(&self) -> Vec<String> {
         let run = self.commands().iter().filter(|command| !command.is_wrapper);
         let (reading, others): (Vec<_>, Vec<_>) =
@@ -88,7 +89,7 @@ impl Line {
         is_whole.then(|| script.commands.iter().map(words).collect())
     }
 
-    /// It consists of pipelines of commands that run as they are written.
+    /// It consists of pipelines of commands that are executed as written.
     pub(super) fn is_certain(&self) -> bool {
         let is_simple = |text: &String| {
             let first = text.split_ascii_whitespace().next();

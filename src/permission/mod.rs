@@ -1,7 +1,7 @@
-//! May this call be made? Pure: an effect in, a ruling out.
+//! The permission policy: takes the effect of a call and returns a ruling. Pure.
 //!
-//! A [`Policy`] is an ordered list of guards; the first that has an opinion decides. A command line is decided by its simple
-//! commands. The judge only decides whether to ask: the sandbox is what protects.
+//! A [`Policy`] is an ordered list of guards; the first that returns a ruling decides. A command line is
+//! decided by its simple commands. The judge only decides whether to ask: the sandbox is what protects.
 
 mod judge;
 mod line;
@@ -39,7 +39,7 @@ pub use statuses::Ran;
 pub struct DeniedPath {
     /// Relative to the project, or absolute.
     pub path: String,
-    /// The rule, or the user's words that it was made from, and how to remove it.
+    /// The rule, or the user's sentence that it was made from, and how to remove it.
     pub reason: String,
 }
 
@@ -64,16 +64,16 @@ struct Entry {
 
 const ANOTHER_WAY: &str = "find another way, or say what you would need it for";
 
-/// The call that is decided.
+/// The call to decide.
 struct Question<'a> {
     tool: &'a str,
     effect: &'a Effect,
-    /// The line of a command, and what the judge found in it.
+    /// The line of a command, and the judge's findings.
     command: Option<(Line, Vec<Finding>)>,
     places: &'a Places,
 }
 
-/// What the rules and the judge say of one command of a line.
+/// The result of rules and judge for one command of a line.
 enum Standing {
     Allowed(Reason),
     Asks(Reason),
@@ -83,7 +83,7 @@ enum Standing {
     Open,
 }
 
-/// The guards in their order of precedence; after them the mode decides.
+/// The guards in order of precedence; if none decides, the mode does.
 const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
     |_, question| never(question),
     |_, question| too_long(question),
@@ -109,7 +109,7 @@ impl Policy {
         }
     }
 
-    /// Whether what commands change in the project can be undone. If not, destructive commands ask.
+    /// Whether changes of commands in the project can be undone. If not, destructive commands ask.
     pub fn set_checkpoints(&mut self, has_checkpoints: bool) {
         self.has_checkpoints = has_checkpoints;
     }
@@ -139,7 +139,7 @@ impl Policy {
         self
     }
 
-    /// Rules about paths also match what the symlinks in them lead to.
+    /// Rules about paths also match the targets of symlinks in them.
     #[must_use]
     pub fn through_links(mut self, facts: &dyn PathFacts) -> Self {
         for entry in Arc::make_mut(&mut self.entries) {
@@ -158,13 +158,13 @@ impl Policy {
         self.initial_mode
     }
 
-    /// Which files may not be shown.
+    /// The files that may not be shown.
     pub fn withheld(&self) -> Withheld {
         Withheld { entries: Arc::clone(&self.entries), places: Arc::clone(&self.places) }
     }
 
-    /// The literal paths that rules deny to read, and to change. File tools check the rules themselves; for commands the
-    /// sandbox hides these paths or makes them read-only. Patterns are not included.
+    /// The literal paths that rules deny to read, and to change. File tools check the rules themselves; the
+    /// sandbox hides these paths from commands or makes them read-only. Patterns are not included.
     pub fn denied_paths(&self) -> (Vec<DeniedPath>, Vec<DeniedPath>) {
         let paths = |is_about: fn(&str) -> bool| {
             let denied = self.entries.iter().filter(|entry| entry.verb == Verb::Deny);
@@ -181,15 +181,15 @@ impl Policy {
         (paths(|tool| matches!(tool, "Read" | "Grep")), paths(|tool| CHANGE_TOOLS.contains(&tool)))
     }
 
-    /// May this tool do this?
+    /// Whether this tool may have this effect.
     pub fn rule_on(&self, tool: &str, effect: &Effect, facts: &dyn PathFacts) -> Ruling {
         let question = self.question(tool, effect, facts);
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &question));
         ruling.unwrap_or_else(|| self.by_mode(&question))
     }
 
-    /// Whatever rules and modes say, it needs no approval: a command that the judge would neither refuse nor ask about,
-    /// also without checkpoints.
+    /// It needs no approval under any rules and modes: a command that the judge would neither refuse nor ask
+    /// about, also without checkpoints.
     pub fn is_harmless(effect: &Effect, facts: &dyn PathFacts) -> bool {
         findings_of(effect, facts).is_none_or(|(line, findings)| {
             line.is_understood() && !line.is_too_long() && findings.is_empty()
@@ -223,7 +223,7 @@ impl Policy {
         Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
     }
 
-    /// A file with a secret name needs a rule that names it; one that allows everything does not mean it.
+    /// A file with a secret name needs a rule that names it; one that allows everything is not sufficient.
     fn secret(&self, question: &Question<'_>) -> Option<Ruling> {
         let path = question.shown_path()?;
         if self.mode == PermissionMode::Full || !self.withheld().is_secret(path) {
@@ -231,13 +231,13 @@ impl Policy {
         }
         let option = allowing_file("Read", path);
         let text =
-            format!("{path} looks like it holds secrets; the user can allow it with {option}");
+            format!("{path} looks like it contains secrets; the user can allow it with {option}");
         let reason = reason("secrets", text);
         let hint = Some("continue without its content".to_owned());
         Some(Ruling::Refuse(ErrorCode::AccessDenied, Reason { hint, ..reason }))
     }
 
-    /// In mode read-only no rule in a file allows a change; the command line does.
+    /// In mode read-only a rule in a file cannot allow a change, one on the command line can.
     fn read_only_mode(&self, question: &Question<'_>) -> Option<Ruling> {
         let Effect::Write { path } = question.effect else { return None };
         let is_it = |entry: &Entry| {
@@ -272,7 +272,7 @@ impl Policy {
         }
     }
 
-    /// A rule that asks before Read asks before Grep, too.
+    /// A rule that asks before Read also asks before Grep.
     fn asked_to_read(&self, question: &Question<'_>) -> Option<Standing> {
         let withheld = self.withheld();
         let entry = withheld.asks(question.tool, question.shown_path()?)?;
@@ -308,7 +308,7 @@ impl Policy {
             }
         }
         if let Some(first) = asked.first() {
-            // One approval counts for the whole line, so it names everything.
+            // One approval applies to the whole line, so the text contains all reasons.
             let mut texts: Vec<&str> = asked.iter().map(|reason| reason.text.as_str()).collect();
             texts.dedup();
             let has_hint = asked.iter().any(|reason| reason.hint.is_some());
@@ -322,12 +322,12 @@ impl Policy {
         allowed.filter(|_| !is_open).map(Ruling::Allow)
     }
 
-    /// What the rules and the judge say of one command of a line.
+    /// The result of rules and judge for one command of a line.
     fn standing_of(&self, tool: &str, line: &Line, findings: &[Finding], at: usize) -> Standing {
         let command = &line.commands()[at];
         let whole = line.commands().iter().find(|other| other.of == command.of);
         let whole = whole.unwrap_or(command);
-        // A pattern does not say where a redirection leads.
+        // A pattern does not cover the target of a redirection.
         let writes = command.writes_file() || whole.writes_file();
         let (own, outer) = (command.written(), whole.written());
         let allows = |rule: &Rule| {
@@ -344,18 +344,19 @@ impl Policy {
         }
     }
 
-    /// The finding is a reason to ask in this session.
+    /// The finding requires approval in this session.
     fn counts(&self, finding: &Finding) -> bool {
         match (self.mode, finding.class) {
             (PermissionMode::Full, _) => false,
-            // It changes nothing, and gets no other right.
+            // It changes nothing, and gets no additional right.
             (PermissionMode::ReadOnly, class) => class == FindingClass::Asks(Some(Right::Network)),
             (_, FindingClass::Destructive) => !self.has_checkpoints,
             (_, FindingClass::Asks(_) | FindingClass::Never) => true,
         }
     }
 
-    /// What the rules say of one thing: allowed on the command line, asked, allowed by a file; then the judge's finding.
+    /// Combines rules and finding in order of precedence: allowed on the command line, asked, allowed by a
+    /// file, the judge's finding.
     fn standing(
         &self,
         tool: &str,
@@ -369,7 +370,7 @@ impl Policy {
             let entry = self.find(tool, is_it)?;
             Some(Standing::Allowed(reason(entry.shown(), "a rule allows this")))
         };
-        // Except on the command line, a rule that allows everything does not mean what has to be asked about.
+        // Except on the command line, a rule that allows everything does not apply to commands with findings.
         let is_enough = |entry: &Entry| finding.is_none() || !entry.rule.is_bare();
         let by_user = |entry: &Entry| match entry.origin {
             Origin::CommandLine => true,
@@ -403,11 +404,11 @@ impl Policy {
                 ("destructive", format!("{program}: {why}, and checkpoints are off"))
             }
         };
-        // (The hint is worded for the whole line.)
+        // (The hint applies to the whole line.)
         Standing::Asks(Reason { hint: Some(String::new()), ..reason(rule, text) })
     }
 
-    /// Files that tell the agent how to work are changed only with the user's consent.
+    /// Files with instructions for the agent are changed only with the user's approval.
     fn agent_files(&self, question: &Question<'_>) -> Option<Ruling> {
         let Effect::Write { path } = question.effect else { return None };
         let asks = matches!(self.mode, PermissionMode::Ask | PermissionMode::AutoEdit);
@@ -430,7 +431,7 @@ impl Policy {
             }
             (Effect::Write { .. }, PermissionMode::ReadOnly) => Ruling::Refuse(
                 ErrorCode::AccessDenied,
-                reason(mode, "nothing is changed in this mode; say what you would change"),
+                reason(mode, "this mode allows no changes; say what you would change"),
             ),
             (Effect::Write { path }, PermissionMode::Ask) => {
                 let text = format!(
@@ -464,7 +465,7 @@ impl Policy {
         }
     }
 
-    /// How the user can allow a line: the narrowest rules that are missing.
+    /// How the user can allow a line: the narrowest missing rules.
     fn allowing(&self, tool: &str, line: &Line, findings: &[Finding]) -> String {
         let mut rules: Vec<String> = Vec::new();
         if line.is_understood() {
@@ -485,8 +486,8 @@ impl Policy {
         allowing_hint(&rules)
     }
 
-    /// The first rule about this tool that is so. A rule that denies or asks before one tool that changes files does so
-    /// before each.
+    /// The first rule about this tool that satisfies a condition. A rule that denies or asks before one tool
+    /// that changes files applies to all of them.
     fn find(&self, tool: &str, is_so: impl Fn(&Entry) -> bool) -> Option<&Entry> {
         let is_about = |entry: &Entry| {
             let own = entry.rule.tool();
@@ -531,7 +532,7 @@ impl Question<'_> {
         }
     }
 
-    /// A rule that denies is about this call: its path, or any command of its line.
+    /// A rule that denies matches this call: its path, or any command of its line.
     fn fits(&self, rule: &Rule) -> bool {
         match self.effect {
             Effect::Read { path } | Effect::Write { path } => {
@@ -575,7 +576,7 @@ fn never(question: &Question<'_>) -> Option<Ruling> {
     }
 }
 
-/// A line beyond the limits of the parser may hold anything, so that no rule can be applied to it.
+/// A line beyond the parser's limits may contain anything, so that no rule can be applied to it.
 fn too_long(question: &Question<'_>) -> Option<Ruling> {
     let (line, _) = question.command.as_ref()?;
     let text = "the command is too long or too deeply nested to be parsed: run it in smaller steps, write texts with \

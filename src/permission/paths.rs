@@ -1,6 +1,6 @@
-//! Paths with a special meaning: what file tools must not write, and files with secrets.
+//! Paths with a special meaning: those that file tools must not write, and files with secrets.
 
-/// Names of files that hold secrets; one `*` stands for anything.
+/// Names of files that contain secrets; one `*` matches anything.
 const SECRET_FILES: &[&str] = &[
     ".env",
     ".env.*",
@@ -41,7 +41,7 @@ pub(super) enum Guarded {
     Ask,
 }
 
-/// How a path is protected: `.git` at any depth, and `.agent/`.
+/// The protection of a path: `.git` at any depth, and `.agent/`.
 pub(super) fn guarded(path: &str) -> Option<Guarded> {
     let mut parts = path.split('/');
     while let Some(part) = parts.next() {
@@ -59,14 +59,14 @@ pub(super) fn guarded(path: &str) -> Option<Guarded> {
     None
 }
 
-/// The file's name says that it holds secrets.
+/// The file's name indicates secrets.
 pub fn is_secret(path: &str) -> bool {
     fits(path, SECRET_FILES) && !fits(path, SAMPLES)
 }
 
 fn fits(path: &str, names: &[&str]) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path).as_bytes();
-    // (Asked of every file of a search: most patterns are out at their first character.)
+    // (Called for every file of a search: most patterns fail at their first character.)
     let begins = |pattern: &&&str| match (pattern.as_bytes().first(), name.first()) {
         (Some(b'*'), _) => true,
         (Some(wanted), Some(first)) => wanted.eq_ignore_ascii_case(first),

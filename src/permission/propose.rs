@@ -1,11 +1,11 @@
-//! The rules that "always allow this" offers.
+//! Proposes the rules for the answer "always allow".
 
 use super::judge::{self, Command};
 use super::rule::Rule;
 use super::{Line, shell::Word};
 use crate::protocol::tool::Effect;
 
-/// Programs whose first operand says what they do: `cargo test`.
+/// Programs whose first operand determines what they do: `cargo test`.
 const HAS_SUBCOMMANDS: &[&str] = &[
     "apt",
     "brew",
@@ -37,7 +37,7 @@ const HAS_SUBCOMMANDS: &[&str] = &[
     "uv",
     "yarn",
 ];
-/// Subcommands after which another word says it: `npm run test`, `git remote add`.
+/// Subcommands with a further subcommand: `npm run test`, `git remote add`.
 const HAS_MORE: &[&str] = &[
     "component",
     "compose",
@@ -58,14 +58,15 @@ const HAS_MORE: &[&str] = &[
     "volume",
     "worktree",
 ];
-/// Programs that run whatever they are given: a rule for them names all words.
+/// Programs that execute their arguments: a rule for them contains all words.
 const RUNS_ANYTHING: &[&str] = &[
     "awk", "bash", "bun", "bunx", "dash", "deno", "env", "eval", "find", "gawk", "ksh", "lua",
     "node", "npx", "parallel", "perl", "php", "python", "python2", "python3", "ruby", "sh",
     "source", "ssh", "uvx", "xargs", "zsh", ".",
 ];
 
-/// The rules that would allow such calls from now on: one per command that needs approval. `None` if no rule can say it.
+/// The rules that would allow such calls from now on: one per command that needs approval. `None` if no rule
+/// can express it.
 pub fn propose(tool: &str, effect: &Effect) -> Option<Vec<String>> {
     match effect {
         Effect::Write { path } => Some(vec![rule_for_file(tool, path)?]),
@@ -107,7 +108,7 @@ pub(super) fn rule_for(command: &Command) -> Option<String> {
     if command.writes_file() || !command.assignments.is_empty() || name.is_empty() {
         return None;
     }
-    // Up to the subcommand, with the options before it.
+    // Up to the subcommand, including the options before it.
     let n_subcommands = match command.operands().next().and_then(Word::known) {
         Some(word) if HAS_SUBCOMMANDS.contains(&name) => 1 + usize::from(HAS_MORE.contains(&word)),
         Some(_) | None => 0,

@@ -1,4 +1,4 @@
-//! Which files may not be shown: a rule about Read holds for every tool that shows file contents.
+//! Files that may not be shown: a rule about Read applies to every tool that shows file contents.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::paths::is_secret;
 use super::rule::Places;
 use super::{Entry, Origin, Verb};
 
-/// Which files may not be shown.
+/// The files that may not be shown.
 #[derive(Clone, Debug, Default)]
 pub struct Withheld {
     pub(super) entries: Arc<Vec<Entry>>,
@@ -16,14 +16,14 @@ pub struct Withheld {
 /// Why a file may not be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A rule denies it, or asks before.
+    /// A rule denies it, or asks before it.
     Rule,
-    /// It looks like it holds secrets, and no rule names it.
+    /// Its name indicates secrets, and no rule names it.
     Secret,
 }
 
 impl Withheld {
-    /// Why this tool leaves this file out, if it does.
+    /// Why this tool skips this file, if it does.
     pub fn why(&self, tool: &str, path: &str) -> Option<Why> {
         if self.denies(tool, path).is_some() || self.asks(tool, path).is_some() {
             return Some(Why::Rule);
@@ -31,13 +31,13 @@ impl Withheld {
         self.is_secret(path).then_some(Why::Secret)
     }
 
-    /// A rule may keep this tool from showing some files. Otherwise their names alone decide ([`is_secret`]).
+    /// Rules may restrict which files this tool shows. Otherwise their names alone decide ([`is_secret`]).
     pub fn has_rules(&self, tool: &str) -> bool {
         let is_about = |entry: &Entry| entry.rule.tool() == "Read" || entry.rule.tool() == tool;
         self.entries.iter().any(|entry| entry.verb != Verb::Allow && is_about(entry))
     }
 
-    /// The rule that forbids this tool to show this file.
+    /// The rule that denies this tool to show this file.
     pub(super) fn denies(&self, tool: &str, path: &str) -> Option<&Entry> {
         self.about(tool, Verb::Deny, path).next()
     }
@@ -52,12 +52,12 @@ impl Withheld {
         self.about(tool, Verb::Ask, path).next()
     }
 
-    /// It looks like it holds secrets, and no rule names it; a rule that allows everything does not.
+    /// Its name indicates secrets, and no rule names it; a rule that allows everything is not sufficient.
     pub(super) fn is_secret(&self, path: &str) -> bool {
         is_secret(path) && self.about("Read", Verb::Allow, path).next().is_none()
     }
 
-    /// The rules of this verb that name this file: those about Read, and those about the tool itself.
+    /// The rules of this verb that match this file: those about Read, and those about the tool itself.
     fn about(&self, tool: &str, verb: Verb, path: &str) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| {
             entry.verb == verb

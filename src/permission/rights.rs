@@ -1,4 +1,4 @@
-//! How one command differs from the session's sandbox profile.
+//! The sandbox rights of one command, as differences from the session's profile.
 
 use super::judge::{self, Command, Finding, FindingClass, PathFacts, Right};
 use super::shell::Word;
@@ -6,7 +6,7 @@ use super::{Line, Policy, Standing};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::tool::{Effect, Rights};
 
-/// Commands of git that write its configuration themselves, and nothing that the model chose.
+/// Git commands that write its configuration themselves, without text that the model chose.
 const WRITE_CONFIGURATION: &[&str] =
     &["checkout", "switch", "branch", "pull", "push", "worktree", "submodule", "sparse-checkout"];
 
@@ -23,8 +23,8 @@ const OTHER_REPOSITORY: &[&str] = &[
 ];
 
 impl Policy {
-    /// The rights of a call that was permitted. A right is granted to a line by the user, by mode full, or by rules if each
-    /// of its commands is allowed by one or only reads.
+    /// The rights of a permitted call. A right is granted to a line by the user, by mode full, or by rules if
+    /// each of its commands is allowed by one or only reads.
     pub fn rights(
         &self,
         tool: &str,
@@ -69,16 +69,16 @@ impl Policy {
     }
 }
 
-/// The command runs in the project's root: elsewhere could be another repository.
+/// The command runs in the project's root: elsewhere it could be in another repository.
 fn is_at_root(effect: &Effect) -> bool {
     matches!(effect, Effect::Command { directory, .. } if directory == ".")
 }
 
 impl Line {
-    /// Each command of the line is git with one of these, without redirections to files or assignments, or only reads. It
-    /// names no other repository, whose programs could write the configuration of this one.
+    /// Each command of the line is one of these git commands, without redirections to files or assignments,
+    /// or only reads. It names no other repository, whose programs could write the configuration of this one.
     fn only_runs_git(&self, commands: &[&str]) -> bool {
-        let is_told = |word: &&Word| word.known().is_some_and(|word| commands.contains(&word));
+        let is_listed = |word: &&Word| word.known().is_some_and(|word| commands.contains(&word));
         let transfers = |word: &Word| matches!(word.text.as_str(), "pull" | "push" | "submodule");
         let is_it = |command: &&Command| {
             command.name() == "git"
@@ -87,7 +87,7 @@ impl Line {
                 && OTHER_REPOSITORY.iter().all(|option| {
                     !command.arguments().iter().any(|word| word.text.starts_with(option))
                 })
-                && command.operands().next().as_ref().is_some_and(is_told)
+                && command.operands().next().as_ref().is_some_and(is_listed)
                 && !(command.operands().next().is_some_and(transfers)
                     && command.operands().nth(1).is_some_and(|word| word.text.contains(['/', '.'])))
         };

@@ -13,15 +13,15 @@ use crate::protocol::{nests_too_deep, unescape};
 /// What a rule decides about the calls that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// They run.
+    /// Allowed.
     Allow,
     /// The user is asked.
     Ask,
-    /// They are refused.
+    /// Refused.
     Deny,
 }
 
-/// Where a rule comes from. The command line outranks files.
+/// The source of a rule. The command line takes precedence over files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// `--allow`, `--ask`, `--deny`.
@@ -48,7 +48,7 @@ pub struct Rule {
 enum Pattern {
     /// Every call of the tool.
     Any,
-    /// The leading words of a simple command; `*` stands for any words.
+    /// The leading words of a simple command; `*` matches any words.
     Words(Vec<String>),
     /// All of its words.
     AllWords(Vec<String>),
@@ -67,7 +67,7 @@ struct Paths {
     start: Start,
 }
 
-/// Where a pattern is anchored.
+/// The base of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     Project,
@@ -100,7 +100,7 @@ impl Places {
         if path.starts_with('~') { self.absolute(path) } else { path.to_owned() }
     }
 
-    /// The path below the home, if it is there.
+    /// The path below the home, if it is inside.
     fn below_home(&self, path: &str) -> Option<String> {
         let absolute = self.absolute(path);
         let below = absolute.strip_prefix(self.home.as_deref()?)?;
@@ -109,14 +109,14 @@ impl Places {
 }
 
 impl Rule {
-    /// Reads `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple
-    /// command: `cargo test` fits `cargo test --lib`; `*` stands for any words, inside a word for
-    /// any characters, and `rm:*` is `rm *`. For other tools it is a glob over paths from the project root, the home (`~/`)
-    /// or `/`; a glob without `/` matches in any directory, `./a` only in the root.
+    /// Parses `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple command:
+    /// `cargo test` matches `cargo test --lib`; `*` matches any words, inside a word any characters, and
+    /// `rm:*` is `rm *`. For other tools it is a glob over paths from the project root, the home (`~/`) or
+    /// `/`; a glob without `/` matches in any directory, `./a` only in the root.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
-                "`{text}` is no rule: {why}; write `Tool` or `Tool(pattern)`, for instance \
+                "`{text}` is not a rule: {why}; write `Tool` or `Tool(pattern)`, for instance \
                  `Bash(cargo test *)` or `Write(src/**)`"
             )
         };
@@ -173,7 +173,7 @@ impl Rule {
         }
     }
 
-    /// Also matches the target, if the part of the pattern before the first `*` leads through symlinks.
+    /// Also matches the symlink's target, if the part of the pattern before the first `*` contains symlinks.
     #[must_use]
     pub(super) fn through_links(self, facts: &dyn PathFacts) -> Self {
         let behind_links = match &self.pattern {
@@ -210,7 +210,7 @@ impl Rule {
         matches!(self.pattern, Pattern::Any)
     }
 
-    /// Names no particular file.
+    /// Names no specific file.
     pub(super) fn is_of_any_file(&self) -> bool {
         matches!(self.pattern, Pattern::Any | Pattern::Files)
     }
@@ -254,7 +254,7 @@ impl Rule {
         self.leads(words.len(), |part, n| word_fits(part, &words[n]), |_| false)
     }
 
-    /// The same, wherever the options of the command are: for rules that deny or ask.
+    /// The same, ignoring the position of the command's options: for rules that deny or ask.
     pub(super) fn fits_command(&self, command: &Command) -> bool {
         let fits = |part: &str, n: usize| word_fits(part, &command.words[n].text);
         self.fits_words(&command.written())
@@ -275,7 +275,8 @@ impl Rule {
         }
     }
 
-    /// The one path that the rule is about, without a pattern: `src`, `src/` and `src/**` are the directory.
+    /// The single path that the rule is about, without a pattern: `src`, `src/` and `src/**` are the
+    /// directory.
     pub(super) fn literal_path(&self) -> Option<String> {
         let Pattern::Path(paths) = &self.pattern else { return None };
         let path = paths.text.trim_end_matches("**").trim_end_matches('/');
@@ -372,7 +373,7 @@ fn plain(glob: &str) -> Result<String, String> {
     Ok(format!("{begin}{}{end}", parts.join("/")))
 }
 
-/// The text that a glob matches, if it matches only one: `[x]` is an escaped character.
+/// The only text that a glob matches, if there is just one: `[x]` is an escaped character.
 fn literal(glob: &str) -> Option<String> {
     let mut text = String::with_capacity(glob.len());
     let mut rest = glob.chars();
@@ -390,7 +391,7 @@ fn literal(glob: &str) -> Option<String> {
     Some(text)
 }
 
-/// The pattern with its literal beginning resolved, if that leads through symlinks.
+/// The pattern with its literal beginning resolved, if that contains symlinks.
 fn behind_links(glob: &str, facts: &dyn PathFacts) -> Option<String> {
     let name = glob.trim_end_matches('/');
     let (begin, rest) = match (literal(name), glob.find(['*', '?', '[', '{', '\\'])) {
@@ -427,8 +428,8 @@ fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-/// The words begin with the pattern, or are it (`is_whole`). `fits` compares a part of the pattern with a word; words that
-/// `skip` names may stand between.
+/// The words begin with the pattern, or are equal to it (`is_whole`). `fits` compares a part of the pattern
+/// with a word; words for which `skip` is true may occur in between.
 fn lead(
     pattern: &[String],
     n_words: usize,
@@ -437,7 +438,7 @@ fn lead(
     skip: impl Fn(usize) -> bool,
 ) -> bool {
     let n_parts = pattern.len();
-    // The numbers of parts that may be matched before this word, and before the next.
+    // The number of parts that may be matched before this word, and before the next.
     let mut here = vec![false; n_parts + 1];
     let mut next = here.clone();
     here[0] = true;
@@ -477,7 +478,7 @@ fn lead(
     false
 }
 
-/// `*` in the pattern stands for any characters.
+/// `*` in the pattern matches any characters.
 fn word_fits(pattern: &str, word: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern == word };
     let Some(mut word) = word.strip_prefix(begin) else { return false };

@@ -1,4 +1,4 @@
-//! Rules that the user adds during a session: by the answer "always", or by a sentence that protects a path.
+//! Session rules: added by the answer "always", or by a sentence that protects a path.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::protocol::control::Reason;
 use crate::protocol::event::{Body, SessionRule};
 
 impl Policy {
-    /// Takes one more event of the session: a rule is added or removed, or the mode changes.
+    /// Applies an event of the session: a rule is added or removed, or the mode changes.
     pub fn apply(&mut self, body: &Body, facts: &dyn PathFacts) {
         match body {
             Body::RuleAdded { rule } => self.add_session_rule(rule, facts),
@@ -35,7 +35,7 @@ impl Policy {
         let Some((verb, rule)) = parse(&added.rule) else { return };
         let rule = match verb {
             Verb::Deny | Verb::Ask => rule.through_links(facts),
-            // An answer allows no more words than were shown.
+            // An answer allows exactly the words that were shown.
             Verb::Allow => rule.whole(),
         };
         let origin = Origin::Session(added.id);
@@ -43,7 +43,7 @@ impl Policy {
         self.session_rules.push(added.clone());
     }
 
-    /// Where a rule comes from, and how to remove it if it was added in this session.
+    /// The source of a rule, and how to remove it if it was added in this session.
     pub(super) fn source_of(&self, entry: &Entry) -> String {
         let Origin::Session(id) = entry.origin else {
             return format!("the rule {}", entry.shown());

@@ -1,7 +1,8 @@
-//! Which pipelines of a line ran, and the status of each stage.
+//! Determines which pipelines of a line ran, and the status of each stage.
 //!
-//! Bash reports the statuses of the last pipeline before each command and at its end. Which pipeline that was follows from
-//! the operators between the pipelines and from how the previous one ended. Without a consistent match there is no result.
+//! Bash reports the statuses of the last pipeline before each command and at its end. Which pipeline that was
+//! follows from the operators between the pipelines and the result of the previous one. Without a consistent
+//! match there is no result.
 
 use super::line::Line;
 use super::shell::Pipeline;
@@ -30,7 +31,7 @@ impl Line {
             && self.after_each().is_some()
     }
 
-    /// The pipelines that ran, in order; `said` is what bash reported before each command and at its end.
+    /// The pipelines that ran, in order; `said` are bash's reports before each command and at its end.
     pub fn ran(&self, said: &[Vec<i32>]) -> Option<Vec<Ran>> {
         let after = self.after_each().filter(|_| self.is_certain())?;
         let end = said.len().checked_sub(1)?;
@@ -46,7 +47,7 @@ impl Line {
                 continue;
             }
             let n_stages = pipeline.stages.len();
-            // The shell ended before this one began: `set -e`, or a signal.
+            // The shell exited before this one started: `set -e`, or a signal.
             if at == end {
                 return Some(ran);
             }
@@ -55,7 +56,7 @@ impl Line {
             if begun.iter().any(|codes| *codes != begun[0]) {
                 return None;
             }
-            // `exit` ends the shell.
+            // `exit` exits the shell.
             if n_stages == 1 && pipeline.stages[0].split_ascii_whitespace().next() == Some("exit") {
                 return (at + 1 == end).then_some(ran);
             }
@@ -73,7 +74,7 @@ impl Line {
         (at == end).then_some(ran)
     }
 
-    /// The condition on which each pipeline runs, if the operators are plain.
+    /// The condition under which each pipeline runs, if the operators are simple.
     fn after_each(&self) -> Option<Vec<After>> {
         let mut end = 0;
         let mut after = Vec::new();
@@ -88,7 +89,7 @@ impl Line {
             });
             end = pipeline.at.end;
         }
-        // Other ways to change `pipefail` are not followed.
+        // Other ways to change `pipefail` are not detected.
         let text = self.text();
         let is_followed = !text.contains("+o") && !text.contains("shopt");
         is_followed.then_some(after)

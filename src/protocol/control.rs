@@ -1,9 +1,9 @@
-//! What happens next, and why it ends: the words between *it went like this* and *that was all*.
+//! Control flow: rulings on calls, the kernel's decisions, how a turn ends, and the user's controls.
 //!
-//! Different decisions have different words: an [`Effect`](super::tool::Effect) is ruled on
-//! ([`Ruling`]), a call's [`Verdict`](super::envelope::Verdict) says how it went, a
-//! [`ControlDecision`] what the kernel does next, an [`Ending`] why the turn is over. [`Control`] is
-//! the one hand that a person has on a session.
+//! Different decisions have different types: an [`Effect`](super::tool::Effect) gets a [`Ruling`], a call's
+//! outcome is its [`Verdict`](super::envelope::Verdict), a [`ControlDecision`] is what the kernel does next,
+//! and an [`Ending`] is why the turn ended. Through [`Control`] the user interrupts, steers and answers
+//! questions.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -19,31 +19,31 @@ use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
 
-/// May this call be made?
+/// Whether a call may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// Yes.
+    /// Allowed.
     Allow(Reason),
-    /// A person has to agree.
+    /// The user has to approve it.
     Ask(Reason),
-    /// No; the code says in which way.
+    /// Refused; the code says in which way.
     Refuse(ErrorCode, Reason),
 }
 
-/// Why a ruling is what it is.
+/// The reason for a ruling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The rule or mode that made it, as a person would write it: `--deny Bash(rm *)`, `mode ask`.
+    /// The rule or mode that decided, in the user's notation: `--deny Bash(rm *)`, `mode ask`.
     pub rule: String,
-    /// One sentence for the model and the person, with what to do instead where it is a refusal.
+    /// One sentence for the model and the user; a refusal also says what to do instead.
     pub text: String,
-    /// What to do instead, or, if nobody can be asked, how to allow it.
+    /// What to do instead, or, if no user can be asked, how to allow it.
     pub hint: Option<String>,
     /// The rule was made from a sentence of the user.
     pub by_instruction: bool,
 }
 
-/// How freely the agent may act, from the least freedom to the most.
+/// The permission mode, from the most to the least restrictive.
 #[derive(
     Clone,
     Copy,
@@ -60,19 +60,19 @@ pub struct Reason {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum PermissionMode {
-    /// It looks and changes nothing.
+    /// It reads and changes nothing.
     ReadOnly,
     /// It asks before every change and every command.
     Ask,
-    /// It may change files inside the project; commands need a rule until they run in a sandbox.
+    /// It may change files in the project; commands need a rule unless sandboxed.
     #[default]
     AutoEdit,
-    /// It may do anything; only what is never done is still refused.
+    /// It may do anything except what is never allowed.
     Full,
 }
 
 impl PermissionMode {
-    /// The word that stands on the command line and in events.
+    /// The name on the command line and in events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -87,16 +87,16 @@ impl PermissionMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", content = "detail", rename_all = "snake_case")]
 pub enum ControlDecision {
-    /// Nothing failed that needs an answer: go on.
+    /// No failure needs a response.
     Continue,
-    /// The step failed and is worth another try.
+    /// The step failed and is retried.
     Retry(Retry),
-    /// The plan does not hold.
+    /// The plan has to change.
     Replan(Replan),
 }
 
 impl ControlDecision {
-    /// A decision in two words: `retry feedback`.
+    /// The decision and its detail: `retry feedback`.
     pub fn words(self) -> &'static str {
         match self {
             Self::Continue => "continue",
@@ -110,27 +110,27 @@ impl ControlDecision {
     }
 }
 
-/// How a step is tried again.
+/// How a step is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
     /// The envelope's error and hint go back to the model.
     Feedback,
-    /// A transient fault of an idempotent read: the same call once more, no model asked.
+    /// A transient fault of an idempotent read: the same call is repeated without asking the model.
     Same,
-    /// A reflection's corrected arguments, run by the kernel.
+    /// The kernel runs the call with the arguments that a reflection corrected.
     Adjusted,
-    /// A reflection's other tool, run by the kernel.
+    /// The kernel runs the other tool that a reflection proposed.
     Alternative,
 }
 
-/// How much of the plan is written anew.
+/// How much of the plan is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Replan {
-    /// This one step; the others stand.
+    /// The current step; the others are kept.
     Step,
-    /// All of it.
+    /// The whole plan.
     Task,
 }
 
@@ -155,7 +155,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// It is about an answer, not about a step of the work: there is nothing that could be rewritten.
+    /// It concerns an answer, not a step of the plan, so that no step can be rewritten.
     pub fn answers_itself(self) -> bool {
         match self {
             Self::BadAnswer => true,
@@ -190,7 +190,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// The word that stands in events.
+    /// The name in events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ParameterError => "parameter_error",
@@ -205,7 +205,7 @@ impl Category {
 }
 
 impl Counters {
-    /// The counter that a decision uses up.
+    /// The counter that a decision uses.
     pub fn count_of(&self, decision: ControlDecision) -> Count {
         match decision {
             ControlDecision::Continue | ControlDecision::Retry(_) => self.retry_count,
@@ -218,55 +218,55 @@ impl Counters {
 /// The evidence of a step's last failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastFailure {
-    /// What kind of evidence.
+    /// Kind of evidence.
     pub signal: Signal,
-    /// The envelope's code, where a tool answered.
+    /// The envelope's code, if a tool failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
     /// The code's class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ErrorClass>,
-    /// Where the cause lies.
+    /// Category of the cause.
     pub category: Category,
-    /// What the failure said.
+    /// The failure's message.
     pub message: String,
-    /// The message with numbers, times, paths, addresses and hashes masked: two failures with one
-    /// signature are the same failure.
+    /// The message with numbers, times, paths, addresses and hashes masked: failures with the same signature
+    /// count as the same failure.
     pub signature: String,
-    /// The chain it belongs to: tool and target.
+    /// The chain of failures that it belongs to: tool and target.
     pub chain: String,
-    /// What a model said of it, if one was asked and its answer can be used.
+    /// The reflection on it, if there is a usable one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reflection: Option<Box<Reflection>>,
-    /// What helped when it failed like this before, where the kernel can try it.
+    /// What resolved the same failure before, if the kernel can try it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<Box<Remedy>>,
 }
 
-/// How failures are answered (`[recovery]`).
+/// How the kernel responds to failures (`[recovery]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recovery {
-    /// Retries of one failing step.
+    /// Limit: retries of one failing step.
     pub max_step_retries: u32,
     /// How often a final answer is sent back for one reason (a failing check, the JSON schema, the verifier) before
     /// repair and replanning, and how often an unusable answer is requested again.
     pub max_answer_retries: u32,
-    /// Rewritings of one step.
+    /// Limit: rewrites of one step.
     pub max_single_step_repairs: u32,
-    /// Rewritings of the whole plan.
+    /// Limit: rewrites of the whole plan.
     pub max_task_replanning_attempts: u32,
-    /// Failing rounds in a row with one signature and nothing tried differently.
+    /// Limit: consecutive failing rounds with the same signature and the same calls.
     #[schemars(range(min = 1))]
     pub max_consecutive_failures: u32,
-    /// A model is asked why something failed from so many failures of it on.
+    /// Number of failures of one kind after which a model is asked for the cause.
     #[schemars(range(min = 1))]
     pub reflect_after: u32,
-    /// Such questions in one task.
+    /// Limit: reflections per task.
     pub max_reflections: u32,
-    /// Whether a model is asked at all; the counted decisions stand without it.
+    /// Whether a model is asked for the cause of failures; the other decisions do not depend on it.
     pub enable_step_level_reflection: bool,
-    /// Whether a task that failed takes back the files it changed.
+    /// Whether the files that a failed task changed are restored.
     pub undo_on_failure: bool,
 }
 
@@ -289,75 +289,74 @@ impl Default for Recovery {
 /// A counter and its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Count {
-    /// How often so far.
+    /// Current value.
     pub n: u32,
-    /// How often at most.
+    /// Limit.
     pub max: u32,
 }
 
 impl Count {
-    /// Nothing counted yet.
+    /// A counter at zero.
     pub fn up_to(max: u32) -> Self {
         Self { n: 0, max }
     }
 
-    /// The limit is reached.
+    /// The limit was reached.
     pub fn used_up(self) -> bool {
         self.n >= self.max
     }
 }
 
-/// Every counter of the kernel, as it stands in events.
+/// Every counter of the kernel, as in events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
     /// Retries of the failing chain (`recovery.max_step_retries`).
     pub retry_count: Count,
-    /// Rewritings of this step (`recovery.max_single_step_repairs`).
+    /// Rewrites of this step (`recovery.max_single_step_repairs`).
     pub single_step_repair_count: Count,
-    /// Rewritings of the whole plan (`recovery.max_task_replanning_attempts`).
+    /// Rewrites of the whole plan (`recovery.max_task_replanning_attempts`).
     pub task_replan_count: Count,
-    /// Rounds in a row in which no call succeeded.
+    /// Consecutive rounds in which no call succeeded.
     pub consecutive_failures: u32,
-    /// Those of them that failed in one way with the very same calls
-    /// (`recovery.max_consecutive_failures`).
+    /// Those of them that failed in the same way with identical calls (`recovery.max_consecutive_failures`).
     pub unvaried_failures: Count,
     /// Reflections of this task (`recovery.max_reflections`).
     #[serde(default)]
     pub reflections: Count,
 }
 
-/// Why the turn is over. Its word is `terminal_reason`, its number the exit code.
+/// Why a turn ended: `terminal_reason`, with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The model gave its final answer; the checks, if there are any, passed.
+    /// The model gave its final answer; all checks passed, if there are any.
     Completed,
     /// The model gave its final answer, and a check could not run.
     CompletedUnverified,
-    /// Given up.
+    /// The kernel gave up.
     Failed,
-    /// The work was done and a check does not pass.
+    /// The model gave its final answer, but a check does not pass.
     CheckFailed,
-    /// The model refused for good.
+    /// The provider refused the request permanently.
     ModelRefused,
-    /// The model could not be reached for now.
+    /// The model is temporarily unavailable.
     ModelUnavailable,
     /// A permission that the task needed was not given.
     PermissionDenied,
-    /// The limit of model answers was reached.
+    /// The limit of model calls was reached.
     MaxTurns,
-    /// The limit of money was reached.
+    /// The cost limit was reached.
     MaxBudget,
-    /// The limit of time was reached.
+    /// The time limit was reached.
     Timeout,
-    /// A person interrupted.
+    /// The user interrupted.
     Interrupted,
-    /// The system asked the program to end.
+    /// The system terminated the program.
     Terminated,
 }
 
 impl Ending {
-    /// The word that stands in `terminal_reason`.
+    /// The name in `terminal_reason`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -400,57 +399,57 @@ impl Ending {
     }
 }
 
-/// Who ended a running turn from outside.
+/// Who interrupted a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// A person (Ctrl-C).
+    /// The user (Ctrl-C).
     User,
     /// The system (SIGTERM).
     Terminate,
-    /// The limit of time.
+    /// The time limit.
     Timeout,
 }
 
-/// What a person is asked before a call is made.
+/// The user's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval {
-    /// Yes, this once.
+    /// Allow this call.
     Once,
-    /// Yes, and the rules that were shown hold from now on, in this session.
+    /// Allow it, and add the proposed rules to this session.
     Always,
-    /// No; perhaps with what to do instead.
+    /// Reject it, optionally with what to do instead.
     No(Option<String>),
 }
 
-/// The one hand on a session. Clones hold the same session.
+/// The user's controls of a session. Clones share the session.
 ///
-/// After an interrupt nothing starts, and everything that was started is answered; the next turn begins
+/// After an interrupt nothing starts, and every call that was started gets a result; the next turn begins
 /// with [`Control::begin_turn`].
 #[derive(Clone, Debug, Default)]
-pub struct Control(Arc<Hand>);
+pub struct Control(Arc<Shared>);
 
 #[derive(Debug, Default)]
-struct Hand {
-    /// Of this turn.
+struct Shared {
+    /// For the current turn.
     cancel: Mutex<CancellationToken>,
     by: AtomicU8,
-    /// A person is there to be asked.
+    /// A user can be asked.
     is_attended: AtomicBool,
-    wishes: Mutex<Wishes>,
+    requests: Mutex<Requests>,
 }
 
-/// What the person wants, until the loop takes it.
+/// What the user requested, until the loop takes it.
 #[derive(Debug, Default)]
-struct Wishes {
-    /// Said while the turn runs.
+struct Requests {
+    /// Messages that arrived while the turn runs.
     messages: VecDeque<UserInput>,
     mode: Option<PermissionMode>,
-    /// The call that waits for an answer.
+    /// The call that waits for approval.
     asked: Option<(String, oneshot::Sender<Approval>)>,
 }
 
 impl Control {
-    /// Ends the turn. The first interrupt says why; later ones change nothing.
+    /// Interrupts the turn. The first interrupt sets the reason; later ones have no effect.
     pub fn interrupt(&self, by: Interrupt) {
         let code = match by {
             Interrupt::User => 1,
@@ -462,7 +461,7 @@ impl Control {
         self.cancel().cancel();
     }
 
-    /// Who interrupted, if anybody did.
+    /// Who interrupted the turn, if it was interrupted.
     pub fn interrupted(&self) -> Option<Interrupt> {
         match self.0.by.load(Ordering::SeqCst) {
             1 => Some(Interrupt::User),
@@ -472,12 +471,12 @@ impl Control {
         }
     }
 
-    /// The token of this turn, which everything that waits looks at.
+    /// The cancellation token of this turn.
     pub fn cancel(&self) -> CancellationToken {
         locked(&self.0.cancel).clone()
     }
 
-    /// What interrupted the turn before interrupts the next one no more. The end of the program does.
+    /// Clears an interrupt of the previous turn, but not a termination of the program.
     pub fn begin_turn(&self) {
         if matches!(self.interrupted(), Some(Interrupt::User | Interrupt::Timeout)) {
             *locked(&self.0.cancel) = CancellationToken::new();
@@ -485,59 +484,59 @@ impl Control {
         }
     }
 
-    /// The user says something while the turn runs. A stop phrase interrupts; anything else is delivered after the
-    /// current tool.
+    /// Takes a message of the user while the turn runs. A stop phrase interrupts; anything else is delivered
+    /// after the current tool.
     pub fn steer(&self, message: UserInput) {
         if message.is_stop() {
             return self.interrupt(Interrupt::User);
         }
-        locked(&self.0.wishes).messages.push_back(message);
+        locked(&self.0.requests).messages.push_back(message);
     }
 
-    /// Something was said that the model has not heard yet.
+    /// There is a message that was not delivered yet.
     pub fn is_steered(&self) -> bool {
-        !locked(&self.0.wishes).messages.is_empty()
+        !locked(&self.0.requests).messages.is_empty()
     }
 
-    /// What was said and not heard yet, in order; from now on it is heard.
+    /// Takes the messages that were not delivered yet, in order.
     pub fn take_messages(&self) -> Vec<UserInput> {
-        locked(&self.0.wishes).messages.drain(..).collect()
+        locked(&self.0.requests).messages.drain(..).collect()
     }
 
-    /// The person wants this mode, from the next call on.
+    /// Requests this mode, from the next call on.
     pub fn want_mode(&self, mode: PermissionMode) {
-        locked(&self.0.wishes).mode = Some(mode);
+        locked(&self.0.requests).mode = Some(mode);
     }
 
-    /// The mode that is wanted; from now on it holds.
+    /// Takes the requested mode.
     pub fn take_mode(&self) -> Option<PermissionMode> {
-        locked(&self.0.wishes).mode.take()
+        locked(&self.0.requests).mode.take()
     }
 
-    /// From now on a person is there to be asked.
+    /// Declares that a user can be asked.
     pub fn attend(&self) {
         self.0.is_attended.store(true, Ordering::SeqCst);
     }
 
-    /// A person is there to be asked.
+    /// A user can be asked.
     pub fn is_attended(&self) -> bool {
         self.0.is_attended.load(Ordering::SeqCst)
     }
 
-    /// Waits for what a person says to a call; `None` after an interrupt. The question has to be shown
-    /// after this was called and before it is awaited: then no answer can come too early or be lost.
+    /// Waits for the user's answer about a call; `None` after an interrupt. Show the question after calling
+    /// this and before awaiting it, so that no answer is lost.
     pub fn approval(&self, call: &str) -> impl Future<Output = Option<Approval>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
-        locked(&self.0.wishes).asked = Some((call.to_owned(), sender));
+        locked(&self.0.requests).asked = Some((call.to_owned(), sender));
         let cancel = self.cancel();
         async move { cancel.run_until_cancelled(receiver).await?.ok() }
     }
 
-    /// The person answers the question about this call. An answer to another question counts nothing.
+    /// The user's answer about this call. An answer to another question is ignored.
     pub fn answer(&self, call: &str, approval: Approval) {
-        let mut wishes = locked(&self.0.wishes);
-        if let Some((_, sender)) = wishes.asked.take_if(|(asked, _)| asked == call) {
-            // Nobody waits any more: the turn was interrupted.
+        let mut requests = locked(&self.0.requests);
+        if let Some((_, sender)) = requests.asked.take_if(|(asked, _)| asked == call) {
+            // Nothing waits any more: the turn was interrupted.
             _ = sender.send(approval);
         }
     }
@@ -548,7 +547,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Interrupt {
-    /// How a turn ends that was ended so.
+    /// How a turn ends after this interrupt.
     pub fn ending(self) -> Ending {
         match self {
             Self::User => Ending::Interrupted,

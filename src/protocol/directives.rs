@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::control::PermissionMode;
 
-/// What a sentence asks the program to do.
+/// What a sentence tells the program to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive {
     /// Switch to this mode, which permits less.
@@ -21,7 +21,7 @@ pub enum Directive {
     Protect(String),
 }
 
-/// What an entry of the list does.
+/// The effect of an entry of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Effect {
@@ -52,14 +52,14 @@ static LIST: LazyLock<List> = LazyLock::new(|| {
 /// A message of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInput {
-    /// All of it, as the model receives it.
+    /// The whole text, as the model receives it.
     pub text: String,
-    /// The bytes of it that were pasted or piped in: directives in them are not the user's.
+    /// The ranges that were pasted or piped in: directives in them are not the user's.
     pub pasted: Vec<Range<usize>>,
 }
 
 impl UserInput {
-    /// Several messages as one, with this between them.
+    /// Joins several messages with this separator.
     pub fn joined(messages: Vec<Self>, between: &str) -> Self {
         let mut joined = Self::default();
         for message in messages {
@@ -74,7 +74,7 @@ impl UserInput {
         joined
     }
 
-    /// Removes white space at the end.
+    /// Removes trailing white space.
     pub fn trim_end(&mut self) {
         let end = self.text.trim_end().len();
         self.text.truncate(end);
@@ -91,7 +91,7 @@ impl UserInput {
         self.pasted.push(start..self.text.len());
     }
 
-    /// The text without what was pasted.
+    /// The text without the pasted ranges.
     pub fn typed(&self) -> String {
         let mut typed = self.text.clone();
         for range in self.pasted.iter().rev() {
@@ -105,7 +105,7 @@ impl UserInput {
         directives(&self.typed())
     }
 
-    /// The message is nothing but a typed request to stop.
+    /// The whole message is a typed request to stop.
     pub fn is_stop(&self) -> bool {
         self.pasted.is_empty() && is_stop(&self.text)
     }
@@ -124,7 +124,7 @@ impl From<&str> for UserInput {
 }
 
 fn is_stop(message: &str) -> bool {
-    // The longest of them is far shorter.
+    // The longest stop phrase is far shorter.
     message.len() <= 100 && sentences_of(Effect::Interrupt).any(|known| *known == normal(message))
 }
 
@@ -154,7 +154,7 @@ fn sentences_of(effect: Effect) -> impl Iterator<Item = &'static String> {
     LIST.directive.iter().filter(move |entry| entry.effect == effect).flat_map(|it| &it.sentences)
 }
 
-/// The path of "don't touch PATH", which may stand in quotes or backticks.
+/// The path of "don't touch PATH", with or without quotes or backticks.
 fn protected_path(sentence: &str) -> Option<String> {
     let sentence = expanded(without_fillers(sentence.trim_end_matches(is_end)));
     sentences_of(Effect::Protect).find_map(|known| {
@@ -174,7 +174,7 @@ fn protected_path(sentence: &str) -> Option<String> {
     })
 }
 
-/// Lower case, without punctuation and without fillers at the ends: what is compared.
+/// The text to compare: lower case, without punctuation and without filler words at the ends.
 fn normal(sentence: &str) -> String {
     let plain: String = expanded(sentence)
         .chars()
@@ -184,7 +184,7 @@ fn normal(sentence: &str) -> String {
     without_fillers(&words.join(" ")).to_lowercase()
 }
 
-/// "Do not" and other spellings of "don't" are one.
+/// Replaces "do not" and similar spellings by "don't".
 fn expanded(sentence: &str) -> String {
     let text = sentence.replace('’', "'");
     let starts = ["do not ", "dont ", "don't "];
@@ -207,7 +207,7 @@ fn expanded(sentence: &str) -> String {
     out
 }
 
-/// Without the words at both ends that add nothing ("please", "ok").
+/// Removes filler words ("please", "ok") from both ends.
 fn without_fillers(text: &str) -> &str {
     let mut text =
         text.trim_matches(|char: char| char.is_whitespace() || ",，、:：".contains(char));
@@ -216,7 +216,7 @@ fn without_fillers(text: &str) -> &str {
         for filler in &LIST.fillers {
             let n = filler.len();
             let is_it = |part: Option<&str>| part.is_some_and(|it| it.eq_ignore_ascii_case(filler));
-            // An English word ends where the next begins; Chinese ones stand side by side.
+            // English words are separated by blanks, Chinese ones are not.
             let parts = |char: Option<char>| {
                 !filler.is_ascii()
                     || char.is_some_and(|char| !char.is_alphanumeric() && char != '\'')
@@ -238,7 +238,7 @@ fn without_fillers(text: &str) -> &str {
     }
 }
 
-/// The sentences of a message outside code blocks and citations; one that is a question is left out.
+/// The sentences of a message outside code blocks and citations, without questions.
 fn sentences(message: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut fence: Option<&str> = None;
@@ -257,10 +257,10 @@ fn sentences(message: &str) -> Vec<&str> {
     found
 }
 
-/// Opening and closing quotes, and those of code.
+/// Opening and closing quotes, including backticks.
 const QUOTES: [(char, char); 5] = [('`', '`'), ('"', '"'), ('“', '”'), ('「', '」'), ('『', '』')];
 
-/// Splits a line at the ends of sentences that stand outside quotes and code.
+/// Splits a line at the ends of sentences outside quotes and code.
 fn split<'a>(line: &'a str, found: &mut Vec<&'a str>) {
     let (mut start, mut closing) = (0, None);
     let mut chars = line.char_indices().peekable();
@@ -276,7 +276,7 @@ fn split<'a>(line: &'a str, found: &mut Vec<&'a str>) {
             continue;
         }
         let is_last = chars.peek().is_none_or(|(_, next)| next.is_whitespace() || is_end(*next));
-        // A dot inside a name ends nothing.
+        // A dot inside a name ends no sentence.
         if is_end(char) && (is_last || !char.is_ascii()) {
             let end = at + char.len_utf8();
             push(&line[start..end], found);
@@ -299,7 +299,7 @@ fn is_end(char: char) -> bool {
     ".!?;。！？；".contains(char)
 }
 
-/// `- `, `* `, `1. ` in front of an item.
+/// Removes `- `, `* ` or `1. ` before a list item.
 fn without_list_mark(line: &str) -> &str {
     let digits = line.trim_start_matches(|char: char| char.is_ascii_digit());
     let numbered = (digits.len() < line.len())

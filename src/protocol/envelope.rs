@@ -1,6 +1,6 @@
-//! The one structure in which every tool answers.
+//! The envelope: the one structure of every tool result.
 //!
-//! A tool returns `Result<Report, Failure>`; only the registry makes an [`Envelope`] of it.
+//! A tool returns `Result<Report, Failure>`; only the registry turns it into an [`Envelope`].
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -12,17 +12,17 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::Object;
 
-/// How a call went. `error` exists exactly when the status is `error`.
+/// How a call went. `error` exists if and only if the status is `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Verdict {
-    /// Done as asked, complete.
+    /// Complete, as requested.
     Success,
-    /// Usable, but less than asked.
+    /// Usable, but incomplete.
     Partial,
     /// No usable result.
     Error {
-        /// Why.
+        /// The reason.
         error: ToolError,
     },
 }
@@ -30,9 +30,9 @@ pub enum Verdict {
 /// Why there is no usable result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolError {
-    /// What kind of failure.
+    /// Kind of failure.
     pub code: ErrorCode,
-    /// What happened, to which thing.
+    /// What happened, and to what.
     pub message: String,
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// The error as a sentence, and what to do next as another.
+    /// The message and the hint as sentences.
     pub fn in_words(&self) -> String {
         let message = self.message.trim_end_matches('.');
         match &self.hint {
@@ -51,36 +51,36 @@ impl ToolError {
     }
 }
 
-/// What every tool answers, as it stands in the event log. No other field ever appears at the top.
+/// The result of every tool call, as in the event log. There are no other top-level fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Envelope {
-    /// `status`, and `error` where it is `error`.
+    /// `status`, and `error` if it is `error`.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// The result; field names per kind of tool.
+    /// The result; field names depend on the tool.
     pub data: Object,
     /// For the reader: what was done, how it ended, what to do next.
     pub text: String,
-    /// Measures; `time_ms` is always among them.
+    /// Measurements, always with `time_ms`.
     pub stats: Object,
-    /// What the answer is about.
+    /// What the result is about.
     pub context: Context,
 }
 
-/// What an answer is about.
+/// What a result is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Context {
-    /// The directory that relative paths start from, itself relative to the project root.
+    /// The directory that relative paths are relative to, itself relative to the project root.
     pub cwd: String,
     /// The input as received, plus the injected lock values, without defaults.
     pub params_input: Object,
-    /// The path that was meant, relative to the project root.
+    /// The resolved path, relative to the project root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_resolved: Option<String>,
 }
 
 impl Envelope {
-    /// The answer to a call that no tool has seen.
+    /// The result of a call that reached no tool.
     pub fn refusal(error: ToolError, data: Object, params_input: Object) -> Self {
         Self {
             text: error.in_words(),
@@ -91,7 +91,7 @@ impl Envelope {
         }
     }
 
-    /// The error, where the status is `error`.
+    /// The error, if the status is `error`.
     pub fn error(&self) -> Option<&ToolError> {
         match &self.verdict {
             Verdict::Error { error } => Some(error),
@@ -99,7 +99,7 @@ impl Envelope {
         }
     }
 
-    /// The word that stands in the field `status`.
+    /// The value of `status`.
     pub fn status(&self) -> &'static str {
         match self.verdict {
             Verdict::Success => "success",
@@ -109,15 +109,15 @@ impl Envelope {
     }
 }
 
-/// An envelope that is finished: everybody who hears of it shares it, nobody changes it, and it is made JSON
-/// of once. (It holds whole pages of files: that is what a call costs most for.)
+/// A finished envelope: shared, immutable and serialised at most once, because it may hold whole pages of
+/// files.
 #[derive(Clone, Debug)]
 pub struct Sealed(Arc<Content>);
 
 #[derive(Debug)]
 struct Content {
     envelope: Envelope,
-    /// Once somebody wanted it.
+    /// Created on first use.
     json: OnceLock<Box<RawValue>>,
 }
 
@@ -174,42 +174,42 @@ impl JsonSchema for Sealed {
     }
 }
 
-/// A tool's usable answer.
+/// A tool's usable result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Less than was asked: the status is `partial`.
+    /// Incomplete: the status is `partial`.
     pub partial: bool,
     /// The result.
     pub data: Object,
     /// Conclusion, state, next step.
     pub text: String,
-    /// Measures.
+    /// Measurements.
     pub stats: Object,
-    /// The path that was meant, relative to the project root.
+    /// The resolved path, relative to the project root.
     pub path: Option<String>,
 }
 
-/// A tool's answer that it has no usable result.
+/// A tool's failure: it has no usable result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// What kind of failure.
+    /// Kind of failure.
     pub code: ErrorCode,
-    /// What happened, to which thing: lower case, no full stop.
+    /// What happened, and to what: lower case, no full stop.
     pub message: String,
     /// What to do next.
     pub hint: Option<String>,
-    /// What there is all the same (the output of a command that failed, for instance).
+    /// Data despite the failure, such as the output of a command that failed.
     pub data: Object,
-    /// More for the reader than `message` says; empty: the registry writes `message` and `hint`.
+    /// More for the reader than `message`; if empty, the registry writes `message` and `hint`.
     pub text: String,
-    /// Measures.
+    /// Measurements.
     pub stats: Object,
-    /// The path that was meant, relative to the project root.
+    /// The resolved path, relative to the project root.
     pub path: Option<String>,
 }
 
 impl Failure {
-    /// A failure of this kind. `message` says what happened, to which thing.
+    /// A failure of this kind. `message` says what happened, and to what.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -222,14 +222,14 @@ impl Failure {
         }
     }
 
-    /// Adds what to do next.
+    /// Sets what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says more to the reader than the error says.
+    /// Adds text for the reader.
     pub fn note(&mut self, note: &str) {
         if self.text.is_empty() {
             let error = ToolError {
@@ -249,7 +249,7 @@ impl Failure {
         self
     }
 
-    /// Adds the path that was meant.
+    /// Sets the resolved path.
     #[must_use]
     pub fn at(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
@@ -265,9 +265,9 @@ impl Failure {
 pub enum ErrorCode {
     /// No such file, folder or thing.
     NotFound,
-    /// Outside the project, or in a place that is not the agent's to touch.
+    /// Outside the project, or in a place that the agent must not touch.
     AccessDenied,
-    /// The operating system said no.
+    /// The operating system denied access.
     PermissionDenied,
     /// The input does not fit the schema or makes no sense.
     InvalidParam,
@@ -275,7 +275,7 @@ pub enum ErrorCode {
     NoMatch,
     /// `old_string` occurs more than once.
     MultipleMatches,
-    /// A change of a file that was not read before.
+    /// The file was not read before it was changed.
     NotRead,
     /// The file changed since it was read.
     Conflict,
@@ -283,55 +283,55 @@ pub enum ErrorCode {
     IsDirectory,
     /// A file where a directory was expected.
     NotADirectory,
-    /// No text.
+    /// Not a text file.
     BinaryFile,
-    /// Text that cannot be decoded, or not be written in the file's encoding.
+    /// Text that cannot be decoded, or cannot be encoded in the file's encoding.
     Encoding,
-    /// Larger than the tool takes.
+    /// Larger than the tool's limit.
     TooLarge,
-    /// Did not end in its time.
+    /// Did not end in time.
     Timeout,
-    /// Ended by an interrupt, or never run because of one.
+    /// Ended by an interrupt, or not run because of one.
     Cancelled,
     /// The tool or the machine failed.
     ExecutionError,
-    /// The command ran and said no (its exit status).
+    /// The command ran and exited with a failure status.
     CommandFailed,
-    /// A command that is never run.
+    /// A command that is never allowed to run.
     CommandBlocked,
-    /// A person would have to agree, and none can be asked.
+    /// Approval is needed, and no user can be asked.
     ApprovalRequired,
-    /// A person was asked and said no.
+    /// The user rejected the call.
     ApprovalRejected,
     /// No tool has this name.
     UnknownTool,
-    /// The same call again, with nothing in between that could change its result.
+    /// The same call was made before, and nothing since then could change its result.
     RepeatedCall,
-    /// The tool failed several times and rests.
+    /// The tool failed several times and is suspended for a while.
     CircuitOpen,
-    /// Nobody is there to be asked.
+    /// No user can be asked.
     AskUserUnavailable,
-    /// A defect of ours.
+    /// A bug in this program.
     InternalError,
 }
 
-/// What a failure says about whose turn it is. Recovery and the breaker decide by class.
+/// Who has to act on a failure. Recovery and the circuit breaker decide by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorClass {
-    /// The call was wrong.
+    /// The caller made a wrong call.
     Caller,
-    /// The world moved, or answered no.
+    /// The state is not as required, or the operation reported a failure.
     State,
     /// Not allowed.
     Policy,
-    /// The tool is ill.
+    /// The tool is broken.
     Tool,
 }
 
 impl ErrorCode {
-    /// The class of this code for the tool named `tool`: a time-out says of Bash that its command
-    /// was slow, of any other tool that the tool is ill.
+    /// The class of this code for the tool named `tool`: a time-out of Bash means that the command was slow,
+    /// of another tool that the tool is broken.
     pub fn class(self, tool: &str) -> ErrorClass {
         match self {
             Self::NotFound
@@ -360,7 +360,7 @@ impl ErrorCode {
         }
     }
 
-    /// The word that stands in the field `code`.
+    /// The value of `code`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotFound => "NOT_FOUND",

@@ -1,8 +1,8 @@
-//! The one stream of everything that happens, and the seam for those who read it.
+//! The event stream: every fact that happens in a session, and the interface for its consumers.
 //!
-//! A fact is emitted once, where it happens. [`Events`] stamps it, masks its secrets, and hands it to
-//! every [`Sink`] in order, in the emitter's thread. Screen, JSON output, trace, resume and learning
-//! all read this stream and nothing else. `docs/EVENTS.md` describes each type.
+//! A fact is emitted once, where it happens. [`Events`] stamps it, masks its secrets, and passes it to every
+//! [`Sink`] in order, in the emitter's thread. Screen, JSON output, trace, resume and learning read only this
+//! stream. `docs/EVENTS.md` describes each type.
 
 mod stream;
 
@@ -22,7 +22,7 @@ use super::recall::{MemoryRecalled, MemoryWritten};
 use super::reflection::Reflection;
 use super::tool::Effect;
 
-/// The version of the event format that this program writes.
+/// Version of the event format.
 pub const VERSION: u32 = 1;
 
 /// One line of the log.
@@ -45,34 +45,34 @@ pub struct Header {
     pub seq: u64,
     /// UTC time, RFC 3339 with milliseconds.
     pub ts: String,
-    /// The session.
+    /// The session's id.
     pub session: String,
-    /// Which agent of the session: `main`.
+    /// The agent of the session: `main`.
     pub agent: String,
-    /// Where in the work.
+    /// Position in the work.
     #[serde(flatten)]
     pub place: Place,
 }
 
-/// A file that is not as the session saw it last, and how it is now.
+/// A file that changed since the session last saw it, with its current state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedFile {
     /// Its path.
     pub path: String,
-    /// Time of its last change, in milliseconds since 1970; `None` where the file is gone.
+    /// Time of its last change, in milliseconds since 1970; `None` if the file is gone.
     pub mtime_ms: Option<i64>,
-    /// Bytes; 0 where the file is gone.
+    /// Bytes; 0 if the file is gone.
     pub size: u64,
 }
 
-/// Where in the work something happened.
+/// Position in the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// The user's message that is being worked on, from 1; 0 before the first.
+    /// The user's message that is worked on, from 1; 0 before the first.
     pub turn: u32,
-    /// One answer of the model and its results, from 1 in each turn.
+    /// The model call and its results, from 1 in each turn.
     pub round: u32,
-    /// The unit of the plan: the place of the todo in progress, from 1; 0 where there is no plan.
+    /// The place of the todo in progress, from 1; 0 without a plan.
     pub step: u32,
 }
 
@@ -83,79 +83,79 @@ pub enum Body {
     /// A session began.
     #[serde(rename = "session.started")]
     SessionStarted(SessionStarted),
-    /// An old session goes on.
+    /// A session was resumed.
     #[serde(rename = "session.resumed")]
     SessionResumed {
-        /// What holds from now on: it may differ from the start.
+        /// The settings from now on, which may differ from the start.
         now: SessionStarted,
-        /// How many events were there.
+        /// Number of events recorded before.
         events: u64,
-        /// Ids of calls that were started and never answered: nobody knows what they did.
+        /// Ids of calls that were started and have no result: their outcome is unknown.
         uncertain: Vec<String>,
-        /// A torn last line was dropped.
+        /// An incomplete last line was dropped.
         torn: bool,
     },
-    /// The session goes on from a copy of what another one had recorded: everything before this event.
+    /// The session is a copy of another one, up to this event.
     #[serde(rename = "session.forked")]
     SessionForked {
         /// The other session.
         from: String,
-        /// Its last turn that was copied.
+        /// The last turn that was copied.
         up_to: u32,
     },
-    /// What was said from a turn on is no longer part of the session; the record keeps it. What became of
-    /// files stays as it is: see [`Body::TurnUndone`].
+    /// The conversation from a turn on is no longer part of the session; the record keeps it. Files stay as
+    /// they are: see [`Body::TurnUndone`].
     #[serde(rename = "session.rewound")]
     SessionRewound {
-        /// The first turn that is no longer part of it.
+        /// The first turn that was removed.
         from_turn: u32,
     },
-    /// The user said something; a turn begins.
+    /// The user sent a message; a turn begins.
     #[serde(rename = "turn.started")]
     TurnStarted {
-        /// What the user said.
+        /// The user's message.
         input: String,
-        /// What the model is shown of it, where it is too long to be shown whole.
+        /// What the model receives instead, if the message is too long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
     },
-    /// The user said something while the turn ran; the model hears it now.
+    /// The user sent a message while the turn ran; it is delivered to the model now.
     #[serde(rename = "turn.steered")]
     TurnSteered {
-        /// What the user said.
+        /// The user's message.
         input: String,
-        /// What the model is shown of it, where it is too long to be shown whole.
+        /// What the model receives instead, if the message is too long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
     },
-    /// The user ran a command by hand, and shares what it wrote with the model.
+    /// The user ran a command and shares its output with the model.
     #[serde(rename = "user.command")]
     UserCommand {
         /// The command.
         command: String,
-        /// What it wrote, or the end of that.
+        /// Its output, or the end of it.
         output: String,
-        /// Its exit status; `None` where it was ended.
+        /// Its exit status; `None` if it was ended.
         exit_code: Option<i32>,
     },
     /// The user chose another mode.
     #[serde(rename = "mode.changed")]
     ModeChanged {
-        /// How freely the agent may act from now on.
+        /// The new mode.
         mode: PermissionMode,
-        /// The mode before that.
+        /// The previous mode.
         from: PermissionMode,
-        /// The user's sentence that switched the mode; `None` if it was chosen (`/mode`).
+        /// The user's sentence that switched the mode; `None` if it was selected (`/mode`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         words: Option<String>,
     },
-    /// What the program tells the model before a request: the mode, reminders, the recap of the plan. It stays in the
-    /// conversation.
+    /// A message of the program to the model before a request: the mode, reminders, the recap of the plan. It
+    /// stays in the conversation.
     #[serde(rename = "reminder")]
     Reminder {
         /// The message.
         text: String,
-        /// The permission mode as the model knows it from now on.
+        /// The permission mode that the model knows from now on.
         mode: PermissionMode,
         /// The message ends with the recap of the plan.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -173,22 +173,22 @@ pub enum Body {
         /// The rule.
         rule: SessionRule,
     },
-    /// The model is asked.
+    /// A request to a model.
     #[serde(rename = "model.requested")]
     ModelRequested(ModelRequested),
-    /// A piece of an answer. Never stored.
+    /// A part of an answer. Not stored.
     #[serde(rename = "model.delta")]
     ModelDelta {
-        /// The piece.
+        /// The text.
         text: String,
-        /// It belongs to the reasoning.
+        /// It is part of the reasoning.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reasoning: bool,
     },
     /// The model answered.
     #[serde(rename = "model.responded")]
     ModelResponded(ModelResponded),
-    /// What a command that runs wrote last. Never stored.
+    /// The latest output of a running command. Not stored.
     #[serde(rename = "tool.output")]
     ToolOutput {
         /// The call's id.
@@ -196,7 +196,7 @@ pub enum Body {
         /// Its last lines.
         text: String,
     },
-    /// A call is about to be carried out.
+    /// A call starts.
     #[serde(rename = "tool.started")]
     ToolStarted {
         /// The call's id.
@@ -205,23 +205,23 @@ pub enum Body {
         tool: String,
         /// The input as received, plus the injected lock values.
         input: Object,
-        /// What the call would touch.
+        /// The effect of the call.
         effect: Effect,
         /// Who makes the call.
         #[serde(default, skip_serializing_if = "Caller::is_model")]
         by: Caller,
-        /// The call of the model's on whose behalf the kernel makes this one.
+        /// The model's call on behalf of which the kernel makes this one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_call: Option<String>,
     },
-    /// A call was answered.
+    /// A call has its result.
     #[serde(rename = "tool.finished")]
     ToolFinished {
         /// The call's id.
         call: String,
         /// The tool.
         tool: String,
-        /// The whole answer.
+        /// The whole envelope.
         envelope: Sealed,
         /// Written on resume for a call whose outcome is unknown.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -229,12 +229,12 @@ pub enum Body {
         /// Who made the call.
         #[serde(default, skip_serializing_if = "Caller::is_model")]
         by: Caller,
-        /// The call of the model's on whose behalf the kernel made this one: its outcome stands below
-        /// that call's result.
+        /// The model's call on behalf of which the kernel made this one: the result is appended to that
+        /// call's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_call: Option<String>,
     },
-    /// A person is asked whether a call may be made.
+    /// The user is asked whether a call may be made.
     #[serde(rename = "permission.requested")]
     PermissionRequested {
         /// The call's id.
@@ -243,42 +243,42 @@ pub enum Body {
         tool: String,
         /// The input as received.
         input: Object,
-        /// What the call would touch.
+        /// The effect of the call.
         effect: Effect,
         /// The rule or mode that asks.
         rule: String,
         /// Why, in one sentence.
         reason: String,
-        /// The rules that would allow it from now on, where such can be proposed.
+        /// The rules that would allow it from now on, if any can be proposed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rules: Vec<String>,
         /// What the call would change, as a unified diff.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
     },
-    /// It was decided whether a call may be made.
+    /// A ruling on a call.
     #[serde(rename = "permission.decided")]
     PermissionDecided {
         /// The call's id.
         call: String,
         /// The tool.
         tool: String,
-        /// `allow`, `ask` (and nobody could be asked), `refuse`, or `reject` (the user said no).
+        /// `allow`, `ask` (no user could be asked), `refuse`, or `reject` (the user rejected it).
         ruling: String,
         /// The rule or mode that decided.
         rule: String,
         /// Why, in one sentence.
         reason: String,
-        /// What the call would have changed was not allowed (as opposed to something read).
+        /// A change was denied, not a read.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         denied_effect: bool,
     },
     /// A round was evaluated.
     #[serde(rename = "evaluation")]
     Evaluation {
-        /// The round did what it set out to do.
+        /// The round achieved its purpose.
         step_success: bool,
-        /// The evidence, where it did not.
+        /// The evidence, if it did not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<LastFailure>,
     },
@@ -287,10 +287,10 @@ pub enum Body {
     Reflected {
         /// `seq` of the evaluation that it is about.
         evidence: u64,
-        /// What it answered; `None`: nothing that can be used.
+        /// The reflection; `None` if the answer is not usable.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reflection: Option<Box<Reflection>>,
-        /// What of it was not followed, and why.
+        /// The parts that were not followed, and why.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<String>,
     },
@@ -317,13 +317,13 @@ pub enum Body {
         /// Who changed it, and why.
         reason: String,
     },
-    /// The kernel answers the model inside the conversation, where there is no call to answer: a final
-    /// text that was not accepted, an answer that could not be used.
+    /// A message of the kernel to the model that is no tool result: a final text was not accepted, or an
+    /// answer is not usable.
     #[serde(rename = "feedback")]
     Feedback {
-        /// What it says.
+        /// The text.
         text: String,
-        /// The files that it tells of, where it tells of files that changed while the session lay still.
+        /// The files that it reports as changed while the session was not running.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<ChangedFile>,
     },
@@ -332,7 +332,7 @@ pub enum Body {
     CheckFinished {
         /// The command.
         command: String,
-        /// Its exit status; `None` where it did not end by itself.
+        /// Its exit status; `None` if it did not exit by itself.
         exit_code: Option<i32>,
         /// It passed.
         passed: bool,
@@ -341,82 +341,83 @@ pub enum Body {
         /// How long it took.
         time_ms: u64,
     },
-    /// Another model looked for evidence against what an accepted answer claims (`[verify]`).
+    /// Another model searched for evidence against an accepted answer (`[verify]`).
     #[serde(rename = "verification")]
     Verified(Verification),
     /// The provider refused a request of the conversation as too long.
     #[serde(rename = "context.overflowed")]
     ContextOverflowed {
-        /// How long it was taken to be.
+        /// The estimate of its tokens.
         estimated_tokens: u64,
-        /// How long one may be, where the provider said so.
+        /// The limit, if the provider named it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
     },
-    /// The older part of the conversation gave way to a summary. The record keeps all of it.
+    /// The older part of the conversation was replaced by a summary. The record keeps all of it.
     #[serde(rename = "context.compacted")]
     ContextCompacted(Compacted),
-    /// Words of the user's that hold for the rest of the session, whatever is summarised.
+    /// The user pinned a text: it is kept for the rest of the session, also in summaries.
     #[serde(rename = "pin.added")]
     PinAdded {
         /// The pin.
         pin: Pin,
     },
-    /// A pin holds no longer.
+    /// A pin was removed.
     #[serde(rename = "pin.removed")]
     PinRemoved {
         /// The pin.
         pin: Pin,
     },
-    /// A rules file was met on the way, in the folder of a file that was touched.
+    /// A rules file was found in the folder of a file that a tool worked on.
     #[serde(rename = "rules.found")]
     RulesFound {
-        /// Where it stands, relative to the project.
+        /// Its path, relative to the project.
         path: String,
-        /// What it says, as it is shown.
+        /// Its content, as the model receives it.
         text: String,
     },
-    /// Something that earlier sessions taught is used.
+    /// Lessons of earlier sessions were used.
     #[serde(rename = "memory.recalled")]
     MemoryRecalled(MemoryRecalled),
-    /// What a turn taught is remembered. Written beside the loop, so some events later.
+    /// Lessons of a turn were stored. Written in the background, so some events later.
     #[serde(rename = "memory.written")]
     MemoryWritten(MemoryWritten),
-    /// Something went wrong that is no answer of a tool.
+    /// Something failed that is not a tool call.
     #[serde(rename = "error")]
     Error {
-        /// Where: `model`, `script`, `config`, `record`, `memory`, `workspace`, `sandbox`, `checks`.
+        /// The part that failed: `model`, `script`, `config`, `record`, `memory`, `workspace`, `sandbox`,
+        /// `checks`.
         source: String,
         /// What happened, and what to do next.
         message: String,
-        /// Another try follows after so many milliseconds.
+        /// Milliseconds until the next attempt, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_in_ms: Option<u64>,
-        /// The number of the try that failed, where another follows.
+        /// The number of the attempt that failed, if there is another.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
     },
-    /// The turn is over.
+    /// The turn ended.
     #[serde(rename = "turn.finished")]
     TurnFinished(TurnFinished),
-    /// The user took back what a turn had changed.
+    /// The user undid the changes of a turn.
     #[serde(rename = "turn.undone")]
     TurnUndone {
-        /// Which turn.
+        /// The turn.
         undone: u32,
-        /// Each file and what became of it: `restored`, `removed`, `as before`, or why it was left.
+        /// Each file with its result: `restored`, `removed`, `as before`, or why it was left as it is.
         files: BTreeMap<String, String>,
-        /// No file was left as it was.
+        /// Every file is as before.
         #[serde(default = "yes", skip_serializing_if = "is_yes")]
         is_complete: bool,
     },
-    /// What the session came to, so far.
+    /// Totals of the session so far.
     #[serde(rename = "session.summary")]
     SessionSummary(Summary),
 }
 
 impl Body {
-    /// It stands in the log; else it is only for those who look on.
+    /// It is written to the log, and not only sent to live consumers.
     pub fn is_stored(&self) -> bool {
         !matches!(self, Self::ModelDelta { .. } | Self::ToolOutput { .. })
     }
@@ -425,21 +426,21 @@ impl Body {
 /// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
-    /// Who looked, `provider/model`.
+    /// The verifying model, `provider/model`.
     pub model: String,
-    /// The claim holds, or does not; `None`: there is no verdict.
+    /// Whether the claim holds; `None` without a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<bool>,
     /// What is not as claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objection: Option<String>,
-    /// Where that was seen: only what really stands in what was looked at.
+    /// The quotes that support it; each occurs in what the verifier was shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Quote>,
-    /// Why nothing follows from it, where the claim was not found to hold.
+    /// Why the objection has no consequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dismissed: Option<String>,
-    /// What it looked at, a line a call.
+    /// The calls that it made, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<String>,
 }
@@ -455,7 +456,7 @@ pub struct Quote {
 }
 
 impl Verification {
-    /// In one sentence.
+    /// The verification in one sentence.
     pub fn in_words(&self) -> String {
         let objection = self.objection.as_deref().unwrap_or_default();
         match (self.holds, &self.dismissed) {
@@ -476,15 +477,15 @@ pub struct SessionStarted {
     pub cwd: String,
     /// `provider/model`.
     pub model: String,
-    /// How freely the agent may act.
+    /// The permission mode.
     pub permission_mode: PermissionMode,
     /// The tools' names, in their fixed order.
     pub tools: Vec<String>,
-    /// What is really enforced on commands here.
+    /// What the sandbox enforces on commands.
     pub sandbox: Sandbox,
     /// The version of the program.
     pub program: String,
-    /// The section *Place* of the system prompt: it stays as it is when the session is resumed.
+    /// The section *Place* of the system prompt: unchanged when the session is resumed.
     #[serde(default)]
     pub place: String,
 }
@@ -498,22 +499,22 @@ fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// What is really enforced on commands.
+/// What the sandbox enforces on commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sandbox {
-    /// What enforces it: `namespaces+landlock+seccomp`, `landlock+seccomp` or `none`.
+    /// The mechanism: `namespaces+landlock+seccomp`, `landlock+seccomp` or `none`.
     pub backend: String,
     /// `enforced` or `none`.
     pub filesystem: String,
     /// `off`, `loopback`, `on` or `unenforced`.
     pub network: String,
-    /// What is open here although it should not be.
+    /// What is not protected although it should be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
 }
 
 impl Sandbox {
-    /// Nothing is enforced.
+    /// No sandbox.
     pub fn none() -> Self {
         Self {
             backend: "none".into(),
@@ -524,32 +525,32 @@ impl Sandbox {
     }
 }
 
-/// The model is asked. From these events what the model saw can be rebuilt.
+/// A request to a model. These events are sufficient to rebuild what the model received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelRequested {
     /// What the request is for.
     pub purpose: Purpose,
     /// `provider/model`.
     pub model: String,
-    /// Messages of the conversation in the request.
+    /// Number of conversation messages in the request.
     pub messages: usize,
     /// Size of all texts in the request, in bytes.
     pub bytes: usize,
     /// Estimate of the request's tokens.
     pub estimated_tokens: u64,
-    /// The model's window in tokens, as far as it is known.
+    /// The model's window in tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// How many of the bytes, from the first, are those of the request before with the same purpose:
-    /// what the provider's cache can use.
+    /// The number of leading bytes that equal those of the previous request with the same purpose: the
+    /// provider's cache can use them.
     #[serde(default)]
     pub shared_bytes: usize,
-    /// Hash, bytes and tokens of each layer: `l1`, `l2`, `tools`; of `l3` no hash.
+    /// Hash, bytes and tokens of each layer: `l1`, `l2`, `tools`; `l3` has no hash.
     pub layers: BTreeMap<String, Layer>,
-    /// Texts that appear here for the first time in the session, by hash.
+    /// Texts that occur for the first time in the session, by hash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub texts: BTreeMap<String, String>,
-    /// What was asked, whole, if the request is not one of the conversation.
+    /// The whole question, if the request is not part of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
@@ -557,71 +558,71 @@ pub struct ModelRequested {
 /// One layer of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Layer {
-    /// Its hash; empty for the conversation itself, which stands in the events.
+    /// Its hash; empty for the conversation itself, which is in the events.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hash: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: usize,
     /// Estimate of its tokens.
     #[serde(default)]
     pub tokens: u64,
 }
 
-/// The older part of the conversation gave way to a summary. Whoever applies this to the conversation
-/// before it has the conversation after it.
+/// The older part of the conversation was replaced by a summary. Applying this to the conversation before
+/// gives the conversation after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Compacted {
-    /// Why now.
+    /// The cause.
     pub cause: CompactionCause,
-    /// What the user wants the summary to be about.
+    /// What the summary should focus on, as requested by the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// How many messages behind the earlier summaries gave way.
+    /// The number of messages after the earlier summaries that were replaced.
     pub archived: usize,
-    /// Where the first of them was said, and the last.
+    /// The position of the first of them.
     pub from: Place,
-    /// See `from`.
+    /// The position of the last of them.
     pub to: Place,
-    /// The summary, whole, as the model is shown it; empty where only results were cut.
+    /// The whole summary, as the model receives it; empty if only results were cut.
     pub summary: String,
-    /// Who wrote it.
+    /// The author of the summary.
     pub by: SummaryAuthor,
-    /// How many of the oldest summaries gave way to one line, counting from the first of the session.
+    /// The number of the oldest summaries that were replaced by one line.
     pub forgotten: usize,
-    /// What stands for the result of a call that is kept: a later reading of the same lines made it
-    /// stale, or it was too large. By the call's id.
+    /// Replacements of results that stay in the conversation: a later read of the same lines made them
+    /// obsolete, or they were too large. By the call's id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cut: BTreeMap<String, String>,
-    /// What stands for a text that is kept and was too large for a window that is smaller than it was
-    /// taken to be.
+    /// Replacements of texts that stay in the conversation and are too large for a window that is smaller
+    /// than assumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortened: Vec<Shortened>,
-    /// What stands for messages of the user that are too long together, by their number among the user's messages in the
-    /// conversation, archived ones included, from 0; an empty text for one that is left out.
+    /// Replacements of user messages that together are too long, by their number among the user's messages in
+    /// the conversation, archived ones included, from 0; an empty text if one is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub user_messages: Vec<Shortened>,
-    /// Estimate of the next request's tokens before.
+    /// Estimated tokens of the next request before.
     pub tokens_before: u64,
-    /// Estimate of the next request's tokens after.
+    /// Estimated tokens of the next request after.
     pub tokens_after: u64,
-    /// The model's window in tokens, as it is known now.
+    /// The model's window in tokens, as known now.
     pub window: u64,
 }
 
-/// A text of the conversation that stands there in part.
+/// A text of the conversation that was shortened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shortened {
-    /// Which message behind the earlier summaries, or which message of the user, from 0.
+    /// The number of the message after the earlier summaries, or of the user's message, from 0.
     pub message: usize,
-    /// What stands there from now on, with the path of the whole.
+    /// The shortened text, with the path of the whole.
     pub text: String,
 }
 
-/// Why the conversation was compacted.
+/// The cause of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionCause {
-    /// The next request would have used more of the window than `context.compact_at`.
+    /// The next request would use more of the window than `context.compact_at`.
     Threshold,
     /// The provider said that the request was longer than the model's window.
     Overflow,
@@ -629,20 +630,20 @@ pub enum CompactionCause {
     Manual,
 }
 
-/// Who wrote a summary.
+/// The author of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SummaryAuthor {
-    /// The model; the program filled in what it left out.
+    /// The model; the program added what was missing.
     Model,
-    /// The program, from the record: no model answered in a way that could be used.
+    /// The program, from the record: there was no usable answer of a model.
     Program,
 }
 
-/// Words that the user keeps for the whole session (`/pin`).
+/// A text that the user keeps for the whole session (`/pin`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pin {
-    /// Its number in the session, from 1; never given twice.
+    /// Its number in the session, from 1; not reused.
     pub id: u32,
     /// The user's words.
     pub text: String,
@@ -651,7 +652,7 @@ pub struct Pin {
 /// A permission rule of this session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRule {
-    /// Its number in the session, from 1; never given twice.
+    /// Its number in the session, from 1; not reused.
     pub id: u32,
     /// Verb and rule, as in the configuration: `deny Edit(tests/)`.
     pub rule: String,
@@ -665,33 +666,33 @@ pub struct SessionRule {
 pub struct ModelResponded {
     /// What the request was for.
     pub purpose: Purpose,
-    /// The words.
+    /// The text.
     pub text: String,
-    /// The reasoning, as far as the provider gives it.
+    /// The reasoning, if the provider returns it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
     /// The calls, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// What it cost, where the provider says.
+    /// Tokens, if the provider reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// What it cost in US dollars, where the model's price is known.
+    /// Cost in US dollars, if the model's price is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Why it ended.
+    /// Why the answer ended.
     pub stop: StopReason,
     /// Time from the request to the end of the answer.
     pub time_ms: u64,
-    /// The answer is not used (cut off in its calls, empty): it never enters the history.
+    /// The answer is not used (empty, or cut off within its calls): it is not part of the history.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub discarded: bool,
 }
 
-/// The turn is over.
+/// The turn ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TurnFinished {
-    /// Why.
+    /// The ending.
     pub ending: Ending,
     /// The final text, or the failure report.
     pub result: String,
@@ -700,7 +701,7 @@ pub struct TurnFinished {
     /// True if checks ran and passed or a verifier confirmed the answer, false if a check failed or could not run,
     /// `None` if there were none.
     pub verified: Option<bool>,
-    /// The value of the final answer, where it had to fit a schema.
+    /// The value of the final answer, if a schema was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_output: Option<serde_json::Value>,
     /// Files that the turn's tools changed, in the order of their first change.
@@ -708,18 +709,18 @@ pub struct TurnFinished {
     /// The todos of the plan that are neither completed nor cancelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_todos: Vec<String>,
-    /// What was tried and on what evidence it was given up; only where the turn did not end well.
+    /// What was tried and the evidence on which it was given up; only if the turn did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<FailureReport>,
-    /// Answers of the model in the main loop.
+    /// Model calls in the main loop.
     pub rounds: u32,
-    /// What the turn cost in tokens.
+    /// Tokens.
     pub usage: Usage,
-    /// What it cost in US dollars, where the model's price is known.
+    /// Cost in US dollars, if the model's price is known.
     pub cost_usd: Option<f64>,
-    /// How long it took.
+    /// Duration.
     pub time_ms: u64,
-    /// How long the model was waited for.
+    /// Time spent waiting for models.
     pub model_ms: u64,
 }
 
@@ -730,7 +731,7 @@ pub enum Caller {
     /// The model.
     #[default]
     Model,
-    /// The kernel, to retry what failed.
+    /// The kernel, to retry a failed call.
     Kernel,
 }
 
@@ -741,42 +742,42 @@ impl Caller {
     }
 }
 
-/// Why a task was given up, for people and for scripts.
+/// Why a task was given up, for users and scripts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureReport {
-    /// What ended the turn.
+    /// Why the turn ended.
     pub reason: String,
     /// What was tried, in order.
     pub attempts: Vec<Tried>,
-    /// The last evidence, in its own words.
+    /// The last evidence, verbatim.
     pub evidence: String,
-    /// Files that the turn changed and that are left so.
+    /// Files that the turn changed and that were not restored.
     pub files_changed: Vec<String>,
-    /// Files that were taken back (`recovery.undo_on_failure`), and how.
+    /// Files that were restored (`recovery.undo_on_failure`), with the result.
     pub files_undone: BTreeMap<String, String>,
-    /// What a person could do next.
+    /// What the user can do next.
     pub next: Vec<String>,
 }
 
-/// Something that was tried and failed.
+/// An attempt that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tried {
-    /// The step of the plan, from 1; 0 where there was no plan.
+    /// The step of the plan, from 1; 0 without a plan.
     pub step: u32,
     /// Tool and target.
     pub what: String,
     /// How often it failed.
     pub times: u32,
-    /// How it failed last.
+    /// The last failure.
     pub failure: String,
 }
 
-/// What a session came to, so far.
+/// Totals of a session so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Turns.
     pub turns: u32,
-    /// Answers of the model.
+    /// Model calls.
     pub rounds: u32,
     /// Calls per tool.
     pub calls: BTreeMap<String, u32>,
@@ -784,13 +785,13 @@ pub struct Summary {
     pub failures: BTreeMap<String, u32>,
     /// Tokens.
     pub usage: Usage,
-    /// US dollars, where the model's price is known.
+    /// US dollars, if the model's price is known.
     pub cost_usd: Option<f64>,
-    /// Time of all turns.
+    /// Duration of all turns.
     pub time_ms: u64,
 }
 
-/// A change of the mode, for people.
+/// A change of the mode, in words.
 pub fn mode_changed(mode: PermissionMode, from: PermissionMode, words: Option<&str>) -> String {
     match words {
         Some(words) if mode < from => {

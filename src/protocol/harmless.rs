@@ -1,18 +1,18 @@
-//! Texts of others with nothing in them that a terminal would act on: what a program wrote, what a record or a file's
-//! name says.
+//! Makes foreign text safe to display: output of programs, records and file names without anything that a
+//! terminal would act on.
 
 use std::borrow::Cow;
 
-/// Columns of a tab.
+/// Width of a tab.
 const TAB: &str = "    ";
 
-/// For a terminal: escape sequences are left out, other control characters shown as what they are, tabs made spaces,
-/// and marks that turn or hide text named.
+/// For a terminal: removes escape sequences, shows other control characters as text, replaces tabs by blanks,
+/// and names marks that reorder or hide text.
 pub fn clean(text: &str) -> Cow<'_, str> {
     without(text, needs_cleaning)
 }
 
-/// For a file, which may be shown in a terminal one day: the same, but tabs stay, and marks that belong to the text.
+/// For a file, which may be displayed later: the same, but keeps tabs and marks that belong to the text.
 pub fn without_controls(text: &str) -> Cow<'_, str> {
     without(text, |char| char.is_control() && !matches!(char, '\n' | '\t'))
 }
@@ -32,7 +32,7 @@ fn without(text: &str, is_unwanted: fn(char) -> bool) -> Cow<'_, str> {
         match char {
             char if !is_unwanted(char) => out.push(char),
             '\t' => out.push_str(TAB),
-            // The end of a line as some systems write it.
+            // A line end of `\r\n`.
             '\r' if rest.starts_with('\n') => {}
             '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(char)).unwrap_or('?')),
             '\u{7f}' => out.push('␡'),
@@ -43,8 +43,8 @@ fn without(text: &str, is_unwanted: fn(char) -> bool) -> Cow<'_, str> {
 }
 
 fn needs_cleaning(char: char) -> bool {
-    // Controls; then zero width, direction, separators and tags: they hide or turn what a person reads.
-    // (Joiners and variation selectors belong to scripts and emoji.)
+    // Controls; then zero width, direction, separators and tags, which hide or reorder text. (Joiners and
+    // variation selectors are part of scripts and emoji.)
     char != '\n'
         && matches!(
             char,
@@ -62,14 +62,14 @@ fn needs_cleaning(char: char) -> bool {
 /// Bytes of the escape sequence at the start of the text.
 fn sequence(text: &str) -> usize {
     let bytes = text.as_bytes();
-    // Either ESC and a letter, or one character that says both.
+    // ESC and a letter, or one character that means both.
     let is_short = !text.starts_with('\u{1b}');
     let kind = if is_short { b'[' } else { bytes.get(1).copied().unwrap_or(0) };
     let body = 2.min(bytes.len());
     let end = match kind {
         b'[' => bytes[body..].iter().position(|byte| !(0x20..=0x3f).contains(byte)),
         b']' | b'P' | b'_' | b'^' | b'X' => {
-            // A string without an end is not allowed to swallow the text behind it.
+            // An unterminated string does not hide all of the text after it.
             let reach = &bytes[body..bytes.len().min(body + 4096)];
             let end = reach.iter().position(|byte| *byte == 7 || *byte == 0x1b || *byte == b'\n');
             return match end.map(|at| (at, reach[at])) {
@@ -82,7 +82,7 @@ fn sequence(text: &str) -> usize {
     };
     let end = end.map_or(text.len(), |at| {
         let last = bytes[body + at];
-        // The final byte belongs to the sequence; anything else broke it off.
+        // The final byte belongs to the sequence; anything else terminates it early.
         body + at + usize::from((0x40..=0x7e).contains(&last))
     });
     text.ceil_char_boundary(end)

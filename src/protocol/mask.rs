@@ -1,8 +1,8 @@
-//! Secrets never reach a sink: the one pure function that takes them out of a text.
+//! Masks secrets in texts before any sink receives them.
 //!
-//! Three sources: shapes that well-known keys have, the values the program itself knows to be
-//! secret (its keys, and environment variables named like secrets), and the user's own expressions.
-//! A masked secret reads `[redacted:KIND]`.
+//! Three sources: the formats of well-known keys, values that are known to be secret (the program's keys, and
+//! environment variables with secret-like names), and the user's own expressions. A masked secret reads
+//! `[redacted:KIND]`.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use super::envelope::{Envelope, Verdict};
 
-/// Kind and shape of well-known secrets. The shape's first group, where it has one, is the secret;
-/// else the whole match is. Shapes hold for JSON text too: they contain nothing that JSON escapes,
-/// but for the private key, whose line breaks may be `\n` in two characters.
+/// Kind and pattern of well-known secrets. The secret is the pattern's first group if it has one, else the
+/// whole match. The patterns also match in JSON: they contain nothing that JSON escapes, except the line
+/// breaks of the private key, which may be `\n` in two characters.
 const SHAPES: &[(&str, &str)] = &[
     (
         "private-key",
-        // Its lines may have numbers before them, and its end may be missing.
+        // Its lines may be numbered, and its end may be missing.
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[A-Za-z0-9+/=\s\\:,.|-]{16,}?-----END [A-Z ]*PRIVATE KEY-----|[A-Za-z0-9+/=\s\\:,.|-]{16,})",
     ),
     ("api-key", r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_-]{20,}"),
@@ -37,7 +37,7 @@ const SHAPES: &[(&str, &str)] = &[
     ("url-password", r"\b[a-z][a-z0-9+.-]*://[^\s/:@'\x22]*:([^\s/:@'\x22]{3,})@"),
 ];
 
-/// Words in a variable's name that say its value is a secret.
+/// Parts of variable names whose value is a secret.
 const SECRET_WORDS: &[&str] = &[
     "TOKEN",
     "SECRET",
@@ -49,12 +49,12 @@ const SECRET_WORDS: &[&str] = &[
     "COOKIE",
     "AUTHORIZATION",
 ];
-/// What opens a vault: names that begin so (Bitwarden's and 1Password's).
+/// Prefixes of variables that unlock password managers (Bitwarden and 1Password).
 const VAULTS: &[&str] = &["BW_SESSION", "OP_SESSION"];
-/// The same, where they stand alone: `MONKEY` and `AUTHOR` are none.
+/// The same, as whole words only: not in `MONKEY` or `AUTHOR`.
 const SECRET_PARTS: &[&str] = &["KEY", "AUTH", "PAT", "PWD", "PASS", "JWT", "WEBHOOK"];
 
-/// One of these stands in every text that holds a well-known shape.
+/// Every text that matches a well-known pattern contains one of these.
 const HINTS: &[&str] = &[
     "PRIVATE KEY-----",
     "sk-",
@@ -83,10 +83,10 @@ const HINTS: &[&str] = &[
     "://",
 ];
 
-/// Nothing where the processor has no instructions for it.
+/// `None` if the processor lacks the instructions for it.
 static HINT: LazyLock<Option<packed::Searcher>> = LazyLock::new(|| packed::Searcher::new(HINTS));
 
-/// All well-known shapes in one expression: most texts hold none, and are looked at once.
+/// All well-known patterns in one expression: most texts match none, and are scanned once.
 static ANY_SHAPE: LazyLock<Regex> = LazyLock::new(|| {
     let any: Vec<String> =
         SHAPES.iter().map(|(_, shape)| format!("(?:{})", begun(shape))).collect();
@@ -98,7 +98,7 @@ static EACH_SHAPE: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
     SHAPES.iter().map(|(kind, shape)| (*kind, compiled(shape))).collect()
 });
 
-/// The shape may also begin behind a colour, whose last character is a letter.
+/// The pattern may also begin after a colour sequence, whose last character is a letter.
 fn begun(shape: &str) -> String {
     match shape.strip_prefix(r"\b") {
         Some(rest) => format!(r"(?:\b|\x1b\[[0-9;]*m){rest}"),
@@ -106,7 +106,7 @@ fn begun(shape: &str) -> String {
     }
 }
 
-/// Takes secrets out of texts; by default those of a well-known shape.
+/// Masks secrets in texts; by default those with a well-known pattern.
 #[derive(Debug, Default)]
 pub struct Masker {
     extra: Vec<Regex>,
@@ -114,8 +114,8 @@ pub struct Masker {
 }
 
 impl Masker {
-    /// A masker that knows the well-known shapes, these expressions (`record.redact_extra`) and the
-    /// secret values among these environment variables.
+    /// A masker for the well-known patterns, these expressions (`record.redact_extra`) and the secret values
+    /// among these environment variables.
     pub fn new(
         environment: impl IntoIterator<Item = (String, String)>,
         extra: &[String],
@@ -126,29 +126,29 @@ impl Masker {
             .filter(|(name, value)| is_secret_name(name) && looks_secret(value))
             .map(|(name, value)| (value, format!("[redacted:{name}]")))
             .collect();
-        // A secret that contains another is taken out first.
+        // A secret that contains another is masked first.
         values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
         Ok(Self { extra, values })
     }
 
-    /// Adds a value that is known to be secret (a key in use), however it looks.
+    /// Adds a value that is known to be secret, such as a key in use.
     pub fn add(&mut self, kind: &str, value: &str) {
         if value.len() >= 4 {
             self.values.insert(0, (value.to_owned(), format!("[redacted:{kind}]")));
         }
     }
 
-    /// The text, which may be JSON, may hold a secret: a quick look.
+    /// A quick test whether the text, which may be JSON, may hold a secret.
     pub(super) fn may_find(&self, text: &str) -> bool {
-        // Shapes are looked for in the texts themselves: in JSON a line break before one is a letter.
+        // Patterns are searched in the unescaped texts: in JSON a line break before a secret is a letter.
         !self.extra.is_empty()
             || self.values.iter().any(|(value, _)| text.contains(value.as_str()))
             || HINT.as_ref().is_none_or(|hint| hint.find(text).is_some())
     }
 
-    /// A value as JSON in one line, without the secrets in its texts.
+    /// A value as one line of JSON, with the secrets in its texts masked.
     pub fn json(&self, value: &impl Serialize) -> String {
-        // What we print holds only strings, numbers and maps with string keys: it always serialises.
+        // The values hold only strings, numbers and maps with string keys: serialising does not fail.
         let line = serde_json::to_string(value).unwrap_or_default();
         if !self.may_find(&line) {
             return line;
@@ -158,7 +158,8 @@ impl Masker {
         value.to_string()
     }
 
-    /// Takes the secrets out of the texts of a result. Its status and its error code stay, whatever an expression finds.
+    /// Masks the secrets in the texts of a result. Status and error code are not changed, whatever an
+    /// expression matches.
     pub fn mask_envelope(&self, envelope: &mut Envelope) {
         let objects = [&mut envelope.data, &mut envelope.context.params_input];
         objects.into_iter().flat_map(|it| it.values_mut()).for_each(|it| self.mask_value(it));
@@ -175,7 +176,7 @@ impl Masker {
         }
     }
 
-    /// Takes the secrets out of every text in a JSON value, so that it stays JSON.
+    /// Masks the secrets in every text of a JSON value, so that it stays valid JSON.
     pub fn mask_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.mask_text(text),
@@ -185,7 +186,7 @@ impl Masker {
         }
     }
 
-    /// The text without its secrets; borrowed where there are none.
+    /// The masked text; borrowed if nothing was masked.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if !self.may_find(text) {
             return Cow::Borrowed(text);
@@ -197,7 +198,7 @@ impl Masker {
         text
     }
 
-    /// The same without what only the user's expressions find, which may find anything.
+    /// The same without the user's expressions, which may match anything.
     pub(super) fn mask_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for (value, mask) in &self.values {
@@ -228,7 +229,7 @@ fn mask_shape<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str>
     }
 }
 
-/// The secrets of well-known shapes in a text, each with its kind.
+/// The secrets of well-known patterns in a text, each with its kind.
 pub(super) fn known_shapes(text: &str) -> Vec<(&'static str, &str)> {
     if !ANY_SHAPE.is_match(text) {
         return Vec::new();
@@ -243,7 +244,7 @@ pub(super) fn known_shapes(text: &str) -> Vec<(&'static str, &str)> {
 /// The variable's name says that its value is a secret.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // The name of a variable that holds a key is no key; the shell's own folder is no password.
+    // The name of a variable that holds a key is not a key; the shell's directory is not a password.
     if name.ends_with("_ENV") || matches!(name.as_str(), "PWD" | "OLDPWD") {
         return false;
     }
@@ -252,11 +253,11 @@ pub fn is_secret_name(name: &str) -> bool {
         || name.split(['_', '-']).any(|part| SECRET_PARTS.contains(&part))
 }
 
-/// A value worth masking has a key's shape or high entropy: masking words, paths and addresses
-/// would only garble what the model and the reader see.
+/// A value is masked if it has the format of a key or high entropy: masking words, paths and addresses would
+/// only make texts unreadable.
 fn looks_secret(value: &str) -> bool {
     let is_place = value.starts_with(['/', '~', '.']) || value.contains("://");
-    // What JSON escapes would not be found in it.
+    // Such a value would be escaped in JSON, and not be found in it.
     if value.len() < 8 || is_place || value.contains([' ', '\\', '"', '\n', '\t']) {
         return false;
     }

@@ -1,28 +1,28 @@
-//! What is said in a conversation: ordered messages of ordered parts, whatever the wire.
+//! Messages of a conversation: ordered lists of parts, independent of the provider's format.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The program, inside the conversation (a summary, for instance).
     System,
-    /// The person, or the program on its behalf.
+    /// The user, or the program on the user's behalf.
     User,
     /// The model.
     Assistant,
-    /// The registry: the results of the calls in the assistant message before.
+    /// The registry: the results of the calls in the previous assistant message.
     Tool,
 }
 
-/// One turn of speech: an ordered list of parts.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said, in order.
+    /// The parts, in order.
     pub parts: Vec<Part>,
 }
 
@@ -37,19 +37,19 @@ impl Message {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// The model's reasoning, as far as the provider gives it; never sent back.
+    /// The model's reasoning, if the provider returns it; never sent back.
     Reasoning {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// The model asks for a tool.
+    /// A tool call.
     Call(ToolCall),
-    /// What the tool answered.
+    /// The result of a tool call.
     Result(ToolResult),
 }
 
@@ -67,20 +67,20 @@ impl Part {
 /// A call as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
-    /// Joins the call to its result. Made by us where the server sends none.
+    /// Links the call to its result. Generated if the server sends none.
     pub id: String,
-    /// The tool's name, perhaps of a tool that does not exist.
+    /// The tool's name; the tool may not exist.
     pub name: String,
-    /// The arguments' JSON text, byte for byte: it may not parse.
+    /// The JSON text of the arguments, unchanged: it may not parse.
     pub arguments: String,
 }
 
 /// The model's view of an envelope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
-    /// The [`ToolCall::id`] that it answers.
+    /// The [`ToolCall::id`] of the call.
     pub call: String,
-    /// What the model reads.
+    /// The text that the model receives.
     pub text: String,
     /// The envelope's status is `error`.
     pub is_error: bool,

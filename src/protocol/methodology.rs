@@ -1,17 +1,17 @@
-//! Named ways of working: what a planner may choose from, and what the model is then told.
+//! Methodologies: named ways of working that a planner selects, with their prompts.
 
 use super::prompt::{Prompt, prompt};
 
-/// A named way of working.
+/// A methodology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Methodology {
     /// Its name, in events and in the planner's answer.
     pub name: &'static str,
-    /// How one works so.
+    /// How to work.
     pub prompt: Prompt,
 }
 
-/// All there are.
+/// All methodologies.
 pub const ALL: [Methodology; 4] = [
     Methodology { name: "reproduce_first", prompt: prompt!("methodologies/reproduce_first.md") },
     Methodology { name: "search_then_edit", prompt: prompt!("methodologies/search_then_edit.md") },
@@ -19,12 +19,12 @@ pub const ALL: [Methodology; 4] = [
     Methodology { name: "test_first", prompt: prompt!("methodologies/test_first.md") },
 ];
 
-/// The way of working of this name.
+/// The methodology of this name.
 pub fn named(name: &str) -> Option<Methodology> {
     ALL.into_iter().find(|methodology| methodology.name == name)
 }
 
-/// Under which a way of working is weighed; `none`: tasks for which none was chosen.
+/// The key under which a methodology is weighted; `none`: tasks without one.
 pub fn subject(name: &str) -> String {
     format!("methodology {name}")
 }

@@ -1,9 +1,9 @@
-//! The vocabulary: what the rooms say to each other. It imports nothing of ours and does no I/O.
+//! The shared vocabulary: the types that the modules exchange. No imports of other modules, no I/O.
 //!
-//! Reading order: [`message`] and [`tool`] (what is said), [`model`] (the first seam), [`envelope`]
-//! (how every tool answers), [`control`] (what happens next, and why it ends), [`event`] (the one
-//! stream of everything that happened, and the seam for those who read it), [`plan`], [`mask`], [`view`],
-//! [`directives`] (sentences of the user that the program acts on), [`harmless`] (what may be shown of a text).
+//! Reading order: [`message`] and [`tool`] (conversation and calls), [`model`] (the interface to models),
+//! [`envelope`] (tool results), [`control`] (decisions and endings), [`event`] (the event stream and the
+//! interface for its consumers), [`plan`], [`mask`], [`view`], [`directives`] (sentences of the user that the
+//! program acts on), [`harmless`] (text that is safe to display).
 
 pub mod control;
 pub mod directives;
@@ -27,12 +27,10 @@ pub mod view;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// A JSON object, in the order in which its keys were written.
+/// A JSON object that keeps the order of its keys.
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
-/// The words in front of a shortage of letters: at most `max` bytes of `text`, cut at a character.
-///
-/// Nothing is added where nothing was cut; otherwise the cut ends in `…`.
+/// The beginning of `text`: at most `max` bytes, cut at a character, with `…` at the end if it was cut.
 pub fn shorten(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
@@ -41,7 +39,7 @@ pub fn shorten(text: &str, max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// A number for people: `1,234,567`.
+/// A number with separators: `1,234,567`.
 pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -54,8 +52,8 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
-/// The beginning and the end of a text, at most so many bytes of each, with a note between them; the whole of
-/// it where that is enough. Cut at lines where they are short, and never through a character.
+/// The beginning and the end of a text, at most `head` and `tail` bytes, with a note between them; the whole
+/// text if it fits. Cut at lines if they are short, and never within a character.
 pub fn both_ends(text: &str, (head, tail): (usize, usize), note: &str) -> String {
     if text.len() <= head.saturating_add(tail) {
         return text.to_owned();
@@ -68,14 +66,14 @@ pub fn both_ends(text: &str, (head, tail): (usize, usize), note: &str) -> String
     format!("{}\n{note}\n{}", &text[..end], &text[start..])
 }
 
-/// A glob has more braces than anybody writes: they may stand in each other, whoever reads it goes down as
-/// deep, and would have no stack left. (Which of them close is not looked at: `\}` and `[}]` do not.)
+/// A glob has too many braces: they may be nested, and a recursive parser would exhaust its stack. (Escaped
+/// braces are counted too: `\}` and `[}]`.)
 pub fn nests_too_deep(glob: &str) -> bool {
     const MOST: usize = 100;
     glob.bytes().filter(|byte| *byte == b'{').nth(MOST).is_some()
 }
 
-/// The path that was shown as `text`, if that holds anything escaped.
+/// The path that was displayed as `text`, if it contains escapes.
 pub fn unescape(text: &str) -> Option<OsString> {
     if !text.contains("\\x") {
         return None;
@@ -100,13 +98,13 @@ pub fn unescape(text: &str) -> Option<OsString> {
     Some(OsString::from_vec(raw))
 }
 
-/// The most similar of these names, if one is similar at all: for "did you mean".
+/// The most similar of these names, if one is similar enough: for "did you mean".
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let similarity = |other: &str| {
         let other = other.to_lowercase();
         let is_part = name.len() > 2 && (other.contains(&name) || name.contains(&other));
-        // A letter too many, too few or out of place.
+        // A letter too many, missing or out of place.
         let is_slip = name.len() > 2 && strsim::damerau_levenshtein(&name, &other) <= 2;
         let similarity = strsim::jaro_winkler(&name, &other);
         if is_part || is_slip { similarity.max(0.8) } else { similarity }

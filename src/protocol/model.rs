@@ -1,4 +1,4 @@
-//! The first seam: a request in, a stream of deltas out.
+//! The interface to models: a request in, a stream of deltas out.
 
 use std::time::Duration;
 
@@ -9,39 +9,39 @@ use serde::{Deserialize, Serialize};
 use super::message::{Message, ToolCall};
 use super::tool::ToolSpec;
 
-/// Something that answers a conversation.
+/// A model.
 ///
-/// [`Model::stream`] is not async: every error, also that no connection could be made, is an item of
-/// the stream. Dropping the stream cancels the request. A stream that ends without [`Delta::Done`]
-/// or an error is itself an error; [`Reply::fold`] says so.
+/// [`Model::stream`] is not async: every error, including a failed connection, is an item of the stream.
+/// Dropping the stream cancels the request. A stream that ends without [`Delta::Done`] or an error is itself
+/// an error; see [`Reply::fold`].
 pub trait Model: Send + Sync {
     /// `provider/model`, as in the configuration.
     fn id(&self) -> &str;
 
-    /// Asks.
+    /// Sends a request.
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>>;
 }
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
-    /// The loop itself.
+    /// The main loop.
     Main,
     /// A reflection on a failure.
     Reflect,
-    /// A plan, or a new one.
+    /// A plan, or a new plan.
     Plan,
-    /// A summary of what is to be left out.
+    /// A summary for a compaction.
     Summary,
-    /// Learning from what happened.
+    /// A lesson for later sessions.
     Learn,
     /// A sub-agent.
     Task,
 }
 
 impl Purpose {
-    /// The word that stands in scripts and events.
+    /// The name in scripts and events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -54,27 +54,27 @@ impl Purpose {
     }
 }
 
-/// What a model is asked. Borrowed: the history is not copied to be sent.
+/// A request. Borrowed, so that the history is not copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// L1 and L2: byte-identical between compactions.
     pub system: &'a str,
-    /// The tools' descriptions, in their fixed order; empty: the model may call none.
+    /// The tools' descriptions, in their fixed order; if empty, the model cannot call any.
     pub tools: &'a [ToolSpec],
-    /// L3: the conversation. It grows only at its end.
+    /// L3: the conversation. Append-only.
     pub messages: &'a [Message],
-    /// The most tokens the answer may have; `None`: the provider's own limit.
+    /// Maximum number of tokens of the answer; `None`: the provider's limit.
     pub max_output_tokens: Option<u64>,
-    /// Sampling temperature, where the wire takes it.
+    /// Sampling temperature, if the provider supports it.
     pub temperature: Option<f32>,
-    /// The JSON Schema of the answer, where the server holds answers to one.
+    /// The JSON Schema of the answer, if the server enforces one.
     pub answer_schema: Option<&'a serde_json::Value>,
 }
 
 impl<'a> Request<'a> {
-    /// Words alone: no tools, no limits of its own.
+    /// A text request: no tools, no limits.
     pub fn new(purpose: Purpose, system: &'a str, messages: &'a [Message]) -> Self {
         Self {
             purpose,
@@ -88,66 +88,66 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A piece of an answer, as it comes.
+/// A part of an answer, as it arrives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta {
-    /// Words of the answer.
+    /// Text of the answer.
     Text(String),
-    /// Words of the reasoning.
+    /// Text of the reasoning.
     Reasoning(String),
-    /// A fragment of a call. `index` says which call of this answer it belongs to; `id` and `name`
-    /// come with the first fragment, if the server sends them at all.
+    /// A fragment of a call. `index` is the number of the call in this answer; `id` and `name` are in the
+    /// first fragment, if the server sends them at all.
     Call {
-        /// Which call of this answer.
+        /// Number of the call in this answer.
         index: usize,
         /// The server's id for the call.
         id: Option<String>,
         /// The tool's name.
         name: Option<String>,
-        /// The next bytes of the arguments' JSON text.
+        /// The next part of the arguments' JSON text.
         arguments: String,
     },
-    /// What the answer cost; the last one counts.
+    /// Tokens used; the last one counts.
     Usage(Usage),
-    /// A try failed and another follows: everything before this item is void.
+    /// An attempt failed and another follows: all items before this one are void.
     Retry(Retry),
-    /// The answer is whole.
+    /// The answer is complete.
     Done(StopReason),
 }
 
-/// A try that failed, and the next one.
+/// A failed attempt, and the next one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retry {
-    /// The number of the try that failed, from 1.
+    /// The number of the failed attempt, from 1.
     pub attempt: u32,
-    /// How many tries there may be in all.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// How long is waited before the next.
+    /// Delay before the next attempt.
     pub delay: Duration,
-    /// Why it failed.
+    /// The reason for the failure.
     pub error: String,
 }
 
 /// Tokens, as the provider counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Tokens of the request, cached ones included.
+    /// Tokens of the request, including cached ones.
     pub input_tokens: u64,
-    /// Tokens of the answer, reasoning included.
+    /// Tokens of the answer, including reasoning.
     pub output_tokens: u64,
-    /// Tokens of the request that came from the provider's cache.
+    /// Tokens of the request that were read from the provider's cache.
     #[serde(default)]
     pub cached_tokens: u64,
 }
 
 impl Usage {
-    /// Of the request and its answer.
+    /// Tokens of the request and its answer.
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
-// The numbers are a server's or a record's, and may be any.
+// The numbers come from a server or a record, and may be any.
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
@@ -164,11 +164,11 @@ pub enum StopReason {
     End,
     /// It waits for the results of its calls.
     ToolCalls,
-    /// It was cut off by a limit of tokens: its calls are never executed.
+    /// It was cut off by a token limit: its calls are not executed.
     Length,
     /// The provider withheld it (a content filter).
     Refused,
-    /// The provider's own word.
+    /// Another reason, as named by the provider.
     Other(String),
 }
 
@@ -176,13 +176,13 @@ pub enum StopReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// What kind, and so the exit code.
+    /// Kind of error, which determines the exit code.
     pub kind: ModelErrorKind,
-    /// What happened, to which thing, and what to do next.
+    /// What happened, and what to do next.
     pub message: String,
-    /// The HTTP status, where there was one.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// Of an overflow: the model's window in tokens, where the provider named it.
+    /// For an overflow: the model's window in tokens, if the provider named it.
     pub window: Option<u64>,
 }
 
@@ -193,41 +193,41 @@ impl ModelError {
     }
 }
 
-/// What kind of trouble with the model.
+/// Kind of a model error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelErrorKind {
-    /// Not now: no connection, overload, a stream that keeps breaking, garbage. Exit 75.
+    /// Temporary: no connection, overload, a stream that keeps breaking, an invalid response. Exit 75.
     Unavailable,
-    /// Not ever: authentication, quota, unknown model, a request it does not take. Exit 69.
+    /// Permanent: authentication, quota, unknown model, a request that is not accepted. Exit 69.
     Refused,
-    /// The request is longer than the model's window. Exit 69, where compaction does not help.
+    /// The request is longer than the model's window. Exit 69 if compaction does not help.
     Overflow,
-    /// What was configured is no model: no key, a base URL that is no address. Exit 2.
+    /// The configuration is invalid: no key, a base URL that is not a URL. Exit 2.
     Configuration,
-    /// The script of a scripted model ran out, or what it expected did not hold. Exit 1.
+    /// The script of a scripted model ended, or an expectation in it failed. Exit 1.
     Script,
 }
 
-/// An answer, put together from its deltas.
+/// An answer, assembled from its deltas.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
-    /// The words.
+    /// The text.
     pub text: String,
-    /// The reasoning, as far as the provider gives it.
+    /// The reasoning, if the provider returns it.
     pub reasoning: String,
     /// The calls, in the order of their first fragments.
     pub calls: Vec<ToolCall>,
-    /// What it cost, where the provider says.
+    /// Tokens, if the provider reports them.
     pub usage: Option<Usage>,
-    /// Why it ended; `None` until it did.
+    /// Why it ended; `None` until then.
     pub stop: Option<StopReason>,
     /// The server's index of each call in `calls`.
     indexes: Vec<usize>,
 }
 
 impl Reply {
-    /// Takes one more delta.
+    /// Adds a delta.
     pub fn fold(&mut self, delta: &Delta) {
         match delta {
             Delta::Text(text) => self.text.push_str(text),

@@ -1,4 +1,4 @@
-//! The plan: the todo list as the model keeps it.
+//! The plan: the model's todo list.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,28 +23,28 @@ pub enum TodoStatus {
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Todo {
-    /// What.
+    /// The task.
     pub content: String,
-    /// How far it is.
+    /// Its status.
     pub status: TodoStatus,
 }
 
-/// The whole list, and what it is for. Empty: there is no plan.
+/// The todo list and its goal. Empty if there is no plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// What the plan is for, in the model's words.
+    /// The goal, in the model's words.
     #[serde(default)]
     pub summary: String,
     /// The todos, in the model's order.
     pub todos: Vec<Todo>,
-    /// The way of working that a planner chose ([`super::methodology`]).
+    /// The methodology that a planner selected ([`super::methodology`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methodology: Option<String>,
 }
 
 impl Plan {
-    /// The plan that a call of a todo tool wrote: `data.todos` of its answer, `summary` of its input. `None` where
-    /// it wrote none.
+    /// The plan that a call of a todo tool wrote: `data.todos` of its result, `summary` of its input. `None`
+    /// if it wrote none.
     pub fn written(answer: &Envelope) -> Option<Self> {
         let todos = answer.data.get("todos").filter(|_| answer.error().is_none())?;
         let todos = Vec::deserialize(todos).ok()?;
@@ -59,14 +59,14 @@ impl Plan {
             .filter(|todo| matches!(todo.status, TodoStatus::Pending | TodoStatus::InProgress))
     }
 
-    /// The todo that is being worked on, and its place in the list from 1.
+    /// The todo in progress, and its place in the list from 1.
     pub fn current(&self) -> Option<(usize, &Todo)> {
         let at = self.todos.iter().position(|todo| todo.status == TodoStatus::InProgress)?;
         Some((at + 1, &self.todos[at]))
     }
 
-    /// One line: `[2/5] In progress: …. Pending: …; ….`, completed of total, cancelled ones in
-    /// neither. `None` where nothing is open.
+    /// One line: `[2/5] In progress: …. Pending: …; ….`, completed of total, without cancelled ones. `None`
+    /// if nothing is open.
     pub fn recap(&self) -> Option<String> {
         self.open().next()?;
         let total = self.todos.iter().filter(|t| t.status != TodoStatus::Cancelled).count();

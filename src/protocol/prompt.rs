@@ -1,5 +1,5 @@
-//! Everything that is said to a model is a file in `prompts/`, embedded at build time. A trusted folder may put its
-//! own words in the place of most of them, for experiments.
+//! The prompts: every text for a model is a file in `prompts/`, embedded at build time. A trusted folder can
+//! override most of them, for experiments.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// What [`prompt!`] makes.
+    /// Used by [`prompt!`].
     pub const fn new(name: &'static str, text: &'static str) -> Self {
         Self { name, text }
     }
@@ -31,15 +31,15 @@ macro_rules! prompt {
 
 pub(crate) use prompt;
 
-/// What stands at the front of every request: red lines can be added to it, and none taken away.
+/// The beginning of every request: red lines can be added to it, and none removed.
 pub const BOUNDARY: Prompt = prompt!("system/boundary.md");
 
 macro_rules! prompts {
     ($($name:literal),* $(,)?) => {
-        /// Every prompt's name: what may be overridden.
+        /// Names of the prompts that can be overridden.
         pub const NAMES: &[&str] = &[$($name),*];
 
-        /// Every prompt, as it is embedded.
+        /// Every embedded prompt.
         const EMBEDDED: &[Prompt] = &[$(prompt!($name)),*];
     };
 }
@@ -110,13 +110,13 @@ prompts![
     "tools/write.md",
 ];
 
-/// What is said in this session: the embedded texts, and what stands in their place.
+/// The prompts of this session: the embedded ones, and overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompts(BTreeMap<String, String>);
 
 impl Prompts {
-    /// The embedded texts with these in the place of those of the same name. A name that no prompt has is
-    /// an error that names the nearest; so is a text that leaves no place for what the program puts in.
+    /// The embedded texts with these overrides. An unknown name is an error that names the most similar one;
+    /// so is a text without the required placeholders.
     pub fn new(own: BTreeMap<String, String>) -> Result<Self, String> {
         for (name, text) in &own {
             let Some(embedded) = EMBEDDED.iter().find(|prompt| prompt.name == name) else {
@@ -127,7 +127,7 @@ impl Prompts {
             let missing = places(embedded.text).find(|place| !text.contains(place));
             if let Some(place) = missing.filter(|_| *embedded != BOUNDARY) {
                 return Err(format!(
-                    "{name}: {place} is missing; put it where the program's own words belong"
+                    "{name}: {place} is missing; put it where the program inserts its text"
                 ));
             }
         }
@@ -138,18 +138,18 @@ impl Prompts {
         Ok(Self(own))
     }
 
-    /// What is said.
+    /// The text of a prompt.
     pub fn text(&self, prompt: Prompt) -> &str {
         self.0.get(prompt.name).map_or(prompt.text, String::as_str)
     }
 
-    /// The prompts that are not the embedded ones: name and text.
+    /// The overrides: name and text.
     pub fn own(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 }
 
-/// The text with these values in its places, by name. What stands in a value is nobody's place.
+/// The text with its placeholders replaced, by name. Placeholders in values are not replaced.
 pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -168,7 +168,7 @@ pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
     filled
 }
 
-/// Where a text has something put in: `{{path}}`.
+/// The placeholders of a text: `{{path}}`.
 fn places(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{{").filter_map(|(at, _)| {
         let end = text[at..].find("}}")?;
@@ -206,7 +206,7 @@ mod tests {
         let error = own("summary/cut.md", "see {{path}}").expect_err("no place for the bytes");
         assert_eq!(
             error,
-            "summary/cut.md: {{bytes}} is missing; put it where the program's own words belong"
+            "summary/cut.md: {{bytes}} is missing; put it where the program inserts its text"
         );
         own("summary/cut.md", "{{bytes}} in {{path}}").expect("a prompt");
     }

@@ -1,7 +1,8 @@
-//! What earlier sessions know: the interface between the kernel and its memory.
+//! Lessons of earlier sessions: the interface between the kernel and its memory.
 //!
-//! The kernel asks at the start of a task, after a failed call, and before a reflection. An answer never waits and never
-//! fails: a store that is slow, locked or damaged has no lessons. `docs/LEARNING.md` describes where the lessons come from.
+//! The kernel asks at the start of a task, after a failed call, and before a reflection. A query never waits
+//! and never fails: a store that is slow, locked or damaged has no lessons. `docs/LEARNING.md` describes
+//! where the lessons come from.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,7 +105,7 @@ pub struct Remedy {
 
 /// The lessons of earlier sessions.
 pub trait Recall: Send + Sync {
-    /// The lessons for a task, best first, of at most so many tokens.
+    /// The lessons for a task, best first, within this number of tokens.
     fn for_task(&self, task: &str, max_tokens: u64) -> Vec<Recalled>;
 
     /// The lesson about exactly this failure.
@@ -113,6 +114,6 @@ pub trait Recall: Send + Sync {
     /// The lessons that are most similar to this failure, for a reflection.
     fn similar(&self, failed: &FailedCall<'_>) -> Vec<Recalled>;
 
-    /// How well a methodology has served, from 0 to 1; 0.5 if nothing is known.
+    /// How successful a methodology was, from 0 to 1; 0.5 if unknown.
     fn weight(&self, methodology: &str) -> f64;
 }

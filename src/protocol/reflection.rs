@@ -1,4 +1,4 @@
-//! What a model answers when it is asked why something failed: structured, small, and followed only as far as
+//! Reflections: the structured answer of a model that was asked why something failed, followed only as far as
 //! the kernel's table allows.
 
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::Object;
 use super::control::{Category, Signal};
 
-/// From this confidence on a reflection counts; below it the deterministic decision stands.
+/// Confidence from which a reflection counts; below it the deterministic decision applies.
 pub const MIN_CONFIDENCE: f64 = 0.5;
 
-/// Words of advice that would widen what is allowed.
+/// Words of advice that would widen permissions.
 const WIDENS: [&str; 16] = [
     "--allow",
     "--yolo",
@@ -29,7 +29,7 @@ const WIDENS: [&str; 16] = [
     "disable the check",
     "skip the check",
 ];
-/// Words of a sentence that warns of something.
+/// Words of a sentence with a warning.
 const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// The answer, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,7 +53,7 @@ pub struct Reflection {
 }
 
 impl Reflection {
-    /// It is sure enough of itself to count.
+    /// Its confidence is sufficient to count.
     pub fn is_confident(&self) -> bool {
         self.root_cause.confidence >= MIN_CONFIDENCE
     }
@@ -176,8 +176,7 @@ pub enum MemoryKind {
     Pattern,
 }
 
-/// The sentences of an advice that propose something, given in lower case: a sentence that warns of
-/// something leads nowhere.
+/// The sentences of an advice, in lower case, that propose something: sentences with a warning are left out.
 pub fn proposals(advice: &str) -> Vec<&str> {
     let warns = |sentence: &str| NEGATIONS.iter().any(|no| sentence.contains(no));
     // A dot inside a name ends no sentence.
@@ -185,7 +184,7 @@ pub fn proposals(advice: &str) -> Vec<&str> {
     sentences.filter(|sentence| !warns(sentence)).collect()
 }
 
-/// The word by which a sentence, given in lower case, would widen what is allowed.
+/// The word by which a sentence, in lower case, would widen permissions.
 pub fn widens(sentence: &str) -> Option<&'static str> {
     WIDENS.into_iter().find(|word| sentence.contains(word))
 }

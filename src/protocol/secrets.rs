@@ -1,4 +1,4 @@
-//! Secrets of the project, taken out of command output by their values.
+//! Redacts secrets of the project in command output, by their values.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::mask::{is_secret_name, known_shapes};
 /// Shorter values are too common to be secrets.
 const MIN_LENGTH: usize = 8;
 
-/// The values to take out of a text, each with what stands for it.
+/// The values to remove from a text, each with its replacement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redactor {
     values: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! When are two failures the same failure? When their messages agree but for what changes by chance.
+//! Signatures of failures: two failures are the same if their messages agree except for incidental details.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::envelope::{Envelope, ErrorClass, ErrorCode};
 use super::shorten;
 
-/// So many lines at the end of an output tell why a command failed.
+/// Number of lines at the end of an output that show why a command failed.
 const TAIL_LINES: usize = 20;
 
-/// The signature of an answer with an error: tool, code and message, of a command that failed the end of
-/// what it printed; `None` where there is no error.
+/// The signature of a result with an error: tool, code and message; for a command that failed, the end of its
+/// output. `None` without an error.
 pub fn of(tool: &str, envelope: &Envelope) -> Option<String> {
     let error = envelope.error()?;
     let ran = matches!(error.code, ErrorCode::CommandFailed | ErrorCode::Timeout)
@@ -23,8 +23,8 @@ pub fn of(tool: &str, envelope: &Envelope) -> Option<String> {
     })
 }
 
-/// The end of what a command printed: where the reason stands. Test runners tell it on stdout, and on
-/// stderr little more than that something failed.
+/// The end of a command's output, which shows the reason. Test runners print it on stdout, and little on
+/// stderr.
 pub fn output_tail(envelope: &Envelope) -> String {
     let tail = |name: &str| {
         let text = envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -34,7 +34,7 @@ pub fn output_tail(envelope: &Envelope) -> String {
     format!("{}\n{}", tail("stdout"), tail("stderr"))
 }
 
-/// What the command needs is not installed; `output`: the end of what it printed.
+/// The command needs something that is not installed; `output`: the end of its output.
 pub fn is_missing(envelope: &Envelope, output: &str) -> bool {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
     exit_code == Some(127)
@@ -46,7 +46,7 @@ pub fn signature(message: &str) -> String {
     message.split_whitespace().map(mask).collect::<Vec<_>>().join(" ")
 }
 
-/// A text that has to be short and still tell itself from others: of what is cut off a hash stays.
+/// Shortens a text but keeps it distinguishable: the part that is cut off is replaced by a hash.
 pub fn brief(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
@@ -59,7 +59,7 @@ pub fn brief(text: &str, max: usize) -> String {
 fn mask(word: &str) -> String {
     let core = word.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '.' | '~'));
     let is_path = |text: &str| text.contains(['/', '\\']);
-    // `tests/test_a.py::test_x` says which test it was.
+    // `tests/test_a.py::test_x` names the test.
     if let Some((path, _)) = core.split_once("::").filter(|(path, _)| is_path(path)) {
         return word.replacen(path, "<path>", 1);
     }

@@ -1,4 +1,4 @@
-//! What a tool is to the model ([`ToolSpec`]) and what a call would touch ([`Effect`]).
+//! Tools as the model sees them ([`ToolSpec`]), and the effects of calls ([`Effect`]).
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// The tools that change files.
 pub const CHANGE_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit"];
 
-/// A tool as it is described to the model. The list of all tools never changes during a session.
+/// A tool as described to the model. The list of tools never changes during a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
     /// The name the model calls.
@@ -45,14 +45,14 @@ fn shorten_schema(schema: &mut Value) {
     }
 }
 
-/// What a call with given arguments would touch. Paths are relative to the project root, with `/`,
-/// resolved; a path under an `--add-dir` is absolute.
+/// What a call with given arguments would touch. Paths are resolved, with `/`, and relative to the project
+/// root; a path under an `--add-dir` is absolute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Effect {
-    /// Looks at a file or folder and changes nothing.
+    /// Reads a file or folder.
     Read {
-        /// What is looked at.
+        /// The path.
         path: String,
     },
     /// Creates or replaces one file.
@@ -60,33 +60,34 @@ pub enum Effect {
         /// The file.
         path: String,
     },
-    /// Runs a command line, which may do anything that the sandbox lets it.
+    /// Runs a command line, which may do anything that the sandbox permits.
     Command {
         /// The line, as bash gets it.
         command: String,
-        /// Where it runs.
+        /// The working directory.
         directory: String,
-        /// All of its commands are known only to read.
+        /// All of its commands are known to only read.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reads_only: bool,
-        /// What it runs: each program that is not known only to read, with its first operand (`cargo test`).
+        /// Programs that it runs and that are not known to only read, each with its first operand (`cargo
+        /// test`).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         programs: Vec<String>,
-        /// It goes on while others run, until it is ended.
+        /// It runs in the background until it is ended.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         background: bool,
     },
-    /// Reads from a background command of this session, or ends it.
+    /// Reads from a background command of this session, or terminates it.
     Job {
         /// Its id.
         id: String,
     },
-    /// Changes only the agent's own plan.
+    /// Changes only the plan.
     Plan,
 }
 
 impl Effect {
-    /// Calls without effect on the world may run at the same time.
+    /// Calls without side effects may run in parallel.
     pub fn is_read_only(&self) -> bool {
         match self {
             Self::Read { .. } => true,
@@ -96,11 +97,12 @@ impl Effect {
     }
 }
 
-/// How one command differs from the session's sandbox profile. With all of them false it runs in the profile as it is.
+/// How the sandbox of one command differs from the session's profile. If all are false, the profile is used
+/// unchanged.
 #[expect(clippy::struct_excessive_bools, reason = "each is given or withheld by itself")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Nothing is writable but the private TMPDIR.
+    /// Only the private TMPDIR is writable.
     pub read_only: bool,
     /// The command has the user's network.
     pub network: bool,
@@ -110,7 +112,7 @@ pub struct Rights {
     pub outside: bool,
 }
 
-/// Which part of a large output is shown.
+/// The part of a large output that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {

@@ -1,12 +1,12 @@
-//! What the model reads of an envelope: a line with what is small (of a success its text, otherwise JSON), then what is
-//! bulky as plain text below it, unescaped. The log keeps the whole envelope.
+//! The model's view of an envelope: one line with the small fields (for a success its text, otherwise JSON),
+//! then large fields as plain text. The log keeps the whole envelope.
 
 use serde_json::Value;
 
 use super::envelope::Envelope;
 use super::{Object, shorten};
 
-/// A text of more bytes, or of several lines, stands below the line of JSON.
+/// A text of more bytes, or of several lines, is shown below the line of JSON.
 const SMALL: usize = 120;
 
 /// The model's view. The same envelope always gives the same view.
@@ -19,7 +19,7 @@ pub fn view(envelope: &Envelope) -> String {
         if let Some(hint) = &error.hint {
             head.insert("hint".into(), hint.clone().into());
         }
-        // What the error says already is not said again.
+        // Fields that the error repeats are left out.
         let words = error.in_words();
         let more = envelope.text.strip_prefix(words.as_str()).unwrap_or(&envelope.text).trim();
         if !more.is_empty() {
@@ -50,7 +50,7 @@ pub fn view(envelope: &Envelope) -> String {
     view
 }
 
-/// A success says what it came to, and what else there is as JSON; everything else is JSON as a whole.
+/// A success shows its text, and other fields as JSON; everything else is JSON as a whole.
 fn first_line(envelope: &Envelope, mut head: Object) -> String {
     if envelope.status() != "success" || envelope.text.is_empty() {
         return Value::Object(head).to_string();
@@ -63,7 +63,7 @@ fn first_line(envelope: &Envelope, mut head: Object) -> String {
     }
 }
 
-/// The model has sent this field itself, or the text says it.
+/// The model sent this field itself, or the text contains it.
 fn is_known(envelope: &Envelope, field: &str) -> bool {
     let is_success = envelope.status() == "success";
     match field {
@@ -80,9 +80,9 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
     }
 }
 
-/// Nothing, no and empty say nothing.
+/// A null, false or empty value has no information.
 fn is_worth_saying(name: &str, value: &Value) -> bool {
-    // The recap says what the plan is.
+    // The recap contains the plan.
     if matches!(name, "todos" | "recap") {
         return false;
     }
@@ -91,13 +91,13 @@ fn is_worth_saying(name: &str, value: &Value) -> bool {
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
         Value::Object(fields) => !fields.is_empty(),
-        // The call's own numbers, which the model has sent or reads off the lines below.
+        // Numbers that the model sent, or that are visible in the lines below.
         Value::Number(_) => !matches!(name, "start_line" | "end_line"),
         Value::Bool(true) => true,
     }
 }
 
-/// The plain text of a bulky field; `None` for a small one.
+/// The plain text of a large field; `None` for a small one.
 fn below(name: &str, value: &Value) -> Option<String> {
     match value {
         Value::String(text) if text.contains('\n') || text.len() > SMALL || name == "content" => {
@@ -118,7 +118,7 @@ fn line(text: &str) -> String {
     format!("{text}\n")
 }
 
-/// Each file with its matches as `line: text`, and the lines around them as `line- text`.
+/// Each file with its matches as `line: text`, and context lines as `line- text`.
 fn matches(items: &[Value]) -> String {
     let mut text = String::new();
     let mut last_file = None;
@@ -163,7 +163,7 @@ fn count(item: &Value) -> String {
     format!("{}: {}\n", item["file"].as_str().unwrap_or_default(), item["count"])
 }
 
-/// What of a call's input says best what it is about.
+/// The input fields that describe a call best, in order.
 const TELLING: [&str; 5] = ["command", "pattern", "path", "summary", "id"];
 
 /// A call in one line: `Read src/a.rs`.

@@ -1,4 +1,4 @@
-//! A session that begins as a copy of another one's record.
+//! Forks a session: creates a new one as a copy of another one's record.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +11,10 @@ use super::log::{EVENTS, LogError, load};
 use crate::disk;
 use crate::protocol::event::{Body, Event, Header, Place, VERSION};
 
-/// Where the output lies that was too large to be shown.
+/// The folder of spilled output.
 const OUTPUT: &str = "tool-output";
 
-/// Why there is no copy.
+/// Why a fork failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     /// The session can not be read.
@@ -25,7 +25,7 @@ pub enum ForkError {
     NoTurn {
         /// The session.
         session: String,
-        /// The turn that was asked for.
+        /// The requested turn.
         turn: u32,
         /// Its last turn.
         last: u32,
@@ -35,14 +35,14 @@ pub enum ForkError {
     Io {
         /// The file or folder.
         path: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         error: io::Error,
     },
 }
 
-/// Copies what is recorded in the folder of a session up to the end of a turn (`None`: all of it) into a
-/// new folder; folders are named by the ids of their sessions. Output that the copied events speak of is
-/// copied with them. The new session is there whole, or not at all.
+/// Copies the record of a session up to the end of a turn (`None`: all of it) into a new folder; folders are
+/// named by session ids. Spilled output that the copied events refer to is copied with them. The new session
+/// is created completely or not at all.
 pub fn fork(from: &Path, to: &Path, up_to: Option<u32>, ts: String) -> Result<(), ForkError> {
     let (old, new) = (id(from), id(to));
     let log = from.join(EVENTS);
@@ -70,7 +70,7 @@ pub fn fork(from: &Path, to: &Path, up_to: Option<u32>, ts: String) -> Result<()
     copy.push(b'\n');
     let written = write(from, to, &copy);
     if written.is_err() {
-        // What is there is no session yet, and of no use.
+        // The incomplete copy is useless.
         _ = disk::remove_folder(to);
     }
     written
@@ -84,7 +84,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> ForkError + '_ {
     move |error| ForkError::Io { path: path.display().to_string(), error }
 }
 
-/// How many events there are up to the end of a turn. A turn that was killed ends where the next begins.
+/// The number of events up to the end of a turn. A turn that was killed ends where the next begins.
 fn end_of(events: &[Event], turn: u32) -> Option<usize> {
     let is_of = |event: &Event| event.header.place.turn == turn;
     let begin = events.iter().position(is_of)?;
@@ -94,7 +94,7 @@ fn end_of(events: &[Event], turn: u32) -> Option<usize> {
     Some(finished.map_or_else(|| next.unwrap_or(events.len()), |at| at + 1))
 }
 
-/// The line with the new session's id in its header, and in the paths of its output.
+/// Replaces the session's id in the header of a line, and in the paths of its output.
 fn renamed(line: &[u8], old: &str, new: &str) -> Vec<u8> {
     let header = (format!("\"session\":\"{old}\""), format!("\"session\":\"{new}\""));
     let paths = (format!("sessions/{old}/{OUTPUT}/"), format!("sessions/{new}/{OUTPUT}/"));
@@ -118,21 +118,21 @@ fn write(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
     disk::new_folder(to, 0o700).map_err(failed(to))?;
     let outputs = outputs_in(events);
     for name in outputs {
-        // A link could lead to anything of the user's.
+        // A link could lead to any file of the user.
         let Ok(mut output) = disk::open_file(&from.join(OUTPUT).join(&name)) else { continue };
         let copy = to.join(OUTPUT).join(name);
         disk::make_folder(&to.join(OUTPUT), 0o700).map_err(failed(&copy))?;
         let mut new = disk::create(&copy, 0o600).map_err(failed(&copy))?;
         io::copy(&mut output, &mut new).map_err(failed(&copy))?;
     }
-    // The log comes last and whole: without it a folder is no session.
+    // The log comes last: without it a folder is no session.
     let half = to.join(format!("{EVENTS}.new"));
     let mut file = disk::create(&half, 0o600).map_err(failed(&half))?;
     io::Write::write_all(&mut file, events).map_err(failed(&half))?;
     fs::rename(&half, to.join(EVENTS)).map_err(failed(&half))
 }
 
-/// The names of the files of output that are spoken of.
+/// The names of the output files that events refer to.
 fn outputs_in(events: &[u8]) -> BTreeSet<String> {
     let mark = format!("/{OUTPUT}/");
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);

@@ -1,4 +1,4 @@
-//! What a session is about, at a glance: the ends of its file are read, not all of it.
+//! Short descriptions of sessions, read from the beginning and end of their logs.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -12,33 +12,34 @@ use crate::disk;
 use crate::protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
 use crate::protocol::model::{Purpose, Usage};
 
-/// The user speaks among so many first events, if at all.
+/// Number of first events among which the user's first message is, if there is one.
 const FIRST: usize = 10;
-/// Bytes of the end.
+/// Number of bytes read from the end.
 const END: u64 = 64 * 1024;
 
-/// One line in a list of sessions.
+/// A line in the list of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Glance {
-    /// When it began.
+    /// Start time.
     pub started: String,
-    /// `provider/model` at its start.
+    /// `provider/model` at the start.
     pub model: String,
-    /// What the user said first; empty where nobody said anything.
+    /// The user's first message; empty if there is none.
     pub task: String,
-    /// How its last turn ended; `None`: it did not.
+    /// The ending of its last turn; `None`: it has not ended.
     pub ending: Option<String>,
     /// Turns.
     pub turns: u32,
     /// Tokens.
     pub usage: Usage,
-    /// US dollars, where the model's price is known.
+    /// US dollars, if the model's price is known.
     pub cost_usd: Option<f64>,
-    /// The session that it is a copy of.
+    /// The session that it was forked from.
     pub forked_from: Option<String>,
 }
 
-/// What a session is about. A session that was not closed is read whole: its sums stand nowhere.
+/// The description of a session. The log of a session that was not closed is read completely, since it has no
+/// summary.
 pub fn glance(log: &Path) -> io::Result<Glance> {
     let (head, tail) = ends(log)?;
     let closed = closing(&tail);
@@ -74,22 +75,22 @@ pub fn glance(log: &Path) -> io::Result<Glance> {
     })
 }
 
-/// What a session that was closed came to and how it ended, if nothing was asked of a model since.
+/// The summary and ending of a closed session, if no model was asked since.
 fn closing(tail: &[Event]) -> Option<(Summary, Option<String>)> {
     let closed = tail.iter().rposition(|event| matches!(event.body, Body::SessionSummary(_)))?;
     let Body::SessionSummary(summary) = &tail[closed].body else { return None };
-    let goes_on =
+    let continues =
         |event: &Event| matches!(event.body, Body::TurnStarted { .. } | Body::SessionForked { .. });
-    if tail[closed..].iter().any(goes_on) {
+    if tail[closed..].iter().any(continues) {
         return None;
     }
     let ending = ending(tail);
-    // A long answer may be all that the end of the file holds.
+    // A long answer may fill the part that is read.
     let is_known = ending.is_some() || summary.turns == 0;
     is_known.then(|| (summary.clone(), ending))
 }
 
-/// How the last turn ended; it did not where the program was killed or is still at work.
+/// The ending of the last turn; `None` if the program was killed or is still working.
 fn ending(events: &[Event]) -> Option<String> {
     events.iter().rev().find_map(|event| match &event.body {
         Body::TurnFinished(finished) => Some(Some(finished.ending.as_str().to_owned())),
@@ -99,12 +100,12 @@ fn ending(events: &[Event]) -> Option<String> {
     })?
 }
 
-/// What is learnt is also asked when nobody works.
+/// Learning requests are also made while no turn runs.
 fn is_work(request: &ModelRequested) -> bool {
     request.purpose != Purpose::Learn
 }
 
-/// The first events, up to what the user said first, and the last, from how the last turn ended.
+/// The first events, up to the user's first message, and the last, from the end of the last turn.
 fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     let mut file = disk::open_file(path)?;
     let size = file.metadata()?.len();
@@ -129,7 +130,7 @@ fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     Ok((head, tail))
 }
 
-/// The last events, as many as the end of the file holds.
+/// The last events, as many as the part that is read contains.
 pub fn tail(log: &Path) -> io::Result<Vec<Event>> {
     let mut file = disk::open_file(log)?;
     let size = file.metadata()?.len();
@@ -139,7 +140,7 @@ pub fn tail(log: &Path) -> io::Result<Vec<Event>> {
     Ok(until(tail.split(|byte| *byte == b'\n'), |_| false))
 }
 
-/// The events in these lines, up to the first that is wanted.
+/// The events in these lines, up to the first that `is_wanted` accepts.
 fn until<Line: AsRef<[u8]>>(
     lines: impl Iterator<Item = Line>,
     mut is_wanted: impl FnMut(&Event) -> bool,

@@ -1,4 +1,4 @@
-//! A session as one page for a browser: complete in itself, nothing in it is ever carried out.
+//! Renders a session as a self-contained HTML page without scripts.
 
 use std::fmt::Write as _;
 
@@ -51,7 +51,7 @@ impl Page {
     fn turn(&mut self, event: &Event, input: &str, turn: Option<&Turn>) {
         let is_live = turn.is_none_or(|turn| turn.is_live);
         self.raw(if is_live { "<section>\n" } else { "<section class=\"gone\">\n" });
-        let rewound = if is_live { "" } else { " (taken back by a rewind)" };
+        let rewound = if is_live { "" } else { " (removed by a rewind)" };
         self.element("h2", "", &format!("Turn {}{rewound}", event.header.place.turn));
         let cost = turn.map_or_else(String::new, |turn| cost_line(turn.usage, turn.cost_usd));
         self.element("p", "note", &format!("{} · {cost}", event.header.ts));
@@ -181,8 +181,7 @@ impl Page {
         self.0.push_str(markup);
     }
 
-    /// Text that came from outside: no character of it is markup, none steers a terminal or turns
-    /// the direction of what is read.
+    /// Foreign text: its characters are never markup, terminal control or text direction marks.
     fn text(&mut self, text: &str) {
         for c in text.chars() {
             match c {
@@ -201,7 +200,7 @@ impl Page {
     }
 }
 
-/// What people and readers see would not be what stands there.
+/// Such characters would reorder or hide what is displayed.
 fn turns_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

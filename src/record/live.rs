@@ -1,4 +1,4 @@
-//! What is still part of a session: the folds of a resume, over all that a rewind did not take back.
+//! The events that are still part of a session, without those that a rewind removed.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use super::is_id;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::tool::Effect;
 
-/// The events that are still part of the session, oldest first. A rewind takes out what happened from a
-/// turn on; it stays in the record, and what became of files before that turn stays here too.
+/// The current events of the session, oldest first. A rewind removes the events from a turn on; they stay in
+/// the record, and undos of earlier turns stay here too.
 pub fn live(events: &[Event]) -> Vec<&Event> {
     let mut live: Vec<&Event> = Vec::with_capacity(events.len());
     for event in events {
@@ -25,12 +25,12 @@ fn begins(event: &Event, turn: u32) -> bool {
     matches!(event.body, Body::TurnStarted { .. }) && event.header.place.turn >= turn
 }
 
-/// A turn before the rewind was undone after it: the files are as they are.
+/// The event undoes a turn before the rewind, after it: the files are changed.
 fn undoes_before(event: &Event, from_turn: u32) -> bool {
     matches!(&event.body, Body::TurnUndone { undone, .. } if *undone < from_turn)
 }
 
-/// The session that this one is a copy of, and its last turn that was copied.
+/// The session that this one was forked from, and the last turn that was copied.
 pub fn forked_from(events: &[Event]) -> Option<(&str, u32)> {
     events.iter().rev().find_map(|event| match &event.body {
         Body::SessionForked { from, up_to } if is_id(from) => Some((from.as_str(), *up_to)),
@@ -38,25 +38,24 @@ pub fn forked_from(events: &[Event]) -> Option<(&str, u32)> {
     })
 }
 
-/// How a file looked when the session saw it last.
+/// The state of a file when the session last saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastSeen {
-    /// It was read, and had this time of change and this size.
+    /// It was read, with this modification time and size.
     Read {
         /// Milliseconds since 1970.
         mtime_ms: i64,
         /// Bytes.
         size: u64,
     },
-    /// The session wrote it itself; nothing newer than this is its own.
+    /// The session wrote it at this time.
     Written {
         /// Milliseconds since 1970.
         at_ms: i64,
     },
 }
 
-/// The files that a session has read or written, by path: who goes on with it looks whether they are
-/// still as they were.
+/// The files that a session has read or written, by path, to detect changes on resume.
 pub fn files_seen<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, LastSeen> {
     let mut seen = BTreeMap::new();
     let mut writes = BTreeMap::new();
@@ -80,7 +79,7 @@ pub fn files_seen<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<S
                     seen.insert(path.clone(), LastSeen::Read { mtime_ms, size });
                 }
             }
-            // Who is told of the undo is told that they changed.
+            // The undo reports these changes.
             Body::TurnUndone { files, .. } => seen.retain(|path, _| !files.contains_key(path)),
             _ => {}
         }
@@ -88,7 +87,7 @@ pub fn files_seen<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<S
     seen
 }
 
-/// A moment of the record, in milliseconds since 1970.
+/// A time of the record, in milliseconds since 1970.
 pub fn milliseconds(ts: &str) -> Option<i64> {
     ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }

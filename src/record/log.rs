@@ -1,4 +1,4 @@
-//! One file per session: one event a line, held by one process at a time.
+//! The event log: one file per session, one event per line, used by one process at a time.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
@@ -14,10 +14,10 @@ use crate::protocol::harmless::clean;
 
 /// The name of a session's events in its folder.
 pub const EVENTS: &str = "events.jsonl";
-/// The name of the file that says who holds it.
+/// The name of the file with the process that uses the session.
 const HOLDER: &str = "holder.json";
 
-/// Why a session can not be recorded or loaded.
+/// Why a session cannot be recorded or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// Another process works on it.
@@ -26,8 +26,8 @@ pub enum LogError {
          agent run --fork --resume {0}"
     )]
     InUse(String, Holder),
-    /// A line in the middle of the file is no event.
-    #[error("{path}:{line}: this line is no event that this program knows ({reason})")]
+    /// A line in the middle of the file is not an event.
+    #[error("{path}:{line}: this line is not a known event ({reason})")]
     Broken {
         /// The file.
         path: PathBuf,
@@ -36,12 +36,12 @@ pub enum LogError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The operating system said no.
+    /// An I/O error.
     #[error("{path}: {error}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         error: io::Error,
     },
 }
@@ -52,7 +52,7 @@ impl LogError {
     }
 }
 
-/// Who works on a session, as far as it has said so.
+/// The process that uses a session, as far as it is recorded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Holder {
     pid: Option<u32>,
@@ -73,18 +73,18 @@ impl Holder {
     fn of(path: &Path) -> Self {
         let text = disk::read(&path.with_file_name(HOLDER)).unwrap_or_default();
         let mut holder = serde_json::from_slice(&text).unwrap_or(Self { pid: None, since: None });
-        // (It stands before a line that is meant to be copied.)
+        // (It is displayed before a line that is meant to be copied.)
         holder.since.take_if(|since| since.parse::<jiff::Timestamp>().is_err());
         holder
     }
 
-    /// Nobody has this number any more.
+    /// No process has this id any more.
     fn is_gone(&self) -> bool {
         self.pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
             && Path::new("/proc/self").exists()
     }
 
-    /// Says who holds it. That it is held is the lock; this is only for the message.
+    /// Records the process. The lock decides; this is only for messages.
     fn say(path: &Path) {
         let since = Some(format!("{:.0}", jiff::Timestamp::now()));
         let holder = Self { pid: Some(std::process::id()), since };
@@ -93,10 +93,10 @@ impl Holder {
     }
 }
 
-/// Turns are counted on from a record: there are always more.
+/// Limit of turn numbers, so that counting on does not overflow.
 const LAST_TURN: u32 = u32::MAX / 2;
 
-/// How long the lock of a process that is gone is waited for.
+/// How long the lock of a dead process is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A recorded session.
@@ -104,17 +104,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Loaded {
     /// Its events, oldest first.
     pub events: Vec<Event>,
-    /// The last line was torn, and is left out.
+    /// The last line was incomplete, and is left out.
     pub torn: bool,
-    /// Size of the part that is whole, in bytes.
+    /// Size of the complete lines, in bytes.
     whole: u64,
 }
 
-/// Reads a session. A torn last line (the program was killed while it wrote) is left out; events of an
-/// older format are brought to the one of today.
+/// Reads a session. An incomplete last line (the program was killed while writing) is left out; events of an
+/// older format are upgraded.
 pub fn load(path: &Path) -> Result<Loaded, LogError> {
     let text = disk::read(path).map_err(LogError::io(path))?;
-    // Without its line break the last line may be whole all the same, but then nothing says so.
+    // A last line without a line break may be complete, but this is not certain.
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let events = events_in(&text[..whole]).map_err(|(line, reason)| LogError::Broken {
         path: path.to_path_buf(),
@@ -124,8 +124,8 @@ pub fn load(path: &Path) -> Result<Loaded, LogError> {
     Ok(Loaded { events, torn: whole < text.len(), whole: whole as u64 })
 }
 
-/// The events in whole lines, or the number of the first line that is none and why. A long record is read
-/// by several threads.
+/// The events in complete lines, or the number of the first invalid line and the reason. A long record is
+/// parsed by several threads.
 fn events_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parts = parts(text, threads.min(text.len() / LEAST_PART + 1)).into_iter();
@@ -141,10 +141,10 @@ fn events_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     })
 }
 
-/// Fewer bytes are not worth a thread.
+/// Minimum size of a part for a thread.
 const LEAST_PART: usize = 1024 * 1024;
 
-/// The text in about so many parts of whole lines.
+/// Splits the text into about `n` parts of complete lines.
 fn parts(mut text: &[u8], n: usize) -> Vec<&[u8]> {
     let size = text.len().div_ceil(n);
     let mut parts = Vec::with_capacity(n);
@@ -166,7 +166,7 @@ fn lines_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     Ok(events)
 }
 
-/// The event in a line, whatever format it was written in.
+/// The event in a line of any format version.
 pub(super) fn event_in(line: &[u8]) -> Result<Event, String> {
     let event = match serde_json::from_slice::<Event>(line) {
         Ok(event) if event.header.v == VERSION => event,
@@ -188,7 +188,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A new session's file; its folders are made.
+    /// Creates the file of a new session, and its folders.
     pub fn create(path: &Path) -> Result<Self, LogError> {
         if let Some(parent) = path.parent() {
             disk::make_folder(parent, 0o755).map_err(LogError::io(path))?;
@@ -197,8 +197,7 @@ impl Log {
         Self::hold(file, path)
     }
 
-    /// The file of a session that goes on. Takes hold of it first, then reads it, then drops what is
-    /// torn.
+    /// Opens the file of a session to resume: locks it, reads it, and drops an incomplete line.
     pub fn resume(path: &Path) -> Result<(Self, Loaded), LogError> {
         let file = disk::append(path, false).map_err(LogError::io(path))?;
         let log = Self::hold(file, path)?;
@@ -209,7 +208,7 @@ impl Log {
         Ok((log, loaded))
     }
 
-    /// Takes hold of a session without reading it: nobody else works on it as long as this lives.
+    /// Locks a session without reading it; the lock is held until this is dropped.
     pub fn reserve(path: &Path) -> Result<Self, LogError> {
         let file = disk::append(path, false).map_err(LogError::io(path))?;
         Self::hold(file, path)
@@ -218,8 +217,8 @@ impl Log {
     fn hold(file: File, path: &Path) -> Result<Self, LogError> {
         let mut lock = file.try_lock();
         let started = Instant::now();
-        // A process that was killed while it started a command leaves a copy of its lock in that child for
-        // a moment: until the child becomes what it was started for.
+        // If a process is killed while it starts a command, the child holds a copy of its lock for a moment,
+        // until it executes its program.
         while matches!(lock, Err(TryLockError::WouldBlock))
             && Holder::of(path).is_gone()
             && started.elapsed() < PATIENCE
@@ -247,11 +246,11 @@ impl Sink for Log {
         if self.broken || !stamped.event.body.is_stored() {
             return;
         }
-        // One write: a line is in the file whole, or it is the torn last one.
+        // One write: a line is either complete, or the incomplete last one.
         let line = format!("{}\n", stamped.line);
         if let Err(error) = self.file.write_all(line.as_bytes()) {
             self.broken = true;
-            // The loop goes on; the person is told once, by the only way that does not depend on it.
+            // The loop continues; the user is notified once, in a way that does not depend on the log.
             let path = self.path.display().to_string();
             let path = clean(&path);
             _ = writeln!(io::stderr(), "agent: {path}: {error}; the session is no longer recorded");

@@ -1,7 +1,7 @@
-//! The event log: append, load, repair, copy, fold into a summary, render for people.
+//! The event log: append, load, repair, fork, summarise, render.
 //!
-//! `events.jsonl` is the session: trace, transcript and recovery source at once. It is append-only;
-//! each line is handed to the operating system before the effect that it announces.
+//! `events.jsonl` is the session: trace, transcript and recovery source. It is append-only; each line is
+//! passed to the operating system before the effect that it announces.
 
 mod fork;
 mod glance;
@@ -28,14 +28,14 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::model::Purpose;
 use crate::protocol::tool::Effect;
 
-/// Whether a session can be called so: a UUID, as letters and digits that no shell reads anything into. What else a
-/// record says, or a folder is called, names none.
+/// Whether this is a valid session id: a UUID, whose characters are safe in a shell. Any other name in a
+/// record or of a folder is ignored.
 pub fn is_id(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     name.bytes().all(is_letter) && uuid::Uuid::parse_str(name).is_ok()
 }
 
-/// The section *Place* that a recorded session began with.
+/// The section *Place* at the start of a recorded session.
 pub fn place<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<String> {
     events.into_iter().find_map(|event| match &event.body {
         Body::SessionStarted(started) => Some(started.place.clone()),
@@ -43,7 +43,7 @@ pub fn place<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<String> 
     })
 }
 
-/// The mode that a recorded session was in last.
+/// The last mode of a recorded session.
 pub fn mode(events: Vec<&Event>) -> Option<PermissionMode> {
     events.into_iter().rev().find_map(|event| match &event.body {
         Body::SessionStarted(now) | Body::SessionResumed { now, .. } => Some(now.permission_mode),
@@ -52,16 +52,16 @@ pub fn mode(events: Vec<&Event>) -> Option<PermissionMode> {
     })
 }
 
-/// A call of a recorded session that has no answer.
+/// A call of a recorded session without a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unanswered {
     /// The call.
     pub call: ToolCall,
-    /// It was started, and could have changed something: nobody knows what it did.
+    /// It was started, and could have changed something: its outcome is unknown.
     pub uncertain: bool,
-    /// The file that it was about to write, with the input that was recorded.
+    /// The file that it was about to write, with the recorded input.
     pub writes: Option<(String, Object)>,
-    /// The call on whose behalf the kernel made this one.
+    /// The call on behalf of which the kernel made this one.
     pub parent: Option<String>,
 }
 
@@ -71,12 +71,12 @@ impl Unanswered {
     }
 }
 
-/// The calls of the last answer that have no result: the program ended in the middle of them.
+/// The calls of the last answer that have no result, because the program ended meanwhile.
 pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unanswered> {
     let mut open: Vec<Unanswered> = Vec::new();
     for event in events {
         match &event.body {
-            // What a summary or a plan says calls nothing.
+            // Answers for summaries or plans contain no calls.
             Body::ModelResponded(answer)
                 if answer.purpose == Purpose::Main && !answer.discarded =>
             {
@@ -104,14 +104,14 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
     open
 }
 
-/// The synthetic answer of a call that has none: whatever resumes the session gives it before anything
-/// else, so that each call has exactly one result.
+/// The synthetic result of a call without one: added first on resume, so that each call has exactly one
+/// result.
 pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
     let call = &unanswered.call;
     let (message, hint) = if unanswered.uncertain {
         (
             "the program ended while this call ran: its outcome is unknown",
-            "look at what it would have changed before you do anything else",
+            "check what it may have changed before you do anything else",
         )
     } else {
         ("the program ended before this call had a result; it changed nothing", "call it again")

@@ -1,4 +1,4 @@
-//! A session for people: a timeline of what happened, and a transcript of what was said.
+//! Renders a session for users: a timeline of events, and a transcript.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::protocol::reflection::Reflection;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
-/// Step by step what happened: calls with their status, decisions, tokens. Ends with a line break.
+/// The timeline: calls with their status, decisions, tokens. Ends with a line break.
 pub fn timeline(events: &[Event]) -> String {
     let mut out = String::new();
     let start = events.first().map(|event| event.header.ts.clone()).unwrap_or_default();
@@ -161,7 +161,7 @@ fn how_it_ended(passed: bool, exit_code: Option<i32>) -> String {
     match (passed, exit_code) {
         (true, _) => "passed".to_owned(),
         (false, Some(code)) => format!("failed, exit {code}"),
-        (false, None) => "failed, did not end by itself".to_owned(),
+        (false, None) => "failed, did not exit by itself".to_owned(),
     }
 }
 
@@ -175,7 +175,7 @@ fn result_line(tool: &str, envelope: &Envelope, synthetic: bool) -> String {
     format!("  ◂ {tool}{synthetic}: {how} ({ms} ms)")
 }
 
-/// What runs beside the work is told from it.
+/// The label of requests outside the conversation.
 fn aside(purpose: Purpose) -> &'static str {
     if purpose == Purpose::Learn { " (to learn)" } else { "" }
 }
@@ -208,7 +208,7 @@ fn learnt_line(written: &MemoryWritten) -> String {
     format!("  ✦ {}", lists.join("; "))
 }
 
-/// Remembered items: which, and what each says.
+/// Lessons in short: id and text.
 fn in_short(items: &[Recalled]) -> String {
     let items: Vec<String> =
         items.iter().map(|item| format!("[{}] {}", item.id, one_line(&item.text, 100))).collect();
@@ -256,7 +256,7 @@ fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> Strin
     line
 }
 
-/// What was said and done, as Markdown.
+/// The transcript as Markdown.
 pub fn markdown(events: &[Event]) -> String {
     let mut out = String::new();
     for event in events {
@@ -271,7 +271,7 @@ pub fn markdown(events: &[Event]) -> String {
             }
             Body::TurnSteered { input, .. } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
             Body::Feedback { text, .. } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
-            // What is asked beside the work to learn of it is no part of what was said.
+            // Learning requests are not part of the conversation.
             Body::ModelResponded(answer)
                 if !answer.discarded
                     && !answer.text.is_empty()
@@ -327,7 +327,7 @@ pub fn markdown(events: &[Event]) -> String {
             _ => {}
         }
     }
-    // It may be shown in a terminal one day.
+    // It may be displayed in a terminal later.
     without_controls(&out).into_owned()
 }
 

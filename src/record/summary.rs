@@ -1,4 +1,4 @@
-//! What a session came to, in all and turn by turn: folds over its events.
+//! Totals of a session and of each turn, computed from its events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,17 +6,17 @@ use crate::protocol::event::{Body, Event, Sink, Stamped, Summary, TurnFinished};
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::thousands;
 
-/// Folds the stream into a [`Summary`]. Clones share it.
+/// Computes a [`Summary`] of the stream. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct SummarySink(Arc<Mutex<Summary>>);
 
 impl SummarySink {
-    /// What the session came to, so far.
+    /// The totals of the session so far.
     pub fn summary(&self) -> Summary {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes one more event.
+    /// Applies an event.
     pub fn apply(&self, event: &Event) {
         apply(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), event);
     }
@@ -28,7 +28,7 @@ impl Sink for SummarySink {
     }
 }
 
-/// What all of it came to; what a rewind took back was paid for all the same.
+/// The totals of all events; turns removed by a rewind were paid for too.
 pub fn summary(events: &[Event]) -> Summary {
     let mut summary = Summary::default();
     for event in events {
@@ -69,17 +69,17 @@ fn add(sum: &mut Option<f64>, cost: Option<f64>) {
 pub struct Turn {
     /// Its number.
     pub number: u32,
-    /// What the user said.
+    /// The user's message.
     pub input: String,
-    /// It is still part of the session: no rewind took it back.
+    /// It is part of the session: no rewind removed it.
     pub is_live: bool,
-    /// Answers of the model in the main loop.
+    /// Model calls in the main loop.
     pub rounds: u32,
     /// Tokens of all requests.
     pub usage: Usage,
-    /// US dollars, where the model's price is known.
+    /// US dollars, if the model's price is known.
     pub cost_usd: Option<f64>,
-    /// How it ended; `None`: the program ended before, or is still at work.
+    /// Its end; `None`: the program ended before, or is still working.
     pub finished: Option<TurnFinished>,
 }
 
@@ -114,7 +114,7 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
     turns
 }
 
-/// Tokens and money for people: `1,234 in (1,000 cached), 56 out · $0.0123`.
+/// Tokens and cost for display: `1,234 in (1,000 cached), 56 out · $0.0123`.
 pub fn cost_line(usage: Usage, cost_usd: Option<f64>) -> String {
     let cached = match usage.cached_tokens {
         0 => String::new(),
@@ -125,7 +125,7 @@ pub fn cost_line(usage: Usage, cost_usd: Option<f64>) -> String {
     format!("{input} in{cached}, {output} out{cost}")
 }
 
-/// Money for people: four places, so that a cheap turn is not nothing.
+/// An amount for display, with four decimals.
 pub fn dollars(usd: f64) -> String {
     format!("${usd:.4}")
 }

@@ -1,11 +1,11 @@
-//! Events of older formats, brought step by step to the one of today. What is on the disk stays as it is.
+//! Upgrades events of older formats step by step. The file on disk is not changed.
 
 use serde_json::Value;
 
 use crate::protocol::Object;
 use crate::protocol::event::{Event, VERSION};
 
-/// What brings an event from format `n` to `n + 1`, in the order of `n`.
+/// The upgrades from format `n` to `n + 1`, in order.
 const STEPS: [fn(&mut Object); VERSION as usize] = [from_0];
 
 /// The event in a line of an older format.
@@ -23,8 +23,8 @@ pub(super) fn upgrade(line: &[u8]) -> Result<Event, String> {
     serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())
 }
 
-/// Format 0, of the drafts: there was one agent, rounds and steps were not told apart, and what the user
-/// said was called `text`.
+/// Format 0, of the drafts: it had one agent, one number for rounds and steps, and called the user's message
+/// `text`.
 fn from_0(event: &mut Object) {
     event.entry("agent").or_insert_with(|| "main".into());
     for place in ["round", "step"] {

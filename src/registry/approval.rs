@@ -1,4 +1,4 @@
-//! May this call be made: what the rules say, and what the user answers if they ask.
+//! Decides whether a call may be made: by the rules and, if they ask, by the user's answer.
 
 use super::Registry;
 use super::call::Wanted;
@@ -15,15 +15,15 @@ pub(super) enum Permit {
     /// A rule, or the mode.
     Policy,
     /// The user, who was asked.
-    Person,
+    User,
 }
 
 /// A call that may not be made.
 pub(super) struct Refused {
     pub(super) failure: Failure,
-    /// An effect on the world was denied.
+    /// A change or a command was denied.
     pub(super) denied: bool,
-    /// A rule that was made from the user's words refused it.
+    /// A rule made from the user's words refused it.
     pub(super) violates_instruction: bool,
 }
 
@@ -51,7 +51,7 @@ impl Registry {
             Ruling::Ask(reason) if self.control.is_attended() => {
                 return self.ask(call, wanted, reason).await;
             }
-            // Nobody can be asked: the question is answered to the model.
+            // No user can be asked: the model receives the question.
             Ruling::Ask(reason) => {
                 let text = match &reason.hint {
                     Some(how) => format!("{}; {how}", reason.text),
@@ -65,9 +65,9 @@ impl Registry {
             }
             Ruling::Refuse(code, reason) => {
                 let failure = failure_of(code, &reason);
-                // What the user wants is no permission that is missing.
+                // A restriction by the user is not a missing permission.
                 let violates_instruction = reason.by_instruction;
-                // Where another form of the command does it, no permission is missing.
+                // If another form of the command is allowed, no permission is missing.
                 let has_other_form = reason.rule == "never" && reason.hint.is_some();
                 let denied = !reads && !violates_instruction && !has_other_form;
                 ("refuse", reason, Some(Refused { failure, denied, violates_instruction }))
@@ -79,7 +79,7 @@ impl Registry {
     }
 
     fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
-        // A mode that the user chose meanwhile counts from this call on.
+        // A mode that the user selected meanwhile applies from this call on.
         self.mode();
         self.state().policy.rule_on(&call.name, effect, &*self.cx.workspace)
     }
@@ -91,12 +91,12 @@ impl Registry {
         wanted: &mut Wanted<'_>,
         reason: Reason,
     ) -> Result<Permit, Refused> {
-        // An answer takes time, to this question or the one before it: by then there may be another file.
+        // Answering takes time, also for an earlier question: the file may have been replaced.
         if let Some(place) = &mut wanted.target.place {
             place.forget();
         }
         let _one_at_a_time = self.asking.lock().await;
-        // A change that cannot be made needs no permission.
+        // A change that would fail needs no permission.
         let diff = self.rehearse(wanted).await.map_err(|why| Refused::new(why, false))?;
         let effect = &wanted.target.effect;
         // The answer to an earlier question may have settled this one.
@@ -124,7 +124,7 @@ impl Registry {
         match answer.await {
             Some(Approval::Once) => {
                 self.decided(call, "allow", by_user("yes, this once".to_owned()), false);
-                Ok(Permit::Person)
+                Ok(Permit::User)
             }
             Some(Approval::Always) => {
                 let text = format!("yes, and from now on {}", rules.join(", "));
@@ -132,7 +132,7 @@ impl Registry {
                     self.add_rule(format!("allow {rule}"), "");
                 }
                 self.decided(call, "allow", by_user(text), false);
-                Ok(Permit::Person)
+                Ok(Permit::User)
             }
             Some(Approval::No(instead)) => {
                 let words = instead.as_deref().unwrap_or_default().trim().to_owned();
@@ -158,7 +158,7 @@ impl Registry {
         }
     }
 
-    /// What a change of a file would be, as a diff.
+    /// The diff of a change, without making it.
     async fn rehearse(&self, wanted: &Wanted<'_>) -> Result<Option<String>, Failure> {
         let Effect::Write { .. } = wanted.target.effect else { return Ok(None) };
         let mut arguments = wanted.arguments.clone();

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure};
 
-/// Names that mean a parameter, by its name here. The first line whose parameter the tool has counts. `camelCase` is read as `snake_case`.
+/// Aliases of parameters. The first line with a parameter of the tool applies. `camelCase` is converted to
+/// `snake_case`.
 const ALIASES: &[(&str, &[&str])] = &[
     ("file_pattern", &["glob", "include_pattern"]),
     ("pattern", &["query", "regex", "glob", "glob_pattern", "search_pattern"]),
@@ -43,11 +44,11 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("context", &["-C"]),
 ];
 
-/// Values that mean one of a parameter's, by parameter.
+/// Aliases of values, by parameter.
 const VALUE_ALIASES: &[(&str, &str, &str)] =
     &[("output", "content", "matches"), ("output", "files_with_matches", "files")];
 
-/// The value of an alias as the value of the parameter: other agents count lines from 0, and name what is not case-sensitive.
+/// Converts the value of an alias: other agents count lines from 0, and use the opposite of `case_sensitive`.
 fn translated(parameter: &str, value: Value) -> Value {
     match (parameter, &value) {
         ("start_line", Value::Number(n)) if n.as_u64() == Some(0) => 1.into(),
@@ -56,7 +57,7 @@ fn translated(parameter: &str, value: Value) -> Value {
     }
 }
 
-/// Parameters of other agents that have no counterpart and no effect: they are ignored without a word.
+/// Parameters of other agents without a counterpart and without effect: ignored silently.
 const WITHOUT_EFFECT: &[&str] =
     &["active_form", "id", "priority", "description", "explanation", "reason", "thought"];
 
@@ -125,7 +126,7 @@ fn rename(
     Ok(())
 }
 
-/// The parameter that another agent calls so.
+/// The parameter that this alias stands for.
 fn meaning<'a>(name: &str, schema: &'a Value) -> Option<&'a str> {
     let properties = schema["properties"].as_object()?;
     let names = ALIASES.iter().filter(|(_, aliases)| aliases.contains(&name));

@@ -1,17 +1,17 @@
-//! A tool that is ill rests: after some failures of class `tool` in a row its calls are refused for a
-//! while, then one trial call decides. The model's own mistakes never count.
+//! The circuit breaker: after several consecutive failures of class `tool` the tool's calls are refused for a
+//! while, then one trial call decides. Mistakes of the model do not count.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::protocol::envelope::ErrorClass;
 
-/// When a tool rests, and how long.
+/// When a tool is disabled, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerConfig {
-    /// So many failures of class `tool` in a row open it.
+    /// Number of consecutive failures of class `tool` that open the circuit.
     pub threshold: u32,
-    /// So long it stays open.
+    /// How long it stays open.
     pub cooldown: Duration,
 }
 
@@ -21,7 +21,7 @@ impl Default for BreakerConfig {
     }
 }
 
-/// May a call go on?
+/// Whether a call may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
     Closed,
@@ -32,7 +32,7 @@ pub(super) enum Gate {
 struct Circuit {
     failures: u32,
     opened: Option<Instant>,
-    /// The one trial call of an open circuit is under way.
+    /// The trial call of an open circuit is running.
     trial: bool,
 }
 
@@ -46,7 +46,7 @@ impl Breaker {
         Self { config, circuits: HashMap::new() }
     }
 
-    /// Asks for a call. Each `Closed` is followed by one `record` or `leave`.
+    /// Registers a call. Each `Closed` is followed by one `record` or `leave`.
     pub(super) fn enter(&mut self, tool: &str, now: Instant) -> Gate {
         let Some(circuit) = self.circuits.get_mut(tool) else { return Gate::Closed };
         let Some(opened) = circuit.opened else { return Gate::Closed };
@@ -58,17 +58,17 @@ impl Breaker {
         Gate::Open { seconds_left: left.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX) }
     }
 
-    /// A call that had entered was refused before the tool ran.
+    /// A registered call was refused before the tool ran.
     pub(super) fn leave(&mut self, tool: &str) {
         if let Some(circuit) = self.circuits.get_mut(tool) {
             circuit.trial = false;
         }
     }
 
-    /// The tool ran; `class` is that of its failure.
+    /// The tool ran; `class` is that of its failure, if it failed.
     pub(super) fn record(&mut self, tool: &str, class: Option<ErrorClass>, now: Instant) {
         if class != Some(ErrorClass::Tool) {
-            // The tool works, whatever it answered.
+            // The tool works, whatever the result is.
             self.circuits.remove(tool);
             return;
         }

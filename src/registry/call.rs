@@ -1,4 +1,4 @@
-//! One call on its way through the gate, and the calls of one answer together.
+//! Runs one call through all steps of the registry, and the calls of one answer together.
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -22,10 +22,10 @@ use crate::protocol::{Object, nearest};
 use crate::tools::Target;
 use crate::workspace::{ProjectPath, Snapshot};
 
-/// The fields of the lock: injected, never taken from the model.
+/// The fields of the lock: injected, not accepted from the model.
 const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 
-/// A call that is understood: what is judged, shown to the user and run is this.
+/// A validated call: this is judged, shown to the user and run.
 pub(super) struct Wanted<'a> {
     pub(super) entry: &'a Entry,
     pub(super) arguments: Object,
@@ -35,29 +35,29 @@ pub(super) struct Wanted<'a> {
     key: String,
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub struct Answer {
-    /// What the tool, or the gate, answered.
+    /// The result of the tool, or a refusal.
     pub envelope: Sealed,
-    /// What the call would touch, as far as that was found out.
+    /// The effect of the call, if it was determined.
     pub effect: Option<Effect>,
     /// A rule or the mode refused a write or a command.
     pub denied: bool,
-    /// A rule that was made from the user's words refused it.
+    /// A rule made from the user's words refused it.
     pub violates_instruction: bool,
     /// The paths that it changed, as far as checkpoints cover them.
     pub changed: Vec<String>,
 }
 
-/// A call that was tried and is not answered yet.
+/// A call that ran or was refused, before its envelope is made.
 struct Attempt {
     outcome: Result<Report, Failure>,
     known: Known,
     time_ms: u64,
 }
 
-/// What is known of a call on its way through the gate.
+/// What is known about a call while it is processed.
 #[derive(Default)]
 struct Known {
     input: Object,
@@ -67,7 +67,7 @@ struct Known {
     changed: Vec<String>,
     /// Arguments that the tool does not have.
     ignored: Vec<String>,
-    /// The call on whose behalf the kernel makes this one.
+    /// The call on behalf of which the kernel makes this one.
     parent: Option<String>,
 }
 
@@ -78,10 +78,10 @@ impl Known {
 }
 
 impl Registry {
-    /// Carries out the calls of one answer: neighbouring read-only calls at the same time, anything
-    /// else alone, in order. Every call is answered, in call order; after an interrupt nothing starts, and
-    /// after a message of the user nothing more, so that the model reads that first. All results together may
-    /// take `room` bytes: small ones are shown whole, the large ones share.
+    /// Runs the calls of one answer: consecutive read-only calls in parallel, others one by one, in order.
+    /// Every call gets a result, in call order; nothing starts after an interrupt or after a message of the
+    /// user, so that the model reads the message first. All results together may take `room` bytes: small
+    /// ones are shown in full, the large ones share the rest.
     pub async fn carry_out(&self, calls: &[ToolCall], room: usize) -> Vec<Answer> {
         let mut answers = Vec::with_capacity(calls.len());
         let mut room = room;
@@ -108,14 +108,14 @@ impl Registry {
         answers
     }
 
-    /// Carries out one call.
+    /// Runs one call.
     pub async fn call(&self, call: &ToolCall) -> Answer {
         let tried = self.attempt(call, None).await;
         self.finish(call, tried, usize::MAX)
     }
 
-    /// Carries out a call that the kernel makes on behalf of one of the model's, in the room that the results
-    /// of the round have left.
+    /// Runs a call that the kernel makes on behalf of one of the model's, within the room that the results of
+    /// the round have left.
     pub async fn call_for(&self, call: &ToolCall, parent: &str, room: usize) -> Answer {
         let tried = self.attempt(call, Some(parent)).await;
         self.finish(call, tried, room.max(limits::MIN_SHARE))
@@ -126,13 +126,13 @@ impl Registry {
         self.understood(call).map(|_| ())
     }
 
-    /// What this call would touch; why not, where it can not be made.
+    /// The effect of this call, or why it cannot be made.
     pub fn effect_of(&self, call: &ToolCall) -> Result<Effect, Failure> {
         let (entry, arguments, _) = self.understood(call)?;
         Ok(entry.tool.target(&arguments, &self.cx)?.effect)
     }
 
-    /// It would need no person's consent by itself, whatever rules and modes say.
+    /// It would need no approval by itself, whatever rules and modes say.
     pub fn is_harmless(&self, effect: &Effect) -> bool {
         Policy::is_harmless(effect, &*self.cx.workspace)
     }
@@ -164,7 +164,7 @@ impl Registry {
         Attempt { outcome, known, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
     }
 
-    /// Makes an envelope of what a call came to, of which so many bytes may be shown.
+    /// Creates the envelope of a call, of which up to `share` bytes are shown.
     fn finish(&self, call: &ToolCall, tried: Attempt, share: usize) -> Answer {
         let Attempt { outcome, known, time_ms } = tried;
         let limits = OutputLimits { max_bytes: self.limits.max_bytes.min(share), ..self.limits };
@@ -185,7 +185,7 @@ impl Registry {
         Answer { envelope, effect, denied, violates_instruction, changed }
     }
 
-    /// Answers a call that is not carried out because the user sent a message before it began.
+    /// The result of a call that is not run because the user sent a message before it started.
     fn put_off(&self, call: &ToolCall) -> Answer {
         let failure =
             Failure::new(ErrorCode::Cancelled, "cancelled: the user sent a message first")
@@ -209,7 +209,7 @@ impl Registry {
         }
     }
 
-    /// Everything before the tool itself runs.
+    /// All steps before the tool runs.
     async fn pass(
         &self,
         call: &ToolCall,
@@ -250,7 +250,7 @@ impl Registry {
             Err(Refused { failure, denied, violates_instruction }) => {
                 known.denied = denied;
                 known.violates_instruction = violates_instruction;
-                // The tool was not tried: a trial call stays to be made.
+                // The tool did not run: the trial call is still open.
                 self.state().breaker.leave(&call.name);
                 Err(failure)
             }
@@ -268,8 +268,8 @@ impl Registry {
         let effect = target.effect.clone();
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
-        let by_person = permit == Permit::Person;
-        cx.rights = self.state().policy.rights(&call.name, &effect, by_person, &*self.cx.workspace);
+        let by_user = permit == Permit::User;
+        cx.rights = self.state().policy.rights(&call.name, &effect, by_user, &*self.cx.workspace);
         if self.changes_nothing() {
             cx.rights = Rights { read_only: true, network: cx.rights.network, ..Rights::default() };
         }
@@ -320,7 +320,7 @@ impl Registry {
         outcome
     }
 
-    /// What rules deny to the file tools, the sandbox closes to commands.
+    /// The sandbox denies commands the paths that rules deny file tools.
     fn close_paths(&self) {
         let (hidden, read_only) = self.state().policy.denied_paths();
         let root = self.cx.workspace.root();
@@ -365,7 +365,7 @@ impl Registry {
         envelope.into()
     }
 
-    /// The tool, the arguments under its own names, and the names of those that are ignored.
+    /// The tool, the arguments under its own names, and the names that are ignored.
     fn understood(&self, call: &ToolCall) -> Result<(&Entry, Object, Vec<String>), Failure> {
         let entry = self.find(&call.name)?;
         let mut arguments = arguments_of(call)?;
@@ -381,8 +381,8 @@ impl Registry {
         Ok((entry, arguments, ignored))
     }
 
-    /// Answers a Bash line that is exactly one simple reading command by the file tool that does the same; `None` if the
-    /// shell has to run it.
+    /// Runs a file tool instead of a Bash line that is exactly one simple reading command with the same
+    /// result; `None` if the shell has to run it.
     async fn redirected(
         &self,
         call: &ToolCall,
@@ -457,10 +457,10 @@ impl Registry {
     }
 
     fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
-        // A command may be a poll.
+        // A command may be polling.
         let limit = match effect {
-            // To wait for a command that runs is no repetition; a turn has its own limit. The plan may have
-            // become another meanwhile: then the same list sets it right.
+            // Waiting for a background command is no repetition; a turn has its own limit. The plan may have
+            // changed meanwhile, so that the same list restores it.
             Effect::Job { .. } | Effect::Plan => return Ok(()),
             Effect::Command { .. } => 5,
             Effect::Read { .. } | Effect::Write { .. } => 3,
@@ -469,7 +469,7 @@ impl Registry {
         if times + 1 < limit {
             return Ok(());
         }
-        // Another process may have changed the file: then reading it again is no repetition.
+        // If another process changed the file, reading it again is no repetition.
         if let Effect::Read { path } = effect
             && self.cx.workspace.changed_since_seen().contains(path)
         {
@@ -482,14 +482,13 @@ impl Registry {
         .hint("use the answer you have, change the arguments, or do something else first"))
     }
 
-    /// What the file looked like when it was last read. The hash of a large file may still be under way: it is
-    /// waited for.
+    /// The snapshot of a file that was read. Waits if the hash of a large file is still being computed.
     async fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
         let (workspace, path) = (self.cx.workspace.clone(), path.clone());
         tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await.ok()?
     }
 
-    /// The call is certain to be read-only. A call that is wrong touches nothing, but is answered alone.
+    /// The call is certainly read-only. An invalid call has no effect, but runs alone.
     fn reads_only(&self, call: &ToolCall) -> bool {
         let Ok((entry, arguments, _)) = self.understood(call) else { return false };
         entry.tool.target(&arguments, &self.cx).is_ok_and(|it| it.effect.is_read_only())
@@ -500,16 +499,16 @@ fn ignored_note(ignored: &[String]) -> Option<String> {
     (!ignored.is_empty()).then(|| format!(" Ignored: {}.", ignored.join(", ")))
 }
 
-/// The call's arguments, without what says "no value" and without what is injected.
+/// The call's arguments without null values and without injected fields.
 fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
     let mut arguments = validate::arguments(&call.arguments)?;
-    // Models that fill in every field say "no value" with null.
+    // Models that fill in every field use null for "no value".
     arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
     Ok(arguments)
 }
 
 /// A write that was refused changed nothing, but CONFLICT shows that another process did; a command may have
-/// changed anything, however it ended.
+/// changed anything, whatever its result is.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
     match effect {
         Effect::Read { .. } | Effect::Job { .. } | Effect::Plan => false,

@@ -1,4 +1,4 @@
-//! Checkpoints around the calls that may write.
+//! Takes checkpoints before and after calls that may write.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::protocol::tool::{Effect, Rights};
 use crate::tools::Target;
 use crate::workspace::{Begun, Scope};
 
-/// More paths than this are counted, not named, in `data.files_changed`.
+/// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_NAMED: usize = 200;
 
 impl Registry {
@@ -36,7 +36,7 @@ impl Registry {
             self.events.emit(Body::Error {
                 source: "workspace".to_owned(),
                 message: format!(
-                    "not everything that commands change can be undone: {gap}; destructive commands ask while that is so"
+                    "some changes of commands cannot be undone: {gap}; meanwhile destructive commands ask"
                 ),
                 retry_in_ms: None,
                 attempt: None,
@@ -74,7 +74,7 @@ impl Registry {
         };
         let job = outcome.as_ref().ok().and_then(|report| report.data.get("background_id"));
         if let Some(id) = job.and_then(Value::as_str) {
-            // It belongs to the command until that ends.
+            // The change belongs to the command until it ends.
             self.state().background.push((id.to_owned(), begun));
             return Vec::new();
         }
@@ -102,12 +102,12 @@ impl Registry {
         changed
     }
 
-    /// A background command of the session runs.
+    /// A background command of the session is running.
     pub fn has_background(&self) -> bool {
         self.state().background.iter().any(|(id, _)| self.cx.exec.is_running(id))
     }
 
-    /// Takes the checkpoints after background commands that ended; `all`: of every one.
+    /// Takes the checkpoints after background commands that ended; `all`: that every one has.
     pub fn settle_background(&self, all: bool) {
         let Some(checkpoints) = self.cx.workspace.checkpoints() else { return };
         let held = std::mem::take(&mut self.state().background);
@@ -115,7 +115,7 @@ impl Registry {
             held.into_iter().partition(|(id, _)| all || !self.cx.exec.is_running(id));
         self.state().background.extend(running);
         for (_, begun) in ended {
-            // What cannot be recorded cannot be undone; the command is over by now.
+            // A failure means that the changes cannot be undone; the command has ended.
             _ = checkpoints.after(begun, true);
         }
     }

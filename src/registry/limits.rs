@@ -1,4 +1,4 @@
-//! How much of an answer is shown. What is cut is kept whole in a file that Read and Grep can open.
+//! Limits the size of results. The complete output is kept in a file that Read and Grep can open.
 
 use serde_json::Value;
 
@@ -7,16 +7,16 @@ use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::Direction;
 use crate::workspace::Spill;
 
-/// How much of a text is shown.
+/// Output limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// A text of more lines is cut.
+    /// Limit: lines of a text.
     pub max_lines: usize,
-    /// A text of more bytes is cut.
+    /// Limit: bytes of a text.
     pub max_bytes: usize,
-    /// Lines shown at each end of a text that is cut.
+    /// Number of lines at each end of a shortened text.
     pub head_tail_lines: usize,
-    /// Which end is shown.
+    /// The end that is shown.
     pub direction: Direction,
 }
 
@@ -31,10 +31,10 @@ impl Default for OutputLimits {
     }
 }
 
-/// Of a result at least so many bytes are shown.
+/// Minimum number of bytes of a result that are shown.
 pub(super) const MIN_SHARE: usize = 1024;
 
-/// About as many bytes as the reader is shown of this.
+/// The approximate size of a result as shown to the reader.
 pub(super) fn size_of(outcome: &Result<Report, Failure>) -> usize {
     let data = match outcome {
         Ok(report) => &report.data,
@@ -43,8 +43,8 @@ pub(super) fn size_of(outcome: &Result<Report, Failure>) -> usize {
     data.values().map(size).sum()
 }
 
-/// How many bytes each of these sizes may take so that all together fit the room: what a small one leaves
-/// is shared by the large ones.
+/// The size limit for each result so that all fit into `room`: what small ones do not need is shared by the
+/// large ones.
 pub(super) fn fair_share(sizes: &[usize], room: usize) -> usize {
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
@@ -59,7 +59,8 @@ pub(super) fn fair_share(sizes: &[usize], room: usize) -> usize {
     usize::MAX
 }
 
-/// Cuts every field of `data` that is too large, and keeps it whole in the spill. Returns the names of those fields, too.
+/// Shortens every field of `data` that is too large, and spills its complete value. Returns the names of
+/// those fields, too.
 pub(super) fn apply(
     mut outcome: Result<Report, Failure>,
     tool: &str,
@@ -90,7 +91,7 @@ fn cut(
     limits: &OutputLimits,
     spill: &Spill,
 ) -> Option<(String, Vec<String>)> {
-    // The fields share the room: what a small one leaves is for the large ones.
+    // The fields share the room: what small ones do not need is left to the large ones.
     let sizes: Vec<usize> = data.values().map(size).collect();
     let share = fair_share(&sizes, limits.max_bytes);
     let limits = &OutputLimits { max_bytes: limits.max_bytes.min(share), ..*limits };
@@ -99,7 +100,7 @@ fn cut(
     if fields.is_empty() {
         return None;
     }
-    // A command's output may be on disk already, whole.
+    // The complete output of a command may already be on disk.
     let kept = data.get("full_output").and_then(Value::as_str).map(str::to_owned);
     let mut whole = String::new();
     for name in &fields {
@@ -115,7 +116,7 @@ fn cut(
         *value = preview(value, &text, limits);
     }
     data.insert("truncated".to_owned(), true.into());
-    // (The lines that are known here are those that were kept in memory.)
+    // (The number of lines known here is that of the lines kept in memory.)
     if let Some(path) = kept {
         let note = format!(" Output too large, cut: use Read or Grep with {path}.");
         return Some((note, fields));
@@ -152,7 +153,7 @@ fn n_lines(text: &str) -> usize {
     memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_begun)
 }
 
-/// About as many bytes as the reader is shown.
+/// The approximate size as shown to the reader.
 fn size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 1,
@@ -162,7 +163,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// A field as natural lines: text as it is, a list one item a line, a match as `file:line: text`.
+/// A field as plain lines: a text unchanged, a list with one item per line, a match as `file:line: text`.
 fn natural(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -183,7 +184,7 @@ fn line(item: &Value) -> String {
 
 fn preview(value: &Value, text: &str, limits: &OutputLimits) -> Value {
     match value {
-        // Of a list the first items are the nearest or newest.
+        // The first items of a list are the most relevant or newest.
         Value::Array(items) => {
             let mut room = limits.max_bytes;
             let shown = items.iter().take(limits.max_lines).take_while(|item| {
@@ -198,7 +199,7 @@ fn preview(value: &Value, text: &str, limits: &OutputLimits) -> Value {
     }
 }
 
-/// The head and the tail of a text, by whole lines where they fit and never through a character.
+/// The head and the tail of a text, by whole lines if they fit and never within a character.
 pub(crate) fn excerpt(text: &str, limits: &OutputLimits) -> String {
     let (head, tail) = match limits.direction {
         Direction::HeadTail => (limits.head_tail_lines, limits.head_tail_lines),

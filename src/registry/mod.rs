@@ -1,7 +1,7 @@
-//! The one gate through which every tool call passes: find → validate → repetition → breaker → permit →
-//! lock → run → limits → envelope → events.
+//! The registry, which processes every tool call: find → validate → repetition → breaker → permit → lock →
+//! run → limits → envelope → events.
 //!
-//! It knows nothing of the kernel that calls it and nothing of what a tool does inside.
+//! It does not know the kernel that calls it, nor the internals of tools.
 
 mod approval;
 mod arguments;
@@ -32,7 +32,7 @@ use crate::protocol::tool::ToolSpec;
 use crate::tools::{Tool, ToolCx};
 use crate::workspace::{Begun, Undo, UndoError, UndoOptions};
 
-/// Every tool, and the gate in front of them.
+/// All tools, and the state that their calls are checked against.
 pub struct Registry {
     entries: Vec<Entry>,
     specs: Vec<ToolSpec>,
@@ -41,7 +41,7 @@ pub struct Registry {
     events: Events,
     control: Control,
     hides_secrets: bool,
-    /// One question at a time.
+    /// Only one question is asked at a time.
     asking: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -57,15 +57,15 @@ struct State {
     repetition: Repetition,
     /// The highest number of a session rule so far.
     last_rule: u32,
-    /// A sentence of the user restricted the mode.
+    /// A restriction of the mode by a sentence of the user.
     restriction: Option<Restriction>,
-    /// The freest mode that the user has given to this process.
+    /// The most permissive mode that the user selected in this process.
     freest_mode: PermissionMode,
-    /// Something ran in this turn that could change the project.
+    /// A call of this turn could have changed the project.
     could_change: bool,
     /// Background commands whose changes are not recorded yet.
     background: Vec<(String, Begun)>,
-    /// The user knows that not everything can be undone.
+    /// The user was notified that some changes cannot be undone.
     is_gap_reported: bool,
 }
 
@@ -76,20 +76,20 @@ struct Restriction {
     replaced: PermissionMode,
 }
 
-/// How the gate is set.
+/// Settings of a registry.
 pub struct Settings {
-    /// Who may do what.
+    /// The permission policy.
     pub policy: Policy,
-    /// How much of an answer is shown.
+    /// Output limits.
     pub limits: OutputLimits,
     /// When a failing tool is disabled, and how long.
     pub breaker: BreakerConfig,
-    /// Files that hold secrets are hidden from commands.
+    /// Files that contain secrets are hidden from commands.
     pub hides_secrets: bool,
 }
 
 impl Registry {
-    /// A gate in front of these tools, in this order.
+    /// A registry of these tools, in this order.
     pub fn new(
         tools: Vec<Box<dyn Tool>>,
         cx: ToolCx,
@@ -125,7 +125,7 @@ impl Registry {
         }
     }
 
-    /// The tools as they are described to the model: the same list, in the same order, all session long.
+    /// The tools as described to the model: the same list, in the same order, for the whole session.
     pub fn specs(&self) -> &[ToolSpec] {
         &self.specs
     }
@@ -154,7 +154,7 @@ impl Registry {
         self.cx.workspace.root()
     }
 
-    /// Takes one more event of a session.
+    /// Applies an event of a session.
     pub fn apply(&self, event: &Event) {
         let mut state = self.state();
         state.policy.apply(&event.body, &*self.cx.workspace);
@@ -176,8 +176,8 @@ impl Registry {
         (mode < current).then(|| self.change_mode(mode, Some(words.to_owned())))
     }
 
-    /// Returns to the mode before [`Registry::restrict`], because of a sentence of the user; to none that is freer
-    /// than the user has given to this process, whatever a resumed session had.
+    /// Returns to the mode before [`Registry::restrict`], because of a sentence of the user, but not to a
+    /// more permissive one than the user selected in this process, whatever a resumed session had.
     pub fn restore_mode(&self, words: &str) -> Option<Event> {
         let current = self.mode();
         let state = self.state();
@@ -188,8 +188,8 @@ impl Registry {
         is_restricted.then(|| self.change_mode(mode, Some(words.to_owned())))
     }
 
-    /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was made from one.
-    /// A text that is no rule is not added.
+    /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was
+    /// made from one. An invalid rule is not added.
     pub fn add_rule(&self, rule: String, words: &str) {
         let is_known = self.session_rules().iter().any(|known| known.rule == rule);
         if !is_known && Policy::is_session_rule(&rule) {
@@ -199,7 +199,7 @@ impl Registry {
         }
     }
 
-    /// Adds a rule that denies changes of this path, and of what is in it, because of a sentence of the user.
+    /// Adds a rule that denies changes of this path and everything in it, because of a sentence of the user.
     pub fn protect(&self, path: &str, is_folder: bool, words: &str) {
         let slash = if is_folder { "/" } else { "" };
         self.add_rule(format!("deny Edit({}{slash})", Rule::pattern_of(path)), words);
@@ -216,22 +216,22 @@ impl Registry {
         self.state().policy.session_rules().to_vec()
     }
 
-    /// Which files are not to be shown now.
+    /// Which files must not be shown.
     pub fn withheld(&self) -> Withheld {
         self.state().policy.withheld()
     }
 
-    /// Nothing may be changed in the current mode.
+    /// The current mode permits no changes.
     pub fn changes_nothing(&self) -> bool {
         self.mode() == PermissionMode::ReadOnly
     }
 
-    /// Something ran in this turn that could change the project.
+    /// A call of this turn could have changed the project.
     pub fn could_change(&self) -> bool {
         self.state().could_change
     }
 
-    /// How freely the agent may act now; a mode that the user chose meanwhile is taken first.
+    /// The current mode, after applying one that the user selected meanwhile.
     pub fn mode(&self) -> PermissionMode {
         if let Some(mode) = self.control.take_mode()
             && mode != self.state().policy.mode()
@@ -252,7 +252,7 @@ impl Registry {
         event
     }
 
-    /// From now on changes belong to this turn of the user.
+    /// Assigns further changes to this turn.
     pub fn begin_turn(&self, turn: u32) {
         self.state().could_change = false;
         if let Some(checkpoints) = self.cx.workspace.checkpoints() {
@@ -260,7 +260,8 @@ impl Registry {
         }
     }
 
-    /// Undoes what this turn changed: each path with what became of it, and whether all of it was undone.
+    /// Undoes the changes of this turn: returns each path with its result, and whether all changes were
+    /// undone.
     pub fn undo(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
         match self.cx.workspace.undo(Undo::Turn(turn), UndoOptions::default()) {
             Ok(report) => {

@@ -1,7 +1,7 @@
-//! Redirects: a Bash line that is exactly one simple reading command is answered by the file tool that does the same.
+//! Redirects a Bash line that is exactly one simple reading command to the file tool with the same result.
 //!
-//! Only if the meaning is the same: literal paths, options that the tool has too, a pattern without regex operators, and an answer that is
-//! complete. Everything else runs in the shell.
+//! Only if the meaning is the same: literal paths, options that the tool has too, a pattern without regex
+//! operators, and a complete result. Everything else runs in the shell.
 
 use serde_json::{Value, json};
 
@@ -9,24 +9,24 @@ use crate::permission::Line;
 use crate::protocol::Object;
 use crate::protocol::envelope::Report;
 
-/// The most lines that one Read shows.
+/// Limit: lines of one Read.
 const MAX_LINES: u64 = 2000;
-/// The most lines that one Grep shows, and the most files that one Glob does.
+/// Limit: lines of one Grep, and files of one Glob.
 const MAX_MATCHES: u64 = 1000;
 const MAX_FILES: u64 = 200;
 
-/// The call of a file tool that answers a command line.
+/// The call of a file tool that replaces a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
     pub(super) tool: &'static str,
     pub(super) input: Object,
     /// The path has to be a file.
     pub(super) needs_file: bool,
-    /// Only an answer of at most so many lines is the same (`… | head`).
+    /// Only a result of at most this many lines is the same (`… | head`).
     at_most: Option<u64>,
 }
 
-/// The call that answers this input of Bash; `None` if the line has to run.
+/// The call that replaces this input of Bash; `None` if the line has to run.
 pub(super) fn redirect(input: &Object) -> Option<Redirect> {
     if input.get("background").and_then(Value::as_bool) == Some(true) {
         return None;
@@ -60,7 +60,7 @@ impl Redirect {
         self.input.insert(name.to_owned(), value.into());
     }
 
-    /// The report says all that the command would have printed.
+    /// The report contains everything that the command would have printed.
     pub(super) fn is_complete(&self, report: &Report) -> bool {
         let number = |name: &str| report.data.get(name).and_then(Value::as_i64);
         let left_out = [
@@ -94,7 +94,7 @@ impl Redirect {
         }
     }
 
-    /// A match in the file that the line names: grep compares its name with `--include`, too.
+    /// A match in the named file: grep compares its name with `--include`, too.
     fn selects_named_file(&self, report: &Report, rows: &[Value]) -> bool {
         let is_named = |row: &Value| {
             let file = row.as_str().or_else(|| row["file"].as_str());
@@ -103,7 +103,7 @@ impl Redirect {
         self.input.contains_key("file_pattern") && rows.iter().any(is_named)
     }
 
-    /// The report with the advice in front of its text, and the call in its data.
+    /// Adds the advice to the report's text, and the call to its data.
     pub(super) fn answered(self, mut report: Report) -> Report {
         let purpose = match self.tool {
             "Read" => "reading files",
@@ -121,7 +121,7 @@ impl Redirect {
     }
 }
 
-/// How many lines a command prints for these rows, with the lines around matches and the `--` between them.
+/// The number of lines that a command prints for these rows, including context lines and `--` separators.
 fn printed_lines(rows: &[Value]) -> u64 {
     let around = |row: &Value, side: &str| row[side].as_array().map_or(0, Vec::len);
     let lines = rows.iter().map(|row| 1 + around(row, "before") + around(row, "after"));
@@ -263,7 +263,8 @@ fn grep(arguments: &[&str]) -> Option<Redirect> {
         [pattern, path] => (*pattern, *path),
         _ => return None,
     };
-    // Grep searches all files below a directory, also those of git (`git_skipped`); of the project this is known beforehand.
+    // Grep searches all files below a directory, including git's (`git_skipped`); for the project the result
+    // is known beforehand.
     let is_whole_project = is_recursive && matches!(path.trim_end_matches('/'), "." | "");
     if is_whole_project || search.file_pattern.is_some() && !is_recursive {
         return None;
@@ -275,7 +276,7 @@ fn grep(arguments: &[&str]) -> Option<Redirect> {
     Some(redirect)
 }
 
-/// Of ripgrep only a search in one file: what it leaves out of directories depends on more than the tool's rules.
+/// Of ripgrep only a search in one file: in directories it applies more rules than the tool.
 fn rg(arguments: &[&str]) -> Option<Redirect> {
     let mut search = Search::default();
     let operands = search.options(arguments, |_| false)?;
@@ -295,7 +296,7 @@ struct Search {
 }
 
 impl Search {
-    /// Takes the options; the operands are left. `own`: takes an option that only one of the programs has.
+    /// Parses the options; the operands are left. `own`: accepts an option that only one of the programs has.
     fn options<'a>(
         &mut self,
         arguments: &[&'a str],
@@ -305,7 +306,7 @@ impl Search {
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             if let Some(glob) = argument.strip_prefix("--include=") {
-                // (Grep compares names, and knows no braces.)
+                // (Grep compares names only, and does not support braces.)
                 let is_same = self.file_pattern.is_none() && !glob.contains(['{', '/', '\\']);
                 self.file_pattern = Some(glob.to_owned()).filter(|_| is_same);
                 self.file_pattern.as_ref()?;
@@ -356,8 +357,9 @@ impl Search {
     }
 }
 
-/// It matches the same lines as a basic or extended POSIX expression and as one of the tool's: text, with `^` before it and `|` in extended
-/// ones. (For the tool, unlike for grep, a line ends before `\r\n`, which `.` and `$` can match.)
+/// It matches the same lines as a basic or extended POSIX expression and as one of the tool's: text, with `^`
+/// before it and `|` in extended ones. (For the tool, unlike for grep, a line ends before `\r\n`, which `.`
+/// and `$` can match.)
 fn is_common_regex(pattern: &str, is_extended: bool) -> bool {
     let special = if is_extended { ".*+?(){}[]\\^$" } else { ".*+?|(){}[]\\^$" };
     let text = pattern.strip_prefix('^').unwrap_or(pattern);
@@ -374,7 +376,7 @@ fn find(arguments: &[&str]) -> Option<Redirect> {
         ["-type", "f", "-name", glob] | ["-name", glob, "-type", "f"] => *glob,
         _ => return None,
     };
-    // (A pattern without an extension may name files of git's own.)
+    // (A pattern without an extension may match git's own files.)
     let is_simple = glob.contains('.') && !glob.contains(['[', '{', '\\', '/']);
     let input = json!({
         "pattern": format!("**/{glob}"), "path": path, "limit": MAX_FILES,
@@ -391,7 +393,7 @@ fn ls(arguments: &[&str]) -> Option<Redirect> {
         [path] if is_operand(path) => ("", *path),
         _ => return None,
     };
-    // All that is not hidden, ignored or not.
+    // All files that are not hidden, ignored or not.
     let mut input = json!({"path": path, "include_hidden": true, "limit": MAX_FILES});
     match options {
         "" | "-1" => input["ignore"] = json!([".*"]),

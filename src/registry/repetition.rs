@@ -1,4 +1,4 @@
-//! The same call again is judged on the call *and* its result, with what happened in between.
+//! Detects repeated calls, by the call, its result, and what happened in between.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
@@ -10,10 +10,10 @@ use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::Effect;
 
-/// Calls that are remembered; the map is emptied when it is full.
+/// Limit: calls that are remembered; the map is emptied when it is full.
 const CAPACITY: usize = 4096;
 
-/// How often each call gave the same result with nothing in between that could have changed it.
+/// How often each call gave the same result without anything in between that could have changed it.
 #[derive(Debug, Default)]
 pub(super) struct Repetition {
     epoch: u64,
@@ -28,23 +28,23 @@ struct Seen {
 }
 
 impl Repetition {
-    /// Counts what may have changed the world so far.
+    /// A counter of events that may have changed the project.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Something happened that may change the result of any call.
+    /// Something may have changed the result of any call.
     pub(super) fn world_changed(&mut self) {
         self.epoch += 1;
     }
 
-    /// How often this call ran with one and the same result and nothing in between.
+    /// How often this call ran with the same result and nothing in between.
     pub(super) fn times(&self, key: &str) -> u32 {
         self.calls.get(key).filter(|seen| seen.epoch == self.epoch).map_or(0, |seen| seen.times)
     }
 
-    /// A call ended that began in `epoch`. Its own effect is nothing "in between": a command that is
-    /// repeated changes the world itself. The second time is noted to the model.
+    /// Records a call that started in `epoch`. Its own effect does not count as "in between": a repeated
+    /// command may change files itself. The second time, the model receives a note.
     pub(super) fn record(
         &mut self,
         key: String,
@@ -69,7 +69,7 @@ impl Repetition {
     }
 }
 
-/// The call in canonical form, whatever the model wrote: paths resolved, fields in alphabetical order.
+/// The canonical form of the call: paths resolved, fields in alphabetical order.
 pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> String {
     let (field, path) = match effect {
         Effect::Read { path } | Effect::Write { path } => ("path", Some(path)),
@@ -112,9 +112,9 @@ fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// What counts as the result: status, data and error, not how long it took.
+/// A hash of the result: status, data and error, without times.
 fn digest(outcome: &Result<Report, Failure>) -> u64 {
-    // Answers are long, and nobody gains by two that look the same: a fast hash is good enough.
+    // Results are long, and collisions do no harm: a fast hash is sufficient.
     let mut hasher = FixedState::default().build_hasher();
     let data = match outcome {
         Ok(report) => {
@@ -127,7 +127,7 @@ fn digest(outcome: &Result<Report, Failure>) -> u64 {
         }
     };
     for (name, value) in data {
-        // Where the whole output lies is different each time.
+        // The path of the complete output is different each time.
         if name != "full_output" {
             name.hash(&mut hasher);
             value.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Does the input fit the tool's schema? Every reason at once, each with what would fit.
+//! Validates arguments against the tool's schema; reports all errors together, each with what is expected.
 
 use std::sync::OnceLock;
 
@@ -10,10 +10,10 @@ use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::schema::{Mismatch, Schema};
 use crate::protocol::{nearest, shorten};
 
-/// How much of a value an error message shows, in bytes.
+/// Limit of a value in an error message, in bytes.
 const SHOWN: usize = 60;
 
-/// A schema, compiled when it is first needed.
+/// A schema, compiled on first use.
 #[derive(Default)]
 pub(super) struct Validator(OnceLock<Option<Schema>>);
 
@@ -21,7 +21,7 @@ impl Validator {
     pub(super) fn check(&self, schema: &Value, input: &Object) -> Result<(), Failure> {
         let compiled = self.0.get_or_init(|| Schema::new(schema).ok());
         let Some(validator) = compiled else {
-            return Err(Failure::new(ErrorCode::InternalError, "the tool's schema is no schema"));
+            return Err(Failure::new(ErrorCode::InternalError, "the tool's schema is invalid"));
         };
         let input = Value::Object(input.clone());
         let problems = validator.mismatches(&input, |mismatch| problem(mismatch, schema, &input));
@@ -45,8 +45,8 @@ pub(super) fn parameters(schema: &Value) -> String {
     hint
 }
 
-/// The arguments' JSON text as an object. Nothing at all is an empty object: some models send that
-/// for a tool whose parameters are all optional.
+/// Parses the arguments' JSON text as an object. An empty text is an empty object: some models send that for
+/// a tool whose parameters are all optional.
 pub(super) fn arguments(text: &str) -> Result<Object, Failure> {
     if text.trim().is_empty() {
         return Ok(Object::new());
@@ -55,7 +55,7 @@ pub(super) fn arguments(text: &str) -> Result<Object, Failure> {
         Ok(Value::Object(object)) => Ok(object),
         Ok(other) => Err(Failure::new(
             ErrorCode::InvalidParam,
-            format!("the arguments are no JSON object: {}", shorten(&other.to_string(), SHOWN)),
+            format!("the arguments are not a JSON object: {}", shorten(&other.to_string(), SHOWN)),
         )
         .hint("send one JSON object, {\"name\": value, …}")),
         Err(error) => Err(Failure::new(
@@ -107,7 +107,7 @@ fn problem(mismatch: &Mismatch<'_>, schema: &Value, input: &Value) -> String {
     }
 }
 
-/// The part of the schema that describes this place of the input (`edits.0`).
+/// The part of the schema for this position of the input (`edits.0`).
 fn at<'a>(schema: &'a Value, place: &str) -> &'a Value {
     place.split('.').filter(|part| !part.is_empty()).fold(schema, |schema, part| {
         match part.parse::<usize>() {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn non_object_and_invalid_json_arguments_are_distinguished() {
-        check("[1]", "the arguments are no JSON object: [1]");
+        check("[1]", "the arguments are not a JSON object: [1]");
         check(
             r#"{"path":"a"#,
             "the arguments are not valid JSON: EOF while parsing a string at line 1 column 10",

@@ -1,4 +1,4 @@
-//! Bash: the fallback, for all that has no tool of its own.
+//! Bash: runs commands, for everything without a tool of its own.
 
 pub(super) mod background;
 mod stages;
@@ -23,9 +23,9 @@ use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, shorten};
 
-/// How long a command may take that is waited for.
+/// Default time limit of a command.
 const TIMEOUT: Duration = Duration::from_mins(2);
-/// How much of a command or a stage stands in a sentence.
+/// Limit of a command's text in a message.
 const SHOWN: usize = 80;
 
 /// Runs a command in bash.
@@ -81,7 +81,7 @@ impl Tool for Bash {
         Ok(Target { effect, place: Some(place) })
     }
 
-    /// What the model says that it does makes no other call of it.
+    /// The description has no effect on the call.
     fn canonical(&self, input: &Object) -> Object {
         filled_in::<Args>(input)
     }
@@ -261,7 +261,7 @@ fn stats(outcome: &Outcome) -> Object {
     stats
 }
 
-/// What else the reader should know, each as ` Note: ….`
+/// Further notes for the reader, each as ` Note: ….`
 fn in_words(outcome: &Outcome, stale: &[String]) -> String {
     let mut notes = Vec::new();
     if let Some(rest) = whole(outcome.full_output.as_ref(), outcome.full_output_error.as_ref()) {
@@ -284,7 +284,7 @@ fn in_words(outcome: &Outcome, stale: &[String]) -> String {
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))
 }
 
-/// Where the output lies that was cut.
+/// The note about the file with the complete output.
 fn whole(name: Option<&String>, error: Option<&String>) -> Option<String> {
     match (name, error) {
         (Some(name), None) => Some(format!(": all of it is in {name}")),
@@ -294,14 +294,14 @@ fn whole(name: Option<&String>, error: Option<&String>) -> Option<String> {
     }
 }
 
-/// The program that bash did not find, as it says on stderr.
+/// The program that bash did not find, according to stderr.
 fn missing_program(outcome: &Outcome) -> Option<String> {
     let stderr = outcome.stderr.text.lines();
     let before = stderr.rev().find_map(|line| line.strip_suffix(": command not found"))?;
     Some(before.rsplit(": ").next().unwrap_or(before).to_owned())
 }
 
-/// The command in a sentence.
+/// The command, shortened for a message.
 fn shown(command: &str) -> String {
     let command = command.trim();
     match command.split_once('\n') {

@@ -1,4 +1,4 @@
-//! What Write, Edit and MultiEdit share: a drafted change is shown, and made if it is meant.
+//! The common part of Write, Edit and MultiEdit: drafts a change, shows it as a diff, and makes it.
 
 use std::ops::Range;
 
@@ -16,13 +16,13 @@ use crate::workspace::{Change, Diff, Place, ProjectPath, Snapshot, Text, Workspa
 /// An existing file that is to be changed.
 pub(super) struct Existing {
     pub(super) path: ProjectPath,
-    /// What it looks like now; its bytes are those that were seen.
+    /// The current snapshot; the bytes are those that were read before.
     pub(super) snapshot: Snapshot,
     pub(super) text: Text,
 }
 
 impl Existing {
-    /// Reads it and checks the lock.
+    /// Reads the file and checks the lock.
     pub(super) fn open(
         workspace: &Workspace,
         path: ProjectPath,
@@ -37,19 +37,19 @@ impl Existing {
 /// A change that could be made.
 pub(super) struct Draft {
     pub(super) path: ProjectPath,
-    /// What is to be replaced; nothing where the file is new.
+    /// The file to be replaced; `None` if the file is new.
     pub(super) old: Option<Snapshot>,
     pub(super) new: NewBytes,
     pub(super) diff: Diff,
-    /// Where the passages that were replaced begin in the new text, from line 1.
+    /// The first line of each replaced passage in the new text, from 1.
     pub(super) lines: Vec<usize>,
 }
 
-/// The bytes of the file as it is to be.
+/// The new bytes of the file.
 pub(super) enum NewBytes {
     /// All of them.
     Whole(Vec<u8>),
-    /// The old text, and what stands in this place of it.
+    /// The old text, and the replacement of this range.
     Within { old: Text, place: Range<usize>, new: String },
 }
 
@@ -66,7 +66,7 @@ impl NewBytes {
 }
 
 impl Draft {
-    /// Replacing passages (sorted and apart) of an existing file.
+    /// Replaces passages (sorted and disjoint) of an existing file.
     pub(super) fn editing(
         existing: Existing,
         edits: &[(Range<usize>, &str)],
@@ -89,12 +89,12 @@ impl Draft {
         let before = &old.plain()[place.clone()];
         refuse_masks(before, &new, &path)?;
         let n_lines = memchr::memchr_iter(b'\n', &old.plain().as_bytes()[..place.start]).count();
-        let diff = Diff::of_change_behind(n_lines, before, &new, path.relative());
+        let diff = Diff::of_change_after_lines(n_lines, before, &new, path.relative());
         let new = NewBytes::Within { old, place, new };
         Ok(Self { path, old: Some(snapshot), new, diff, lines })
     }
 
-    /// Replacing an existing file. Masks of ours never replace what they stand for.
+    /// Replaces an existing file. A redaction mark never replaces the text it stands for.
     pub(super) fn replacing(existing: Existing, new: Text) -> Result<Self, Failure> {
         let Existing { path, snapshot, text: old } = existing;
         refuse_masks(old.plain(), new.plain(), &path)?;
@@ -103,7 +103,7 @@ impl Draft {
         Ok(Self { path, old: Some(snapshot), new, diff, lines: Vec::new() })
     }
 
-    /// Makes the change, unless it is only to be shown. `data` holds what the tool itself has to say.
+    /// Makes the change, unless it is a dry run. `data` holds the tool's own fields.
     pub(super) fn report(
         self,
         workspace: &Workspace,
@@ -159,7 +159,7 @@ impl Draft {
     }
 }
 
-/// One replacement, as the model wrote it.
+/// A replacement, as the model wrote it.
 pub(super) struct Replacement<'a> {
     pub(super) old: &'a str,
     pub(super) new: &'a str,
@@ -167,7 +167,7 @@ pub(super) struct Replacement<'a> {
 }
 
 impl Replacement<'_> {
-    /// Where it applies in a text with `\n` line ends; sorted and apart.
+    /// Its ranges in a text with `\n` line ends, sorted and disjoint.
     pub(super) fn places(&self, text: &str, path: &str) -> Result<Vec<Range<usize>>, Failure> {
         if self.old.is_empty() {
             return Err(Failure::new(ErrorCode::InvalidParam, "old_string is empty")
@@ -203,10 +203,10 @@ impl Replacement<'_> {
     }
 }
 
-/// Every place where `wanted` begins: overlapping ones count, `aa` is twice in `aaa`.
+/// Every occurrence of `wanted`, including overlapping ones: `aa` occurs twice in `aaa`.
 fn occurrences(text: &str, wanted: &str) -> Vec<usize> {
     let step = wanted.chars().next().map_or(1, char::len_utf8);
-    // Where the bytes match, the characters do: no character begins within another.
+    // A match of the bytes is a match of the characters: no character begins within another.
     let finder = memchr::memmem::Finder::new(wanted);
     let mut found = Vec::new();
     let mut from = 0;
@@ -249,8 +249,7 @@ fn refuse_masks(old: &str, new: &str, path: &ProjectPath) -> Result<(), Failure>
         .at(path.relative()))
 }
 
-/// A mask of ours (`[redacted:KIND]`) in a line that is new, where an old line has something else in
-/// its place.
+/// A redaction mark (`[redacted:KIND]`) in a new line, if the old line has other text in its place.
 fn masks_something(old: &str, new: &str) -> Option<String> {
     memchr::memmem::find(new.as_bytes(), b"[redacted:")?;
     let diff = TextDiff::from_lines(old, new);
@@ -305,9 +304,9 @@ fn at_lines(lines: &[usize]) -> String {
     format!(" at {word} {}{more}", shown.join(", "))
 }
 
-/// Adds the current text of the file to a failure that is about its lock; that counts as a read, so that the change can be
-/// sent again at once. Not if Read would need permission for the file. `passages`: what was to be replaced; none if
-/// the whole file was.
+/// Adds the current text of the file to a failure of its lock; that counts as a read, so that the change can
+/// be sent again immediately. Not if Read would need permission for the file. `passages`: the texts to be
+/// replaced; none if the whole file was.
 pub(super) fn with_current_text(
     mut failure: Failure,
     cx: &ToolCx,
@@ -354,7 +353,7 @@ pub(super) fn with_current_text(
     failure
 }
 
-/// As many lines as Read shows.
+/// The number of lines that Read shows.
 const READ_LINES: u64 = 500;
 /// The number of lines that are shown before and after a passage.
 const AROUND: usize = 10;

@@ -1,4 +1,4 @@
-//! Edit: one exact replacement.
+//! Edit: replaces one exact text in a file.
 
 use serde::{Deserialize, Serialize};
 

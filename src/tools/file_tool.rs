@@ -1,4 +1,4 @@
-//! A tool that works on files: typed input, one path, one piece of blocking work.
+//! Tools that work on one path: typed input, and blocking work on another thread.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::workspace::Place;
 
-/// What a call does to the file or folder that it names.
+/// How a call accesses the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Looks,
     Changes,
 }
 
-/// What has an answer to a call that names this place.
+/// Returns a result without blocking work, if that is possible.
 type AtOnce<A> = fn(&A, &ToolCx, &Place) -> Option<Result<Report, Failure>>;
 type Work<A> = dyn Fn(&A, &ToolCx, &Place) -> Result<Report, Failure> + Send + Sync;
 
@@ -29,13 +29,13 @@ pub(super) struct FileTool<A> {
     spec: ToolSpec,
     access: Access,
     path: fn(&A) -> &str,
-    /// Does the work where that takes no time: then it is not worth the way to another thread.
+    /// Fast path for work that takes less time than switching threads.
     at_once: AtOnce<A>,
     work: Arc<Work<A>>,
 }
 
 impl<A> FileTool<A> {
-    /// A tool that only looks. `path` says at what.
+    /// A tool that reads the path which `path` returns.
     pub(super) fn looking(
         spec: ToolSpec,
         path: fn(&A) -> &str,
@@ -44,13 +44,13 @@ impl<A> FileTool<A> {
         Self { spec, access: Access::Looks, path, at_once: |_, _, _| None, work: Arc::new(work) }
     }
 
-    /// Where this has an answer, that is it.
+    /// Adds a fast path.
     pub(super) fn at_once(mut self, at_once: AtOnce<A>) -> Self {
         self.at_once = at_once;
         self
     }
 
-    /// A tool that changes one file. `path` says which.
+    /// A tool that changes the file which `path` returns.
     pub(super) fn changing(
         spec: ToolSpec,
         path: fn(&A) -> &str,
@@ -92,11 +92,12 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
             let (work, inner) = (Arc::clone(&self.work), cx.clone());
             let work = blocking(move || work(&args, &inner, inner.place()?));
             match self.access {
-                // Answered at once; the work looks at the token itself and ends soon after.
+                // Cancelled immediately; the work checks the token itself and ends soon after.
                 Access::Looks => {
                     cx.cancel.run_until_cancelled(work).await.unwrap_or_else(|| Err(cancelled()))
                 }
-                // Half a change is none: it looks at the token itself, up to the last moment.
+                // A change is not interrupted halfway: the work checks the token itself, up to the last
+                // moment.
                 Access::Changes => work.await,
             }
         })

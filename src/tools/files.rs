@@ -1,4 +1,4 @@
-//! What the file tools share: when a search has to end, and the pieces of a report.
+//! Common parts of the file tools: limits of searches, and parts of reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -32,20 +32,21 @@ pub(super) fn count(n: u64, what: &str) -> String {
     }
 }
 
-/// A place as it stands in a sentence.
+/// A path for a message.
 pub(super) fn place(at: &str) -> &str {
     if at == "." { "the project" } else { at }
 }
 
-/// How long a search that found nothing looks at what it had left out.
+/// Time limit for searching the skipped files, if nothing was found.
 pub(super) const HINT_TIME: Duration = Duration::from_millis(500);
 
-/// How much it looks at then: a twentieth of what it looked at before, or all of it in a small project.
+/// The number of skipped entries to search: a twentieth of the entries searched before, but all of a small
+/// project.
 pub(super) fn hint_entries(visited: u64) -> u64 {
     (visited / 20).max(4000)
 }
 
-/// What a search that found nothing says of what it had left out. `example` is seen from its base.
+/// The hint about matches in skipped files. `example` is relative to the base.
 pub(super) fn elsewhere(files: &str, example: &str, include_hidden: bool) -> String {
     let is_hidden = !include_hidden && example.split('/').any(|part| part.starts_with('.'));
     let flag = if is_hidden { "include_hidden" } else { "include_ignored" };
@@ -57,7 +58,7 @@ pub(super) fn matching(n: u64) -> String {
     format!("{} {}", count(n, "file"), if n == 1 { "matches" } else { "match" })
 }
 
-/// When a search has to end, and why it did. Shared by its threads.
+/// The limits of a search, shared by its threads.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
     cancel: CancellationToken,
@@ -67,7 +68,7 @@ pub(super) struct Stop {
     reason: Arc<AtomicU8>,
 }
 
-/// Why a search ended before it was through.
+/// Why a search ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aborted {
     Cancelled = 1,
@@ -86,13 +87,13 @@ impl Stop {
         }
     }
 
-    /// It also ends after so many entries.
+    /// Adds a limit of entries.
     pub(super) fn with_max_entries(self, max_entries: u64) -> Self {
         Self { max_entries, ..self }
     }
 
-    /// Counts an entry that the walk met; true if the search has to end. It looks at the token and the clock only every
-    /// so many times: both cost more than an entry.
+    /// Counts an entry of the walk; true if the search has to end. The token and the clock are checked only
+    /// at intervals, since that costs more than an entry.
     pub(super) fn visit(&self) -> bool {
         let n = self.n_entries.fetch_add(1, Ordering::Relaxed);
         if n >= self.max_entries {
@@ -101,12 +102,12 @@ impl Stop {
         if n.is_multiple_of(16) { self.now() } else { self.reason().is_some() }
     }
 
-    /// The entries that were looked at.
+    /// Number of entries so far.
     pub(super) fn visited(&self) -> u64 {
         self.n_entries.load(Ordering::Relaxed).min(self.max_entries)
     }
 
-    /// Looks at the token and the clock.
+    /// Checks the token and the clock.
     pub(super) fn now(&self) -> bool {
         if self.cancel.is_cancelled() {
             self.set(Aborted::Cancelled);
@@ -116,13 +117,13 @@ impl Stop {
         self.reason().is_some()
     }
 
-    /// What stands before a number that is no total, because the search was stopped.
+    /// The prefix of a number that is incomplete because the search ended early.
     pub(super) fn at_least(&self) -> &'static str {
         if self.reason().is_some() { "at least " } else { "" }
     }
 
     fn set(&self, reason: Aborted) {
-        // The first reason is the true one.
+        // The first reason counts.
         let _ = self.reason.compare_exchange(0, reason as u8, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -137,7 +138,7 @@ impl Stop {
 }
 
 impl Aborted {
-    /// The word that stands in `data.aborted_reason`.
+    /// The value of `data.aborted_reason`.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",

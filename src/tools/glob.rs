@@ -1,4 +1,4 @@
-//! Glob: find files by name.
+//! Glob: finds files by name.
 
 use std::cmp::Reverse;
 use std::os::unix::fs::MetadataExt as _;
@@ -18,7 +18,7 @@ use super::{Tool, ToolCx, pattern, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Base, Kind, Met, Part, ProjectPath, Rules, Walk, Workspace};
 
-/// How far one search goes.
+/// Limits of a search.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     time: Duration,
@@ -46,12 +46,12 @@ fn fifty() -> usize {
     50
 }
 
-/// The tool, with its usual limits.
+/// The tool with the default limits.
 pub(super) fn tool() -> impl Tool {
     with_limits(Duration::from_secs(2), 200_000)
 }
 
-/// The tool with these limits of time and of entries looked at.
+/// The tool with these limits of time and entries.
 fn with_limits(time: Duration, visited: u64) -> impl Tool {
     let spec = spec(
         "Glob",
@@ -68,9 +68,9 @@ fn with_limits(time: Duration, visited: u64) -> impl Tool {
 
 fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<Report, Failure> {
     let workspace = &*cx.workspace;
-    // Told from an empty one: it cannot be read.
+    // Distinguishes an unreadable folder from an empty one.
     workspace.entries_like(base, 1, &|_, _| false)?;
-    // A pattern may be written as an absolute path.
+    // A pattern may contain an absolute path.
     let prefix = format!("{}/", base.absolute().display());
     let glob = args.pattern.strip_prefix(&prefix).map_or_else(
         || args.pattern.clone(),
@@ -161,7 +161,7 @@ struct Search<'a> {
     workspace: &'a Workspace,
     base: &'a ProjectPath,
     exact: GlobMatcher,
-    /// Matches what was perhaps meant: in any case, below any folder.
+    /// A more tolerant pattern for suggestions: case-insensitive, below any folder.
     near: GlobMatcher,
     stop: Stop,
 }
@@ -174,7 +174,7 @@ fn anywhere(glob: &str) -> String {
     }
 }
 
-/// Keeps some, of which one will be told.
+/// Keeps a few, of which one will be shown.
 fn keep(some: &mut Vec<ProjectPath>, path: ProjectPath) {
     if some.len() < 1000 {
         some.push(path);
@@ -183,18 +183,18 @@ fn keep(some: &mut Vec<ProjectPath>, path: ProjectPath) {
 
 #[derive(Default)]
 struct Found<'a> {
-    /// In no order.
+    /// Unsorted.
     paths: Vec<(Changed, Met<'a>)>,
-    /// Files that are only near. Looked for until something matches.
+    /// Files that match only the tolerant pattern; collected until one matches exactly.
     near: Vec<ProjectPath>,
-    /// Folders that match, which are no files.
+    /// Folders that match.
     folders: Vec<ProjectPath>,
-    /// Symlinks among `paths`.
+    /// Number of symlinks among `paths`.
     links: u64,
     unreadable: u64,
 }
 
-/// When a file was changed; the newest stand first.
+/// Modification time; the newest are sorted first.
 type Changed = Reverse<(i64, i64)>;
 
 impl Found<'_> {
@@ -205,7 +205,7 @@ impl Found<'_> {
         self.links += part.links;
     }
 
-    /// So many of the newest files, in order.
+    /// The newest files, in order, up to the limit.
     fn newest(&mut self, limit: usize) -> impl Iterator<Item = ProjectPath> {
         let in_order = |(time, met): &(Changed, Met<'_>),
                         (other_time, other): &(Changed, Met<'_>)| {
@@ -229,7 +229,7 @@ impl Search<'_> {
         let walk = Walk { base: self.base.clone(), rules, depth: None };
         let skipped = self.workspace.walk(&walk, || {
             let mut part = Part::<Found<'_>>::of(&parts);
-            // (One for each thread: what they need while they match is not waited for.)
+            // (A copy for each thread avoids waiting for their caches.)
             let (exact, near) = (self.exact.clone(), self.near.clone());
             let opened = &opened;
             Box::new(move |met| {
@@ -265,7 +265,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// When a file was changed; nothing for what is no file, or leads out of the project.
+    /// Modification time; `None` if it is not a file, or is outside the project.
     fn time_of(&self, opened: &Base<'_>, met: &Met<'_>) -> Option<(i64, i64)> {
         match met.kind() {
             Kind::File => opened.modified(met).ok(),
@@ -278,7 +278,7 @@ impl Search<'_> {
         }
     }
 
-    /// Where the file probably is, when nothing was found.
+    /// Where the file probably is, if nothing was found.
     fn elsewhere(
         &self,
         glob: &str,
@@ -287,7 +287,7 @@ impl Search<'_> {
         cancel: CancellationToken,
     ) -> Option<String> {
         let is_there = |path: &&ProjectPath| self.workspace.is_still_there(path);
-        // (All that is in a folder is asked for: then it is empty.)
+        // (If the pattern matches everything in a folder, the folder is empty.)
         let is_name = !glob.ends_with('*');
         if let Some(folder) = found.folders.iter().find(|path| is_name && is_there(path)) {
             let folder = folder.relative();

@@ -1,4 +1,4 @@
-//! Grep: find text in files, in-process and on several threads.
+//! Grep: searches text in files, in-process and with several threads.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ struct Args {
     include_ignored: bool,
 }
 
-/// What is reported of a match.
+/// The fields of a match that are returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Output {
@@ -70,7 +70,7 @@ fn hundred() -> usize {
     100
 }
 
-/// The tool, with its usual limit of time.
+/// The tool with its default time limit.
 pub(super) fn tool() -> impl Tool {
     with_limit(Duration::from_secs(10))
 }
@@ -93,10 +93,10 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
     let (workspace, path) = (&*cx.workspace, place.path());
     let one_file = !workspace.look(place)?.is_dir();
     if one_file {
-        // Told from one without a match: it cannot be read.
+        // Distinguishes an unreadable file from one without a match.
         workspace.open_file(path)?;
     } else {
-        // Told from an empty one: it cannot be read.
+        // Distinguishes an unreadable folder from an empty one.
         workspace.entries_like(path, 1, &|_, _| false)?;
     }
     let search = Search {
@@ -156,7 +156,7 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
     Ok(report)
 }
 
-/// Where it matches without regard to case, for a reader who found nothing.
+/// The hint about case-insensitive matches, if nothing was found.
 fn without_case(found: &Found, stop: &Stop) -> Option<String> {
     let newest = found.files.first()?;
     let line = newest.hits.first()?.line;
@@ -171,14 +171,14 @@ fn without_case(found: &Found, stop: &Stop) -> Option<String> {
     ))
 }
 
-/// The same search without regard to case, where that makes a difference.
+/// The same search ignoring case, if that makes a difference.
 fn caseless(args: &Args) -> Option<LineMatcher> {
     let makes_a_difference = args.case_sensitive && args.pattern.contains(char::is_alphabetic);
     let wanted = || matcher(&Args { case_sensitive: false, ..args.clone() }).ok();
     makes_a_difference.then(wanted).flatten()
 }
 
-/// Where it matches among what was left out, for a reader who found nothing.
+/// The hint about matches in skipped files, if nothing was found.
 fn left_out(found: &Found, stop: &Stop, rules: Rules) -> Option<String> {
     let example = &found.files.first()?.path;
     let files = format!("{}{}", stop.at_least(), matching(found.matched_files));
@@ -192,12 +192,13 @@ fn matcher(args: &Args) -> Result<LineMatcher, Failure> {
         .multi_line(true)
         .fixed_strings(args.fixed_string);
     if !args.multiline {
-        // A line ends at `\n` or `\r\n`: neither is in a match. (In this order: the latter wins.)
+        // A line ends at `\n` or `\r\n`; matches contain neither. (In this order: the latter takes
+        // precedence.)
         builder.line_terminator(Some(b'\n')).crlf(true);
     }
     let matcher = builder.build(&args.pattern);
     let matcher = match matcher {
-        // Lines may end in `\r\n`, also where a match goes over several.
+        // Lines may end with `\r\n`, also in a match of several lines.
         Ok(_) if args.multiline && !args.fixed_string => {
             builder.build(&format!("(?R){}", args.pattern))
         }
@@ -211,7 +212,7 @@ fn matcher(args: &Args) -> Result<LineMatcher, Failure> {
         }
     };
     matcher.map(of_lines).map_err(|error| {
-        // Of the pattern as it was given: what is searched for has more around it.
+        // Of the pattern as given: the pattern that is searched contains more.
         let message = match regex::Regex::new(&args.pattern) {
             Err(error) if !args.fixed_string => error.to_string(),
             Ok(_) | Err(_) => error.to_string(),
@@ -279,8 +280,8 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
     for (n, what) in [
         (found.unreadable, "could not be read"),
         (found.too_long, "had too long a line to be searched"),
-        (found.secret_skipped, "left out, which by name may hold secrets"),
-        (found.withheld, "left out, which a rule keeps from being read"),
+        (found.secret_skipped, "skipped, whose name indicates secrets"),
+        (found.withheld, "skipped, which a rule denies to read"),
     ] {
         if n > 0 {
             text.push_str(&format!(" {} {what}.", count(n, "file")));
@@ -334,7 +335,7 @@ fn headline(args: &Args, at: &str, found: &Found) -> String {
     if found.searched > 0 {
         return format!("No match for {:?} in {searched} in {at}.", args.pattern);
     }
-    // That nothing was looked at is not the same as that nothing is there.
+    // Skipping all files is different from finding nothing.
     let why = if found.binary_skipped > 0 {
         format!("{} binary", count(found.binary_skipped, "file"))
     } else if let (Some(glob), true) = (&args.file_pattern, found.met > 0) {

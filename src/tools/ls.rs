@@ -1,4 +1,4 @@
-//! LS: list one directory.
+//! LS: lists one directory.
 
 use std::cmp::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -56,7 +56,7 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
         let n = everything.len();
         (everything, n)
     } else {
-        // Two looks at the folder, at the same time.
+        // Two reads of the folder, in parallel.
         std::thread::scope(|scope| {
             let count = std::thread::Builder::new()
                 .spawn_scoped(scope, || workspace.n_entries(folder))
@@ -97,7 +97,7 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
     let end = args.offset.saturating_add(args.limit).min(total);
     let truncated = end < total;
     if truncated {
-        // Of a large folder only what is shown is put in order.
+        // Only the entries that are shown are sorted.
         entries.select_nth_unstable_by(end, in_order);
     }
     entries[..end].sort_unstable_by(in_order);
@@ -185,7 +185,7 @@ fn row(workspace: &Workspace, entry: &Entry) -> serde_json::Value {
             Ok(data) => json!({ "path": path, "type": "file", "size": data.len() }),
             Err(_) => json!({ "path": path, "type": "file" }),
         },
-        // FIFOs, sockets and devices: there is no other word, and no size.
+        // FIFOs, sockets and devices: the schema has no type for them, and they have no size.
         Kind::Other => json!({ "path": path, "type": "file" }),
         Kind::Link => match workspace.link_target(entry.path.absolute()) {
             Some(target) => json!({ "path": path, "type": "link", "target": target.relative() }),

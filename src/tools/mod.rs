@@ -1,7 +1,7 @@
-//! The second seam: the trait [`Tool`], and one file per tool.
+//! The tools: the trait [`Tool`], and one file per tool.
 //!
-//! A tool sees its input and a small [`ToolCx`]; it knows nothing of the agent that called it. It
-//! returns a [`Report`] or a [`Failure`]; only the registry makes an envelope of it.
+//! A tool receives its input and a small [`ToolCx`]; it does not know the agent that called it. It returns a
+//! [`Report`] or a [`Failure`]; only the registry creates an envelope from it.
 
 mod bash;
 mod change;
@@ -39,32 +39,32 @@ use crate::workspace::{Place, Snapshot, Spill, Workspace};
 
 pub use secrets::Secrets;
 
-/// Something that the model can call.
+/// A tool that the model can call.
 pub trait Tool: Send + Sync {
-    /// How it is described to the model.
+    /// Its description for the model.
     fn spec(&self) -> &ToolSpec;
 
-    /// What a call with this input would touch. The input has passed the schema. Looks at the file
-    /// system only to resolve paths.
+    /// The effect of a call with this input, which matches the schema. Accesses the file system only to
+    /// resolve paths.
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure>;
 
-    /// The input as it is meant, by which calls are told apart: what was left out is filled in, what makes
-    /// no difference is left out.
+    /// The canonical input, by which calls are compared: defaults are filled in, fields without effect are
+    /// removed.
     fn canonical(&self, input: &Object) -> Object {
         input.clone()
     }
 
-    /// Does it. The input has passed the schema. Answers within 100 ms of a cancellation; what must
-    /// not be half done is one blocking call.
+    /// Runs the call. The input matches the schema. Returns within 100 ms after a cancellation; an operation
+    /// that must not be interrupted halfway is one blocking call.
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>>;
 }
 
-/// What a call would touch.
+/// The target of a call.
 #[derive(Debug)]
 pub struct Target {
-    /// The effect, as it is judged.
+    /// The effect, for the permission check.
     pub effect: Effect,
-    /// Where the path that the call names leads; `None` where it names none.
+    /// The resolved path; `None` if the call names none.
     pub place: Option<Place>,
 }
 
@@ -74,44 +74,44 @@ impl From<Effect> for Target {
     }
 }
 
-/// Told what a command that runs wrote last.
+/// Receives the latest output of a running command.
 pub type OutputWatcher = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// All that a tool can reach.
+/// The resources available to a tool.
 #[derive(Clone)]
 pub struct ToolCx {
     /// The user's files.
     pub workspace: Arc<Workspace>,
     /// Processes.
     pub exec: Arc<Exec>,
-    /// Where output goes that is too large to be shown.
+    /// Storage for output that is too large to be shown.
     pub spill: Arc<Spill>,
     /// The secrets of the project, which command output does not show.
     pub secrets: Arc<Secrets>,
     /// How a command differs from the session's sandbox profile.
     pub rights: Rights,
-    /// Which files are not to be shown by who meets them on the way.
+    /// Files that must not be shown in searches.
     pub withheld: Withheld,
-    /// Told what a command that runs wrote last.
+    /// Receives the latest output of a running command.
     pub watcher: Option<OutputWatcher>,
-    /// Where the call's path led when the call was judged: there it works, and nowhere else.
+    /// The path that the permission check used: the tool works on this path only.
     pub place: Option<Place>,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
-    /// The lock: what the file to be changed looked like when it was last read in this session.
-    /// Injected by the registry; `None` where it was not read.
+    /// The lock: the snapshot of the file to be changed, from its last read in this session. Injected by the
+    /// registry; `None` if it was not read.
     pub seen: Option<Snapshot>,
 }
 
 impl ToolCx {
-    /// The place that the call was judged by.
+    /// The path that the permission check used.
     fn place(&self) -> Result<&Place, Failure> {
         let unjudged = || Failure::new(ErrorCode::InternalError, "the call's path was not judged");
         self.place.as_ref().ok_or_else(unjudged)
     }
 }
 
-/// Every tool, in the order in which they are described to the model: reading, changing, running.
+/// All tools, in the order in which they are described to the model: reading, changing, running.
 pub fn all() -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(ls::tool()),
@@ -128,20 +128,19 @@ pub fn all() -> Vec<Box<dyn Tool>> {
     ]
 }
 
-/// Makes a [`ToolSpec`] of a tool's two prompt files.
+/// A [`ToolSpec`] from the two prompt files of a tool.
 pub(crate) fn spec(name: &'static str, description: &'static str, schema: &str) -> ToolSpec {
-    // The file is part of the program, and a test parses each.
+    // The file is embedded, and a test parses each.
     let schema = serde_json::from_str(schema).unwrap_or(Value::Null);
     ToolSpec { name, description: description.trim_end().into(), schema }
 }
 
-/// The input as a type. The schema has been checked; what the type forbids beyond it is
-/// `INVALID_PARAM` too.
+/// The input as a type. It matches the schema; further restrictions of the type give `INVALID_PARAM` too.
 pub(crate) fn parse<T: DeserializeOwned>(input: &Object) -> Result<T, Failure> {
     T::deserialize(input).map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
 }
 
-/// The input as its type says it, with the values that it did not give.
+/// The input with the defaults of its type.
 pub(crate) fn filled_in<T: DeserializeOwned + Serialize>(input: &Object) -> Object {
     match parse::<T>(input).map(serde_json::to_value) {
         Ok(Ok(Value::Object(object))) => object,
@@ -149,8 +148,8 @@ pub(crate) fn filled_in<T: DeserializeOwned + Serialize>(input: &Object) -> Obje
     }
 }
 
-/// Runs blocking work off the loop's thread. It is not aborted by a cancellation: long work looks at
-/// its token itself. A panic inside is passed on to the registry.
+/// Runs blocking work on another thread. Cancellation does not abort it: long work checks its token itself. A
+/// panic is passed on to the registry.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {

@@ -1,6 +1,6 @@
-//! Why `old_string` does not occur: the nearest passage, and in words what differs.
+//! Explains why `old_string` does not occur: the nearest passage, and how it differs.
 //!
-//! It only explains. An edit is never made at a place that does not match exactly.
+//! It only explains: an edit is never made at a place that does not match exactly.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,16 +11,16 @@ use serde_json::json;
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::workspace::Diff;
 
-/// An explanation is worth this much work, and no more.
+/// Time limit of an explanation.
 const MAX_TIME: Duration = Duration::from_millis(200);
 const MAX_WANTED_LINES: usize = 400;
 const MAX_DIFF_LINES: usize = 40;
 /// In bytes.
 const MAX_COMPARED: usize = 32 * 1024;
-/// Less alike than this, a line is another line.
+/// Minimum similarity of lines that are considered a match.
 const LIKENESS: f64 = 0.5;
 
-/// Whole lines, or long enough that it does not stand there by chance.
+/// Whole lines, or long enough that it does not occur by chance.
 fn is_telling(new: &str, before: &str, after: &str) -> bool {
     let n_telling = new.chars().filter(|char| char.is_alphanumeric()).count();
     let is_lines = (before.is_empty() || before.ends_with('\n'))
@@ -76,7 +76,7 @@ struct Passage {
 fn find(text: &str, old: &str) -> Option<Passage> {
     let until = Instant::now() + MAX_TIME;
     let lines: Vec<&str> = text.split('\n').collect();
-    // The mistakes that change every line are undone first.
+    // Mistakes that affect every line are corrected first.
     let without_numbers = without_line_numbers(old);
     let unescaped = unescape(old);
     let variants = [
@@ -91,7 +91,7 @@ fn find(text: &str, old: &str) -> Option<Passage> {
         (
             unescaped.map(Cow::Owned),
             Some((
-                "its escapes: it holds a backslash and an n for a line end",
+                "its escapes: it contains a backslash and an n for a line end",
                 "write real line ends, tabs and quotes",
             )),
         ),
@@ -116,8 +116,8 @@ fn find(text: &str, old: &str) -> Option<Passage> {
     if reasons.is_empty() {
         reasons.push("the line ends at its end".into());
     }
-    // Counted as the file's lines are, to be found there.
-    let diff = Diff::behind(
+    // Numbered like the lines of the file.
+    let diff = Diff::after_lines(
         start,
         &format!("{}\n", old.trim_end_matches('\n')),
         &format!("{passage}\n"),
@@ -127,13 +127,13 @@ fn find(text: &str, old: &str) -> Option<Passage> {
         start: start + 1,
         end,
         reasons,
-        hint: mistake.map_or("copy the passage exactly as it stands in the file", |(_, hint)| hint),
+        hint: mistake.map_or("copy the passage exactly as it is in the file", |(_, hint)| hint),
         diff: diff.text.split_inclusive('\n').take(MAX_DIFF_LINES).collect(),
     })
 }
 
-/// Where in the file (a line's index) the wanted lines fit best, and how well: lines that are the same but for
-/// slips before lines that are only alike.
+/// The index of the line where the wanted lines fit best, and how well: lines that are equal except for
+/// typing errors count more than lines that are only similar.
 fn place(lines: &[&str], wanted: &str, until: Instant) -> Option<((bool, u64), usize)> {
     let wanted: Vec<String> =
         wanted.trim_end_matches('\n').split('\n').take(MAX_WANTED_LINES).map(squeeze).collect();
@@ -141,7 +141,7 @@ fn place(lines: &[&str], wanted: &str, until: Instant) -> Option<((bool, u64), u
     for (index, line) in wanted.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
         places.entry(line).or_default().push(index);
     }
-    // Each line that is alike votes for where the passage would begin; long lines say more.
+    // Each similar line votes for the start of the passage; long lines have more weight.
     let mut votes: HashMap<usize, u64> = HashMap::new();
     for (index, line) in lines.iter().enumerate() {
         if index % 1024 == 0 && Instant::now() > until {
@@ -185,8 +185,7 @@ fn place(lines: &[&str], wanted: &str, until: Instant) -> Option<((bool, u64), u
     Some(((false, score), start))
 }
 
-/// The two texts without the lines that are the same at their beginnings and ends, and no more of them
-/// than is worth comparing.
+/// The two texts without common lines at their beginnings and ends, limited to what is worth comparing.
 fn where_they_differ<'a>(passage: &'a str, wanted: &'a str) -> (&'a str, &'a str) {
     let same = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let [mut a, mut b] =
@@ -199,7 +198,7 @@ fn where_they_differ<'a>(passage: &'a str, wanted: &'a str) -> (&'a str, &'a str
     b.reverse();
     let end = same(&a, &b);
     let left: usize = a[..end].iter().map(|line| line.len()).sum();
-    // With the line end before, where there is one: what is wanted begins a line, not somewhere in it.
+    // Including the previous line end, if there is one, so that the wanted text starts at a line.
     let from = skipped.saturating_sub("\n".len());
     let cut = |text: &'a str| {
         let text = &text[from..text.len() - left];
@@ -209,7 +208,7 @@ fn where_they_differ<'a>(passage: &'a str, wanted: &'a str) -> (&'a str, &'a str
     (cut(passage), cut(wanted))
 }
 
-/// In what a passage differs from what was wanted: the smallest set of explanations that is enough.
+/// How a passage differs from the wanted one: the smallest sufficient set of explanations.
 fn differences(passage: &str, wanted: &str, alone: bool) -> Vec<Cow<'static, str>> {
     type Fold = fn(&str) -> String;
     let folds: [(&str, Fold); 5] = [
@@ -254,14 +253,14 @@ fn by_line(text: &str, fold: fn(&str) -> &str) -> String {
     text.split('\n').map(fold).collect::<Vec<_>>().join("\n")
 }
 
-/// A line with everything folded that could be a slip: the key under which lines are alike.
+/// A line normalised for common typing errors: equal keys mean similar lines.
 fn squeeze(line: &str) -> String {
     let mut squeezed = straighten(line).to_lowercase();
     squeezed.retain(|character| !character.is_whitespace());
     squeezed
 }
 
-/// Typographic characters as the ones on a keyboard.
+/// Replaces typographic characters by ASCII ones.
 fn straighten(text: &str) -> String {
     text.chars()
         .map(|character| match character {
@@ -274,7 +273,7 @@ fn straighten(text: &str) -> String {
         .collect()
 }
 
-/// The text without the numbers that Read puts before each line, if every line has one.
+/// The text without the line numbers of Read, if every line has one.
 fn without_line_numbers(text: &str) -> Option<String> {
     let strip = |line: &str| {
         let digits = line.trim_start();
@@ -287,7 +286,7 @@ fn without_line_numbers(text: &str) -> Option<String> {
     Some(lines?.join("\n"))
 }
 
-/// The text with `\n`, `\t` and `\"` in two characters as the one that was meant.
+/// Replaces `\n`, `\t` and `\"` in two characters by the character that was meant.
 fn unescape(text: &str) -> Option<String> {
     text.contains("\\n")
         .then(|| text.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\""))

@@ -1,4 +1,4 @@
-//! What is at the paths that commands name, for the judge of commands.
+//! Facts about the paths in command lines, for the permission judge.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -1,12 +1,12 @@
-//! Globs, as Glob, Grep and LS take them.
+//! Glob patterns of Glob, Grep and LS.
 
 use globset::{ErrorKind, GlobBuilder, GlobMatcher};
 
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::nests_too_deep;
 
-/// A glob over paths relative to where the search starts. `*` and `?` stay within one folder, `**`
-/// crosses folders; without `/` the pattern matches a name in any folder.
+/// A glob for paths relative to the start of the search. `*` and `?` do not match `/`, `**` crosses folders;
+/// a pattern without `/` matches names in any folder.
 pub(super) fn compile(pattern: &str, case_sensitive: bool) -> Result<GlobMatcher, Failure> {
     let anchored = pattern.trim_start_matches("./").trim_start_matches('/');
     if anchored.split('/').any(|part| part == "..") {
@@ -15,7 +15,7 @@ pub(super) fn compile(pattern: &str, case_sensitive: bool) -> Result<GlobMatcher
             .hint("name the folder to search in `path`"));
     }
     if nests_too_deep(anchored) {
-        let message = "the pattern is no glob: its braces stand too deep in each other";
+        let message = "the pattern is not a valid glob: its braces are nested too deeply";
         return Err(Failure::new(ErrorCode::InvalidParam, message)
             .hint("search for a simpler pattern, once for each case"));
     }
@@ -34,15 +34,17 @@ pub(super) fn compile(pattern: &str, case_sensitive: bool) -> Result<GlobMatcher
         .map(|glob| glob.compile_matcher())
         .map_err(|error| {
             let at = position(pattern, error.kind());
-            let message =
-                format!("the pattern {pattern:?} is no glob: {} at position {at}", error.kind());
+            let message = format!(
+                "the pattern {pattern:?} is not a valid glob: {} at position {at}",
+                error.kind()
+            );
             Failure::new(ErrorCode::InvalidParam, message)
                 .hint("put a `\\` before a special character that is meant literally")
                 .datum("position", at)
         })
 }
 
-/// Where in the pattern the trouble is, counted in characters from 1.
+/// The position of the error in the pattern, in characters from 1.
 fn position(pattern: &str, kind: &ErrorKind) -> usize {
     let characters: Vec<char> = pattern.chars().collect();
     let mut in_class = None;

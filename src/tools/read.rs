@@ -1,4 +1,4 @@
-//! Read: text with line numbers.
+//! Read: shows text with line numbers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -37,7 +37,7 @@ pub(super) fn tool() -> impl Tool {
     FileTool::looking(spec, |args: &Args| &args.path, read).at_once(read_at_once)
 }
 
-/// A file of this size is read in less time than another thread needs to hear of it.
+/// Size up to which a file is read faster than another thread is started.
 const SMALL: u64 = 64 * 1024;
 
 fn read_at_once(args: &Args, cx: &ToolCx, place: &Place) -> Option<Result<Report, Failure>> {
@@ -89,7 +89,7 @@ fn report(path: &ProjectPath, page: Page) -> Report {
         text.push_str(" It kept changing meanwhile: read it again before you change it.");
     }
 
-    // (Not by `json!`, which would copy the content.)
+    // (Not with `json!`, which would copy the content.)
     let mut data = Object::from_iter([
         ("content".to_owned(), content.into()),
         ("start_line".to_owned(), page.start_line.into()),

@@ -19,11 +19,11 @@ const MAX_ENTRIES: usize = 2_000;
 const MAX_SIZE: u64 = 256 * 1024;
 /// A longer line is redacted in pieces.
 const MAX_LINE: usize = 256 * 1024;
-/// Directories that only tools write.
+/// Generated directories.
 const NOT_SEARCHED: &[&str] =
     &[".git", ".agent", "node_modules", "target", ".venv", "venv", "__pycache__", "vendor"];
 
-/// The secrets of a session's project. What was read is kept, and read again when it changes.
+/// The secrets of a session's project. Files are read again when they change.
 #[derive(Debug, Default)]
 pub struct Secrets(Mutex<Found>);
 
@@ -46,7 +46,7 @@ struct Directory {
 type Version = (Option<SystemTime>, u64);
 
 impl Secrets {
-    /// The values that are secret now.
+    /// The current secret values.
     pub fn redactor(&self, workspace: &Workspace) -> Arc<Redactor> {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let files = found.search(workspace);
@@ -64,7 +64,7 @@ impl Secrets {
             if data.len() <= MAX_SIZE
                 && let Ok((open, _)) = workspace.open_file(&file)
             {
-                // What cannot be read cannot be shown by a command either.
+                // A file that cannot be read cannot be shown by a command either.
                 let _ = open.take(MAX_SIZE).read_to_end(&mut bytes);
             }
             let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -78,7 +78,7 @@ impl Secrets {
         Arc::clone(&found.redactor)
     }
 
-    /// The files themselves, which `sandbox.hide_secrets` hides from commands.
+    /// The files, which `sandbox.hide_secrets` hides from commands.
     pub fn files(&self, workspace: &Workspace) -> Vec<PathBuf> {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         found.search(workspace).iter().map(|file| file.absolute().to_path_buf()).collect()

@@ -1,4 +1,4 @@
-//! A project in a temporary folder, and calls made as the registry makes them.
+//! Test support: a project in a temporary folder, and calls as the registry makes them.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,7 +16,7 @@ use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::Rights;
 use crate::workspace::{Spill, Workspace};
 
-/// So many lines.
+/// This many lines.
 pub(super) fn numbered(n: usize, line: impl Fn(usize) -> String) -> String {
     (0..n).map(line).collect::<Vec<_>>().concat()
 }
@@ -63,7 +63,7 @@ impl Desk {
         String::from_utf8(self.bytes(path)).unwrap()
     }
 
-    /// Every name in the project's top folder, sorted: nothing temporary may be among them.
+    /// Every name in the project's top folder, sorted, to check that no temporary file is left.
     pub(super) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir.path()).unwrap();
         let mut names: Vec<String> =
@@ -72,7 +72,7 @@ impl Desk {
         names
     }
 
-    /// One call: its effect, the lock from the ledger, and the run.
+    /// A call: its effect, the lock from the ledger, and the run.
     pub(super) async fn call(&self, tool: &dyn Tool, input: Value) -> Result<Report, Failure> {
         let Value::Object(input) = input else { panic!("no object: {input}") };
         let place = tool.target(&input, &self.cx)?.place;

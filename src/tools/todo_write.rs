@@ -1,4 +1,4 @@
-//! TodoWrite: the plan.
+//! TodoWrite: replaces the plan.
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::tool::{Effect, ToolSpec};
 
-/// How many todos a plan may have, and how many characters each.
+/// Limits: todos of a plan, and characters of each.
 const MAX_TODOS: usize = 20;
 const MAX_LENGTH: usize = 120;
 
@@ -71,7 +71,7 @@ fn check(plan: &Plan) -> Result<(), String> {
     for (n, todo) in (1..).zip(&plan.todos) {
         let length = todo.content.chars().count();
         if todo.content.trim().is_empty() {
-            return Err(format!("todo {n} has no content; say what is to be done"));
+            return Err(format!("todo {n} has no content; describe the task"));
         }
         if length > MAX_LENGTH {
             return Err(format!(

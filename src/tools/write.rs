@@ -1,4 +1,4 @@
-//! Write: create or replace a whole file.
+//! Write: creates or replaces a whole file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -1,17 +1,17 @@
-//! The native event log on standard output, line by line.
+//! Prints the native event log to standard output, line by line.
 
 use std::io::Write;
 
 use super::put;
 use crate::protocol::event::{Sink, Stamped};
 
-/// Prints each event as the log keeps it.
+/// Prints each event as it is in the log.
 pub struct EventLines {
     out: Box<dyn Write + Send>,
 }
 
 impl EventLines {
-    /// Lines go to `out`, flushed one by one.
+    /// Writes lines to `out`, flushing each.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self { out }
     }

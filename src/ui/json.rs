@@ -1,5 +1,5 @@
-//! `json` and `stream-json`: the shapes that scripts written for `claude -p` already parse, with our own
-//! fields added and none renamed.
+//! The formats `json` and `stream-json`: compatible with scripts written for `claude -p`, with additional
+//! fields.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ pub struct ResultObject {
 }
 
 impl ResultObject {
-    /// The object goes to `out`.
+    /// Writes the object to `out`.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self { out, gathered: Gathered::default() }
     }
@@ -43,7 +43,7 @@ pub struct StreamJson {
 }
 
 impl StreamJson {
-    /// Lines go to `out`, flushed one by one.
+    /// Writes lines to `out`, flushing each.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self { out, gathered: Gathered::default(), model: String::new() }
     }
@@ -64,7 +64,7 @@ impl StreamJson {
                 }
                 if !answer.discarded {
                     content.extend(answer.calls.iter().map(|call| {
-                        // Arguments that do not parse are shown as the text they are.
+                        // Arguments that do not parse are shown as text.
                         let input = serde_json::from_str(&call.arguments)
                             .unwrap_or_else(|_| Value::from(call.arguments.as_str()));
                         json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
@@ -84,8 +84,8 @@ impl StreamJson {
                     "parent_tool_use_id": null,
                 })
             }
-            // A synthetic answer is to a call of an earlier stream.
-            // Scripts know the calls of the model; what the kernel tries itself is in the events.
+            // A synthetic result belongs to a call of an earlier stream. Scripts know only the calls of the
+            // model; the kernel's own calls are in the events.
             Body::ToolFinished { call, envelope, synthetic: false, parent_call: None, .. } => {
                 json!({
                     "type": "user",
@@ -141,7 +141,7 @@ fn init(started: &SessionStarted) -> Value {
     })
 }
 
-/// What the `result` object needs of earlier events.
+/// Data of earlier events for the `result` object.
 #[derive(Default)]
 struct Gathered {
     denials: Vec<Value>,
@@ -173,7 +173,7 @@ impl Gathered {
                 }));
             }
             Body::CheckFinished { command, exit_code, passed, .. } => {
-                // The last run of each check is the one that counts.
+                // Only the last run of each check counts.
                 self.checks.retain(|check| check["command"] != command.as_str());
                 self.checks
                     .push(json!({"command": command, "exit_code": exit_code, "passed": passed}));
@@ -211,7 +211,7 @@ impl Gathered {
     }
 }
 
-/// The `result` of a run that never began.
+/// The `result` of a run that did not start.
 pub(super) fn failure(message: &str, code: u8) -> Value {
     json!({
         "type": "result",
@@ -260,7 +260,7 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-/// The same event always has the same name.
+/// A stable UUID of an event.
 fn uuid(event: &Event) -> String {
     let hash = blake3::hash(format!("{} {}", event.header.session, event.header.seq).as_bytes());
     let mut bytes = [0; 16];

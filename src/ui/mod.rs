@@ -1,5 +1,5 @@
-//! Faces: what a person or a script sees of the stream of events. Each is a [`Sink`] and knows nothing of
-//! the loop; nothing else in the program writes to standard output.
+//! User interfaces: output of the event stream for users and scripts. Each is a [`Sink`] and does not know
+//! the loop; no other module writes to standard output.
 
 mod events;
 mod json;
@@ -16,7 +16,7 @@ pub use text::{Text, Verbosity};
 use crate::protocol::event::Sink;
 use crate::protocol::harmless::{clean, without_controls};
 
-/// What `run` writes to standard output.
+/// The output format of `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
     /// The final answer; progress goes to standard error.
@@ -26,11 +26,11 @@ pub enum OutputFormat {
     Json,
     /// JSON lines in the shapes that scripts written for `claude -p` parse.
     StreamJson,
-    /// The native event log, as it is written.
+    /// The native event log.
     Events,
 }
 
-/// The face for a format.
+/// The interface for a format.
 pub fn face(format: OutputFormat, verbosity: Verbosity) -> Box<dyn Sink> {
     let stdout = Box::new(io::stdout());
     match format {
@@ -43,8 +43,8 @@ pub fn face(format: OutputFormat, verbosity: Verbosity) -> Box<dyn Sink> {
     }
 }
 
-/// Writes text and flushes it; false where it did not get there. A reader that has gone away is no
-/// failure of ours; anything else the person is told, once.
+/// Writes text and flushes it; false on failure. A closed pipe is not an error; other errors are reported to
+/// the user once.
 pub fn put(out: &mut dyn Write, text: &str) -> bool {
     static TOLD: AtomicBool = AtomicBool::new(false);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -61,16 +61,16 @@ pub fn put(out: &mut dyn Write, text: &str) -> bool {
 
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Something that was promised could not be written: the program can not end with success.
+/// Some output could not be written: the program must not exit with success.
 pub fn output_lost() -> bool {
     OUTPUT_LOST.load(Ordering::Relaxed)
 }
 
-/// What a command promised for standard output.
+/// The output of a command.
 pub enum Answer {
-    /// For people: whatever a record, a file or its name says, no terminal acts on it.
+    /// For users: control characters from records, files or names are removed.
     Text(String),
-    /// For programs: as it is.
+    /// For programs: unchanged.
     Data(String),
 }
 
@@ -80,7 +80,7 @@ impl From<String> for Answer {
     }
 }
 
-/// Writes it; false where nobody takes it.
+/// Writes it; false if the reader is gone.
 pub fn answer(answer: &Answer) -> bool {
     let text = match answer {
         Answer::Text(text) if is_terminal() => clean(text),
@@ -90,7 +90,7 @@ pub fn answer(answer: &Answer) -> bool {
     put(&mut io::stdout(), &text)
 }
 
-/// Writes text for people.
+/// Writes text for users.
 pub fn print(text: &str) -> bool {
     answer(&text.to_owned().into())
 }
@@ -100,12 +100,12 @@ pub fn is_terminal() -> bool {
     io::IsTerminal::is_terminal(&io::stdout())
 }
 
-/// Tells the person something on standard error.
+/// Prints a message to standard error.
 pub fn tell(text: &str) {
     put(&mut io::stderr(), &format!("agent: {}\n", clean(text)));
 }
 
-/// The `result` object of a run that never began, for formats that end with one.
+/// Prints the `result` object of a run that did not start, for formats that end with one.
 pub fn failure(format: OutputFormat, message: &str, code: u8) {
     match format {
         OutputFormat::Json | OutputFormat::StreamJson => {

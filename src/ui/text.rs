@@ -1,4 +1,4 @@
-//! `text`: the final answer on standard output; what happens meanwhile on standard error.
+//! The format `text`: the final answer on standard output, progress on standard error.
 
 use std::io::Write;
 
@@ -14,30 +14,30 @@ use crate::protocol::recall::Recalled;
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
-/// How much is told on standard error.
+/// The amount of output on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// Why a task failed, and nothing else.
+    /// Only why a task failed.
     Quiet,
     /// A line for each call, decision and check.
     Progress,
-    /// Requests, answers and tokens too.
+    /// Also requests, answers and tokens.
     Verbose,
 }
 
-/// The face for people who run one task.
+/// The interface of `agent run` for users.
 pub struct Text {
     out: Box<dyn Write + Send>,
-    /// The answer is shown; else it is for whoever reads it, as it is.
+    /// The answer is printed to a terminal; otherwise it is written unchanged.
     is_terminal: bool,
     err: Box<dyn Write + Send>,
     verbosity: Verbosity,
-    /// Where the cause of the last failure lies.
+    /// Category of the last failure.
     category: Option<Category>,
 }
 
 impl Text {
-    /// The answer goes to `out`, everything else to `err`.
+    /// Writes the answer to `out`, everything else to `err`.
     pub fn new(
         out: Box<dyn Write + Send>,
         is_terminal: bool,
@@ -53,7 +53,7 @@ impl Text {
         }
     }
 
-    /// People read it, wherever it goes.
+    /// For users, whether or not it is a terminal.
     fn tell(&mut self, line: &str) {
         put(self.err.as_mut(), &format!("{}\n", clean(line)));
     }
@@ -90,7 +90,7 @@ impl Text {
             self.progress(&format!("open todos: {}", finished.open_todos.join("; ")));
         }
         if finished.ending.has_answer() {
-            // The model's text as it is; a terminal gets no control characters.
+            // The model's text unchanged; without control characters on a terminal.
             let answer = finished.result.as_str();
             let answer = if self.is_terminal { clean(answer) } else { answer.into() };
             let end = if answer.ends_with('\n') { "" } else { "\n" };
@@ -99,7 +99,7 @@ impl Text {
                 self.tell(&format!("agent: {error}"));
             }
         } else {
-            // One clear line; who watches sees the whole report.
+            // One line; with progress output the whole report is printed.
             let report = finished.result.trim_end();
             let first = report.lines().next().unwrap_or_default();
             let told = if self.verbosity >= Verbosity::Progress { report } else { first };
@@ -149,7 +149,7 @@ impl Sink for Text {
                     answer.time_ms
                 ));
             }
-            // What became of the plan is said by the plan.
+            // Changes of the plan are printed with the plan.
             Body::ToolFinished { tool, envelope, .. }
                 if tool == "TodoWrite" && envelope.error().is_none() => {}
             Body::ToolFinished { tool, envelope, by, .. } => {
@@ -194,7 +194,7 @@ impl Sink for Text {
             Body::PinRemoved { pin } => {
                 self.progress(&format!("  ⚲ pin {} removed", pin.id));
             }
-            Body::RulesFound { path, .. } => self.progress(&format!("  § rules met: {path}")),
+            Body::RulesFound { path, .. } => self.progress(&format!("  § rules found: {path}")),
             Body::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
                 self.remembered(how, &recalled.items);
@@ -209,7 +209,7 @@ impl Sink for Text {
                 let how = match (passed, exit_code) {
                     (true, _) => "passed".to_owned(),
                     (false, Some(code)) => format!("failed (exit {code})"),
-                    (false, None) => "failed (did not end by itself)".to_owned(),
+                    (false, None) => "failed (did not exit by itself)".to_owned(),
                 };
                 self.progress(&format!("  check {command}: {how}"));
             }
@@ -228,7 +228,7 @@ impl Sink for Text {
     }
 }
 
-/// A call and what it came to, in one line.
+/// A call and its result, in one line.
 fn call_and_outcome(tool: &str, envelope: &Envelope, by: Caller, step: u32) -> String {
     let call = call_line(tool, &envelope.context.params_input);
     let call = match by {
@@ -245,7 +245,7 @@ fn call_and_outcome(tool: &str, envelope: &Envelope, by: Caller, step: u32) -> S
     }
 }
 
-/// What a call came to, in a few words.
+/// The result of a call, in short.
 fn outcome(tool: &str, envelope: &Envelope) -> String {
     let data = |name: &str| envelope.data.get(name);
     let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64);

@@ -1,4 +1,4 @@
-//! In what encoding a file is: UTF-8 or UTF-16 by its bytes, else a guess that is called one.
+//! Character encodings of files: UTF-8 or UTF-16 by their bytes, otherwise a guess that is marked as one.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{
@@ -6,12 +6,12 @@ use encoding_rs::{
     WINDOWS_1252,
 };
 
-/// NUL bytes are looked for in this much of a file's beginning.
+/// Size of a file's beginning that is searched for NUL bytes.
 pub(super) const SNIFFED: usize = 8 * 1024;
-/// A guess looks at this much text, from the first byte on that is not ASCII.
+/// Size of the text that a guess is based on, from the first byte that is not ASCII.
 pub(super) const GUESSED_FROM: usize = 256 * 1024;
 
-/// A file's encoding, as far as it has to be known to write it back.
+/// A file's encoding, with what is needed to write the file back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charset {
     encoding: &'static Encoding,
@@ -20,12 +20,12 @@ pub struct Charset {
 }
 
 impl Charset {
-    /// What nearly every file is.
+    /// The most common encoding.
     pub const UTF_8: Self = Self { encoding: UTF_8, bom: false, guessed: false };
 
-    /// The encoding that a file's beginning names, and how long the name is.
+    /// The encoding of a byte order mark, and its length.
     pub(super) fn of_bom(head: &[u8]) -> Option<(Self, usize)> {
-        // FF FE 00 00 is UTF-32, whose NULs make it binary.
+        // FF FE 00 00 is UTF-32; its NUL bytes make the file binary.
         if head.starts_with(&[0xFF, 0xFE, 0, 0]) {
             return None;
         }
@@ -33,17 +33,17 @@ impl Charset {
         Some((Self { encoding, bom: true, guessed: false }, length))
     }
 
-    /// The encoding of text that is no UTF-8 and has no BOM. `sample` is some of it.
+    /// Guesses the encoding of text that is not UTF-8 and has no BOM, from a sample.
     pub(super) fn guess(sample: &[u8]) -> Self {
         let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
         detector.feed(sample, true);
         let encoding = match detector.guess(None, Utf8Detection::Deny) {
-            // The larger of two that decode alike.
+            // GB18030 is a superset of GBK.
             encoding if encoding == GBK => GB18030,
             encoding => encoding,
         };
-        // A guess that does not even fit the sample is worse than one that fits anything. The end of
-        // a sample that was cut may be half a character.
+        // A guess that does not fit the sample is rejected. The end of a sample that was cut may be half a
+        // character.
         let whole = sample.len() < GUESSED_FROM;
         let mut decoder = encoding.new_decoder_without_bom_handling();
         let room = decoder.max_utf8_buffer_length_without_replacement(sample.len());
@@ -54,33 +54,33 @@ impl Charset {
         Self { encoding, bom: false, guessed: true }
     }
 
-    /// The name as it is shown.
+    /// The name for display.
     pub fn name(&self) -> String {
         let name = self.encoding.name().to_ascii_lowercase();
         if self.bom && self.encoding == UTF_8 { format!("{name}-bom") } else { name }
     }
 
-    /// The file does not say what it is; this is a guess from its bytes.
+    /// The encoding is a guess from the bytes.
     pub fn is_guessed(&self) -> bool {
         self.guessed
     }
 
-    /// The bytes are UTF-8 already.
+    /// The bytes are UTF-8.
     pub(super) fn is_utf_8(&self) -> bool {
         self.encoding == UTF_8
     }
 
-    /// ASCII bytes, line ends among them, mean themselves.
+    /// ASCII bytes, including line ends, represent themselves.
     pub(super) fn is_utf_16(&self) -> bool {
         self.encoding == UTF_16LE || self.encoding == UTF_16BE
     }
 
-    /// Decodes a stream that has no BOM any more.
+    /// A decoder for a stream after its BOM.
     pub(super) fn decoder(&self) -> Decoder {
         self.encoding.new_decoder_without_bom_handling()
     }
 
-    /// The text of a whole file; nothing where some bytes are no text, or would come back as others.
+    /// The text of a whole file; `None` if some bytes are not text, or would be written back as others.
     pub(super) fn decode(&self, bytes: &[u8]) -> Option<String> {
         let body = match Self::of_bom(bytes) {
             Some((_, length)) if self.bom => &bytes[length..],
@@ -92,7 +92,7 @@ impl Charset {
         exact.then(|| text.into_owned())
     }
 
-    /// The bytes of a text, BOM included, or the first character that this encoding does not have.
+    /// The bytes of a text, including the BOM, or the first character that the encoding does not have.
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u8>, char> {
         let mut bytes = Vec::with_capacity(text.len() + 3);
         if self.is_utf_16() {
@@ -126,7 +126,7 @@ impl Charset {
     }
 }
 
-/// What a file that is no text probably is.
+/// The probable format of a binary file.
 pub(super) fn binary_kind(head: &[u8]) -> &'static str {
     const MAGIC: &[(&[u8], &str)] = &[
         (b"\x89PNG", "a PNG image"),

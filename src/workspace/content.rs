@@ -1,4 +1,4 @@
-//! The lock: the bytes of a file that is to be changed, if they are still those that were read.
+//! The lock: returns the bytes of a file to be changed only if they are those that were read.
 
 use std::io::Read;
 
@@ -8,22 +8,22 @@ use super::text::plain;
 use super::{ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
-/// A file that is changed has to fit into memory several times.
+/// Size limit: a file that is changed has to fit into memory several times.
 pub(super) const MAX_CHANGED: u64 = 256 * 1024 * 1024;
 
-/// A whole file as it is now.
+/// The current content of a file.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// All of it.
+    /// The bytes.
     pub bytes: Vec<u8>,
-    /// What it looks like; the bytes are those that were `seen`, or none.
+    /// The current snapshot.
     pub snapshot: Snapshot,
 }
 
 impl Workspace {
-    /// The bytes of an existing file that is to be changed. `NOT_READ` if it was not `seen` (an empty
-    /// file need not be: nothing can be lost), `CONFLICT` if its bytes are others now; then its
-    /// snapshot is dropped, so that it must be read again.
+    /// The bytes of an existing file that is to be changed. `NOT_READ` if it was not `seen` (an empty file
+    /// need not be: nothing can be lost), `CONFLICT` if its bytes have changed; then its snapshot is dropped,
+    /// so that it must be read again.
     pub fn content(&self, path: &ProjectPath, seen: Option<&Snapshot>) -> Result<Content, Failure> {
         let (mut file, data) = self.open_file(path)?;
         let stat = FileStat::of(&data);
@@ -59,8 +59,7 @@ impl Workspace {
         self.conflict(path, seen, None)
     }
 
-    /// `CONFLICT`, with what changed since the read where the old bytes are still known. Drops the
-    /// snapshot.
+    /// `CONFLICT`, with the changes since the read if the old bytes are still known. Drops the snapshot.
     pub(super) fn conflict(
         &self,
         path: &ProjectPath,

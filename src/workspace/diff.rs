@@ -1,4 +1,4 @@
-//! What changed, for people and models: a unified diff of bounded size.
+//! Unified diffs of bounded size, for users and models.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -8,33 +8,33 @@ use similar::{ChangeTag, TextDiff};
 
 const MAX_LINES: usize = 100;
 const MAX_BYTES: usize = 10 * 1024;
-/// A minimal diff is not worth more waiting.
+/// Time limit for finding a minimal diff.
 const MAX_TIME: Duration = Duration::from_millis(300);
 /// Lines shown before and after a change.
 const CONTEXT: usize = 3;
 const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
-/// A unified diff, and what it counts.
+/// A unified diff with line counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// At most 100 lines and 10 KiB of it.
+    /// At most 100 lines and 10 KiB.
     pub text: String,
-    /// There is more than `text` shows.
+    /// `text` does not show everything.
     pub truncated: bool,
-    /// Lines that are new.
+    /// Number of added lines.
     pub added: usize,
-    /// Lines that are gone.
+    /// Number of removed lines.
     pub removed: usize,
 }
 
 impl Diff {
-    /// The difference between two texts with `\n` line ends. The names stand at its head.
+    /// The diff of two texts with `\n` line ends. The names are in its header.
     pub fn between(old: &str, new: &str, names: (&str, &str)) -> Self {
-        Self::behind(0, old, new, names)
+        Self::after_lines(0, old, new, names)
     }
 
-    /// The same where so many lines stand before both.
-    pub fn behind(n_lines: usize, old: &str, new: &str, names: (&str, &str)) -> Self {
+    /// The same for texts that follow this many lines in their files.
+    pub fn after_lines(n_lines: usize, old: &str, new: &str, names: (&str, &str)) -> Self {
         let mut middle = Middle::of(old, new);
         middle.n_before += n_lines;
         let (old, new) = (&old[middle.old.clone()], &new[middle.new.clone()]);
@@ -49,7 +49,7 @@ impl Diff {
         }
         let mut lines = vec![format!("--- {}\n", names.0), format!("+++ {}\n", names.1)];
         let mut n_bytes = lines.iter().map(String::len).sum::<usize>();
-        // Hunk by hunk: the diff of a large file is never put together to be cut.
+        // Hunk by hunk, so that the diff of a large file is never built as a whole.
         for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
             let (Some(first), Some(last)) = (hunk.ops().first(), hunk.ops().last()) else {
                 continue;
@@ -71,33 +71,33 @@ impl Diff {
                 lines.push(line);
             }
         }
-        // The names alone are no diff.
+        // The header alone is not a diff.
         if lines.len() > 2 {
             result.text = lines.concat();
         }
         result
     }
 
-    /// The difference that a change of `path` makes (or made).
+    /// The diff of a change of `path`.
     pub fn of_change(old: &str, new: &str, path: &str) -> Self {
-        Self::of_change_behind(0, old, new, path)
+        Self::of_change_after_lines(0, old, new, path)
     }
 
-    /// The same where so many lines of the file stand before both.
-    pub fn of_change_behind(n_lines: usize, old: &str, new: &str, path: &str) -> Self {
-        Self::behind(n_lines, old, new, (&format!("a/{path}"), &format!("b/{path}")))
+    /// The same for texts that follow this many lines of the file.
+    pub fn of_change_after_lines(n_lines: usize, old: &str, new: &str, path: &str) -> Self {
+        Self::after_lines(n_lines, old, new, (&format!("a/{path}"), &format!("b/{path}")))
     }
 
-    /// So many lines are shown before and after a change.
+    /// Number of context lines before and after a change.
     pub const CONTEXT: usize = CONTEXT;
 }
 
-/// The stretch in which two texts differ, with the lines around it that a diff shows: of a large file
-/// nothing else needs to be compared line by line.
+/// The part in which two texts differ, with context lines: in a large file only this part is compared line by
+/// line.
 struct Middle {
     old: Range<usize>,
     new: Range<usize>,
-    /// How many lines stand before it, in both.
+    /// Number of lines before it, in both texts.
     n_before: usize,
 }
 
@@ -108,7 +108,7 @@ impl Middle {
         let mut start = memrchr(b'\n', &old[..same]).map_or(0, |at| at + 1);
         let same = equal_at_end(&old[start..], &new[start..]);
         let tail = &old[old.len() - same..];
-        // A line that only ends alike is no equal line.
+        // A line that only ends with the same bytes is not an equal line.
         let cut = memchr(b'\n', tail).map_or(tail.len(), |at| at + 1);
         let mut n_after = tail.len() - cut;
         for _ in 0..CONTEXT {
@@ -123,7 +123,7 @@ impl Middle {
         }
     }
 
-    /// A range of its lines, as a hunk's head names it.
+    /// A range of its lines in the format of a hunk header.
     fn lines(&self, range: &Range<usize>) -> String {
         let start = range.start + self.n_before;
         match range.len() {
@@ -134,7 +134,7 @@ impl Middle {
     }
 }
 
-/// So many bytes are compared at once.
+/// Number of bytes that are compared in one step.
 const STRIDE: usize = 4096;
 
 fn equal_at_start(a: &[u8], b: &[u8]) -> usize {

@@ -1,4 +1,4 @@
-//! What the operating system said, in the tools' words: the one place that reads `io::ErrorKind`.
+//! Converts I/O errors to failures of tools: the only place that reads `io::ErrorKind`.
 
 use std::io;
 
@@ -25,7 +25,7 @@ pub(crate) fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure 
         }
         Kind::StorageFull => (ErrorCode::ExecutionError, "the disk is full", REPORT),
         Kind::QuotaExceeded => (ErrorCode::ExecutionError, "the disk quota is used up", REPORT),
-        // Paths are resolved before: a link that is met later was put there meanwhile.
+        // The path was resolved before: a link that occurs now was created since then.
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             (ErrorCode::AccessDenied, "a symlink appeared in its path", LIST)
         }

@@ -1,4 +1,4 @@
-//! What a wrong path was probably meant to be.
+//! Suggestions for paths that do not exist.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -10,12 +10,12 @@ use super::walk::{Rules, Walk};
 use super::{ProjectPath, Workspace};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
-/// A hint is worth this much looking around, and no more.
+/// Limit: entries that are searched for a suggestion.
 const MAX_ENTRIES: usize = 20_000;
 const MAX_TIME: Duration = Duration::from_millis(150);
 
 impl Workspace {
-    /// `NOT_FOUND`, with the three nearest existing names.
+    /// `NOT_FOUND`, with the three most similar existing names.
     pub(super) fn not_found(&self, path: &ProjectPath) -> Failure {
         let message = format!("{} does not exist", path.relative());
         let nearest = self.nearest(path);
@@ -50,7 +50,7 @@ impl Workspace {
                 })
             });
         };
-        // Where it should be, first: in a large project the rest may take too long.
+        // The expected folder first: searching all of a large project may take too long.
         let parent = path.absolute().ancestors().skip(1).find(|dir| dir.is_dir());
         if let Some(parent) = parent {
             look(parent, Some(1));
@@ -62,7 +62,7 @@ impl Workspace {
     }
 }
 
-/// How near an existing path is to the wanted one: the name counts more than the way to it.
+/// The similarity of an existing path to the wanted one: the name counts more than the folders.
 fn likeness(wanted: &str, existing: &str) -> u64 {
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_lowercase();
     let names = strsim::jaro_winkler(&name(wanted), &name(existing));

@@ -1,7 +1,8 @@
-//! The only module that opens a user's file: confinement, text, snapshots, replacement, walking.
+//! The only module that opens the user's files: path confinement, text, snapshots, replacement, directory
+//! walks.
 //!
-//! It knows nothing of tools, of the model or of permission. Every path that comes from outside
-//! passes [`Workspace::resolve`], and only a [`ProjectPath`] opens anything.
+//! It does not know tools, models or permissions. Every path from outside passes [`Workspace::resolve`], and
+//! only a [`ProjectPath`] can be opened.
 
 mod charset;
 mod checkpoint;
@@ -51,28 +52,28 @@ pub use walk::{Entry, Kind, Met, Rules, Skipped, Walk};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use snapshot::Snapshots;
 
-/// The project's files, and what was seen of them.
+/// The project's files and their snapshots.
 #[derive(Debug)]
 pub struct Workspace {
     /// Canonical.
     root: PathBuf,
-    /// Folders beside the root that may be read and written (`--add-dir`). Canonical.
+    /// Added folders outside the root that may be read and written (`--add-dir`). Canonical.
     extra: Vec<PathBuf>,
-    /// The same as they were named.
+    /// The same, as the user named them.
     named: Vec<PathBuf>,
-    /// Folders that may only be read: the session's own `tool-output/`.
+    /// Folders that may only be read: the session's `tool-output/`.
     readable: Vec<PathBuf>,
     snapshots: Snapshots,
-    /// What operations changed; `None`: nothing can be undone.
+    /// Records changes; `None`: nothing can be undone.
     checkpoints: Option<Arc<Checkpoints>>,
-    /// What is left alone, though it lies in one of these folders.
+    /// Protected paths inside these folders.
     guarded: Guarded,
-    /// Folders in which nothing of a dead process lies any more.
+    /// Folders that were searched for temporary files of dead processes.
     swept: Mutex<HashSet<PathBuf>>,
 }
 
 impl Workspace {
-    /// The project at `root`, and the folders beside it that the user has added.
+    /// Opens the project at `root`, with the folders that the user added.
     pub fn open(root: &Path, extra: &[PathBuf]) -> Result<Self, Failure> {
         let root = folder(root)?;
         let named = extra.to_vec();
@@ -89,22 +90,22 @@ impl Workspace {
         })
     }
 
-    /// Lets a folder be read, though it may lie outside the project: `tool-output/` of this session.
-    /// It does not have to exist yet. Where a link stands in its place, what that leads to is not it.
+    /// Makes a folder readable that may be outside the project: the session's `tool-output/`. It need not
+    /// exist yet. If a link replaces it, the link's target does not become readable.
     #[must_use]
     pub fn with_readable(mut self, folder: &Path) -> Self {
         self.readable.push(folder.to_owned());
         self
     }
 
-    /// Leaves these places alone.
+    /// Protects these paths.
     #[must_use]
     pub fn guarding(mut self, guarded: Guarded) -> Self {
         self.guarded = guarded;
         self
     }
 
-    /// Records what operations change, so that they can be undone.
+    /// Enables checkpoints, so that changes can be undone.
     #[must_use]
     pub fn with_checkpoints(mut self, settings: Settings) -> Self {
         let closed = self.closed_places();
@@ -112,7 +113,7 @@ impl Workspace {
         self
     }
 
-    /// What operations changed; `None`: nothing can be undone.
+    /// The checkpoints; `None`: nothing can be undone.
     pub fn checkpoints(&self) -> Option<&Arc<Checkpoints>> {
         self.checkpoints.as_ref()
     }
@@ -122,24 +123,24 @@ impl Workspace {
         &self.root
     }
 
-    /// The root and the folders beside it.
+    /// The root and the added folders.
     pub fn places(&self) -> Vec<PathBuf> {
         std::iter::once(&self.root).chain(&self.extra).cloned().collect()
     }
 
-    /// Each folder beside the root as the user named it, and canonical.
+    /// Each added folder as the user named it, and canonical.
     pub fn added(&self) -> impl Iterator<Item = (&Path, &Path)> {
         let named = self.named.iter().map(PathBuf::as_path);
         named.zip(self.extra.iter().map(PathBuf::as_path))
     }
 
-    /// The folders beside the root that may be read and written, canonical.
+    /// The added folders, canonical.
     pub fn extra(&self) -> &[PathBuf] {
         &self.extra
     }
 
-    /// The snapshot of a file, if it was read (or written) in this session. May wait for the hash of
-    /// a large file: call it where blocking is allowed.
+    /// The snapshot of a file that was read or written in this session. May wait for the hash of a large
+    /// file: blocks.
     pub fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
         self.snapshots.get(path.absolute())
     }
@@ -154,8 +155,8 @@ impl Workspace {
         self.snapshots.first_missing(path.absolute())
     }
 
-    /// What was read of the file was not shown: it still counts as read, but these lines, or all without any, do not count
-    /// as shown. Earlier readings of the same lines stay.
+    /// Marks lines of a file as not shown, or all lines without a range: the file still counts as read.
+    /// Earlier reads of the same lines are kept.
     pub fn set_not_shown(&self, path: &ProjectPath, lines: Option<Range<u64>>) {
         match lines {
             Some(lines) => self.snapshots.hide(path.absolute(), &lines),
@@ -163,14 +164,13 @@ impl Workspace {
         }
     }
 
-    /// Takes over a snapshot of an earlier part of this session, on resume.
+    /// Restores a snapshot on resume.
     pub fn restore(&self, path: &ProjectPath, snapshot: Snapshot) {
         self.snapshots.record(path.absolute(), snapshot, None);
     }
 
-    /// The texts of the files in a folder that have one of these names, in any case, in the order of
-    /// the names: path and text. What leads outside or to a file that is not shown, is no text or can not be read
-    /// is left out.
+    /// The texts of the files in a folder with one of these names, ignoring case, sorted by name: path and
+    /// text. Skips files that are outside the project, not to be shown, not text, or not readable.
     pub fn texts_in(
         &self,
         folder: &ProjectPath,
@@ -202,8 +202,8 @@ impl Workspace {
             .collect()
     }
 
-    /// The files that were read in this session and whose bytes are others now, or that are gone;
-    /// as relative paths, sorted. It looks at the bytes only where size or times moved.
+    /// Files whose bytes changed since they were read in this session, or that are gone; relative paths,
+    /// sorted. Bytes are compared only if size or times changed.
     pub fn changed_since_seen(&self) -> Vec<String> {
         let mut changed: Vec<String> = self
             .snapshots
@@ -220,7 +220,7 @@ impl Workspace {
 fn folder(path: &Path) -> Result<PathBuf, Failure> {
     let shown = path.display().to_string();
     let folder = fs::canonicalize(path).map_err(|error| io_failure(&error, "open", &shown))?;
-    // Listing it tells a file from a folder and an unreadable one from a readable one.
+    // Listing distinguishes a file from a folder, and whether it is readable.
     match fs::read_dir(&folder) {
         Ok(_) => Ok(folder),
         Err(_) if folder.is_file() => Err(Failure::new(

@@ -1,4 +1,4 @@
-//! Opening without surprises: no symlink on the way, nothing but regular files, no waiting.
+//! Opens files safely: no symlinks in the path, only regular files, no blocking.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -15,15 +15,15 @@ use crate::disk::without_links;
 use crate::protocol::envelope::Failure;
 
 impl Workspace {
-    /// Opens a regular file to read it. What it is was looked at before.
+    /// Opens a regular file for reading. Its type was checked before.
     pub fn open_file(&self, path: &ProjectPath) -> Result<(File, Metadata), Failure> {
         regular(path, &self.metadata(path)?)?;
         Self::open_seen(path)
     }
 
-    /// Opens a file that was just found to be a regular one.
+    /// Opens a file whose type was just checked.
     pub(super) fn open_seen(path: &ProjectPath) -> Result<(File, Metadata), Failure> {
-        // NONBLOCK: should a FIFO take the file's place in this very moment, we do not wait for it.
+        // NONBLOCK: does not wait if a FIFO replaced the file since the check.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = without_links::open(path.absolute(), flags)
             .map(File::from)
@@ -35,7 +35,7 @@ impl Workspace {
     }
 }
 
-/// The folder where a walk begins, held open: the way to it is gone once, not for each file below it.
+/// The base folder of a walk, held open: its path is resolved once, not for each file below it.
 #[derive(Debug)]
 pub struct Base<'a> {
     path: &'a Path,
@@ -43,7 +43,7 @@ pub struct Base<'a> {
 }
 
 impl<'a> Base<'a> {
-    /// Opens it.
+    /// Opens the folder.
     pub fn open(path: &'a ProjectPath) -> Result<Self, Failure> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let folder = without_links::open(path.absolute(), flags)
@@ -51,8 +51,8 @@ impl<'a> Base<'a> {
         Ok(Self { path: path.absolute(), folder })
     }
 
-    /// Opens a file that a walk has just met as a regular one. Should it be something else by now, it is not waited for;
-    /// whoever uses what is in it looks at what it is.
+    /// Opens a file that a walk just found to be a regular file. Does not block if it has been replaced; the
+    /// caller checks the type before using the content.
     pub fn file(&self, met: &Met<'_>) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let opened = match without_links::open_below(&self.folder, met.below(self.path), flags) {
@@ -63,8 +63,8 @@ impl<'a> Base<'a> {
         Ok(opened?.into())
     }
 
-    /// When something was changed, seconds and their fractions; of a link when that was. What lies behind a link that was
-    /// put on the way to it meanwhile is not told apart: see [`Workspace::is_still_there`].
+    /// Modification time in seconds and nanoseconds; of a link itself. It may be that of another file if a
+    /// link was created in the path meanwhile: see [`Workspace::is_still_there`].
     pub fn modified(&self, met: &Met<'_>) -> io::Result<(i64, i64)> {
         let inside = met.below(self.path);
         let data = rustix::fs::statat(&self.folder, inside, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -73,20 +73,20 @@ impl<'a> Base<'a> {
 }
 
 impl Workspace {
-    /// What a walk met is there, with no link on the way to it. A walk goes by names: who puts a link in
-    /// the place of a folder while it is walked is not to have what lies behind the link told.
+    /// The path still exists without a symlink in it. A walk resolves names, so a symlink that replaces a
+    /// folder during the walk could reveal files outside.
     pub fn is_still_there(&self, path: &ProjectPath) -> bool {
         match without_links::open(path.absolute(), OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(_) => true,
-            // (What we may not look at, or have no descriptor left for, is there.)
+            // (A path that we may not access, or have no descriptor left for, exists.)
             Err(error) => !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),
         }
     }
 }
 
-/// Whether the operating system would let us write the file itself.
+/// Whether the operating system denies writing the file.
 pub(super) fn is_read_only(path: &Path, data: &Metadata) -> bool {
-    // The bits as well: to root nothing is denied, but the owner meant something by them.
+    // Also checks the mode bits: root may write everything, but the owner set them on purpose.
     data.mode() & 0o222 == 0
         || rustix::fs::accessat(CWD, path, rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
             .is_err_and(|error| error == Errno::ACCESS || error == Errno::ROFS)

@@ -1,4 +1,4 @@
-//! Reading a page of a file of any size, in little memory, and taking its snapshot on the way.
+//! Reads a page of a file of any size in little memory, and takes the file's snapshot.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -16,52 +16,52 @@ pub use pager::Lines;
 use pager::Pager;
 
 const CHUNK: usize = 128 * 1024;
-/// A larger file's hash is made after the answer, and its lines are not all counted.
+/// Size above which the hash is computed in the background and lines are not all counted.
 const FOREGROUND: u64 = 32 * 1024 * 1024;
-/// How often a file is looked at anew that changes while it is read.
+/// Limit: reads of a file that changes while it is read.
 const TRIES: usize = 3;
 
-/// Some lines of a file.
+/// Lines of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// The lines that were asked for, as far as there are any and a page has room for them.
+    /// The requested lines, as far as they exist and fit the page.
     pub lines: Lines,
-    /// The number of the first of them, from 1. In a large file that was asked for its last lines they
-    /// are not counted from the beginning: the last one is -1, and this is negative.
+    /// Number of the first line, from 1. If the last lines of a large file were requested, lines are counted
+    /// from the end: the last one is -1.
     pub start_line: i64,
-    /// How many there are in all; unknown in a large file that was not read to its end.
+    /// Number of lines of the file; `None` if a large file was not read to its end.
     pub total_lines: Option<u64>,
     /// There are lines after these.
     pub more: bool,
     /// Size and times.
     pub stat: FileStat,
-    /// What encoding the file is in.
+    /// The file's encoding.
     pub charset: Charset,
-    /// How its lines end.
+    /// The file's line ends.
     pub line_ending: LineEnding,
-    /// Another process changed it since it was last read here.
+    /// Another process changed the file since it was last read in this session.
     pub modified_externally: bool,
-    /// It kept changing while it was read, so that there is no snapshot.
+    /// The file kept changing while it was read, so that there is no snapshot.
     pub unsteady: bool,
 }
 
-/// What one pass over a file's bytes tells.
+/// The result of one pass over a file's bytes.
 struct Survey {
     charset: Charset,
     bom: usize,
     hash: Option<String>,
-    /// All of them, where they are few.
+    /// All bytes of a small file.
     bytes: Option<Vec<u8>>,
     ends: Ends,
 }
 
-/// How many line ends of each kind there are in bytes that come in pieces.
+/// Counts line ends of each kind in a stream of bytes.
 #[derive(Clone, Copy, Default)]
 struct Ends {
     lf: u64,
     crlf: u64,
     cr: u64,
-    /// The last piece ended in `\r`.
+    /// The last chunk ended with `\r`.
     after_cr: bool,
 }
 
@@ -80,8 +80,8 @@ impl Ends {
 }
 
 impl Workspace {
-    /// At most `limit` lines from line `from` on; a negative `from` counts from the end. Records
-    /// the snapshot. `stop` is asked now and then whether to give up (CANCELLED).
+    /// At most `limit` lines from line `from`; a negative `from` counts from the end. Records the snapshot.
+    /// `stop` is polled for cancellation (CANCELLED).
     pub fn page(
         &self,
         place: &Place,
@@ -122,7 +122,7 @@ impl Workspace {
                 }
                 None => self.snapshots.promise(path.absolute(), reading.file, stat),
             }
-            // (A line that was cut was not shown.)
+            // (A shortened line was not shown completely.)
             if let (Ok(first), 0) = (u64::try_from(page.start_line), page.lines.n_cut) {
                 let lines = first..first.saturating_add(page.lines.count);
                 self.snapshots.show(path.absolute(), lines, page.total_lines);
@@ -139,7 +139,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Looks at the whole file, or, if that is too large, at its beginning.
+    /// Reads the whole file, or only its beginning if it is too large.
     fn survey(&mut self, stat: &FileStat) -> Result<Survey, Failure> {
         let whole = stat.size <= FOREGROUND;
         let mut hasher = blake3::Hasher::new();
@@ -154,12 +154,12 @@ impl Reading<'_> {
         };
         let mut sample = Vec::new();
         let mut read = 0usize;
-        // One byte more than the file has: its end is seen without another look.
+        // One byte more than the size, so that the end is detected without another read.
         let size = usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_add(1);
         let mut chunk = vec![0; CHUNK.min(size)];
         loop {
-            // A file that was just opened is read from its beginning. Where it has got longer meanwhile, that
-            // is seen in the end.
+            // The file was just opened and is read from its beginning. If it has grown meanwhile, this is
+            // detected at the end.
             let n = self.fill(&mut chunk, size - 1 - read.min(size - 1))?;
             let bytes = &chunk[..n];
             if read == 0 {
@@ -171,8 +171,8 @@ impl Reading<'_> {
                 }
             }
             read += n;
-            // Nothing of a large file decides but its first chunk and, for the rule about a lone
-            // `\r`, whether there is any `\n`.
+            // Of a large file only its first chunk is inspected and, for the rule about a lone `\r`, whether
+            // there is any `\n`.
             let looked_at = whole || read <= CHUNK;
             if looked_at {
                 validity.feed(bytes);
@@ -192,7 +192,7 @@ impl Reading<'_> {
             survey.ends.count(bytes);
             let ended = n < chunk.len();
             if whole && ended && kept.is_empty() {
-                // All of it, as it came.
+                // The bytes are unchanged.
                 chunk.truncate(n);
                 kept = chunk;
                 break;
@@ -217,7 +217,7 @@ impl Reading<'_> {
         Ok(survey)
     }
 
-    /// Line ends of UTF-16 are counted in its text, not in its bytes.
+    /// Line ends of UTF-16 are counted in the decoded text, not in the bytes.
     fn count_utf_16(&mut self, survey: &mut Survey, whole: bool) -> Result<(), Failure> {
         let mut ends = Ends::default();
         self.decoded(survey, |text| {
@@ -285,8 +285,8 @@ impl Reading<'_> {
         })
     }
 
-    /// A page that begins so many lines before the end of a large file. It is looked for from the end
-    /// on: what stands before it is not read, and its lines not counted.
+    /// A page that begins this many lines before the end of a large file. It is read backwards: the lines
+    /// before it are neither read nor counted.
     fn last_lines(
         &mut self,
         survey: &Survey,
@@ -305,7 +305,7 @@ impl Reading<'_> {
             let n = self.fill(piece, usize::MAX)?;
             for at in memchr::memrchr_iter(b'\n', &piece[..n]) {
                 let line = from + at as u64 + 1;
-                // What stands behind the last line end is a line only if there is something.
+                // Text after the last line end is a line.
                 n_lines += u64::from(line < stat.size);
                 if n_lines == wanted {
                     begin = line;
@@ -336,7 +336,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Gives the file's text as UTF-8, piece by piece, until `take` has enough. True: to its end.
+    /// Passes the file's text as UTF-8 to `take` in chunks, until that returns false. True: up to the end.
     fn decoded(
         &mut self,
         survey: &Survey,
@@ -345,7 +345,7 @@ impl Reading<'_> {
         self.decoded_from(survey, survey.bom as u64, take)
     }
 
-    /// The same from the line on that begins at this byte.
+    /// The same from the line that begins at this byte.
     fn decoded_from(
         &mut self,
         survey: &Survey,
@@ -390,7 +390,7 @@ impl Reading<'_> {
         sought.map(drop).map_err(|error| io_failure(&error, "read", self.path.relative()))
     }
 
-    /// Fills the chunk, unless the file ends before, or has given as much as it is known to have.
+    /// Fills the chunk, unless the file ends before, or `expected` bytes were read.
     fn fill(&mut self, chunk: &mut [u8], expected: usize) -> Result<usize, Failure> {
         if (self.stop)() {
             return Err(Failure::new(ErrorCode::Cancelled, "interrupted").at(self.path.relative()));
@@ -408,11 +408,11 @@ impl Reading<'_> {
     }
 }
 
-/// Whether bytes that come in pieces are UTF-8.
+/// Checks whether a stream of bytes is UTF-8.
 struct Utf8Check {
     ascii: bool,
     valid: bool,
-    /// The beginning of a character that the next piece ends.
+    /// The incomplete character at the end of the last chunk.
     begun: Vec<u8>,
 }
 
@@ -441,7 +441,7 @@ impl Utf8Check {
         }
     }
 
-    /// A piece of a larger file may end within a character.
+    /// The beginning of a file may end within a character.
     fn is_valid(&self, whole: bool) -> bool {
         self.valid && (!whole || self.begun.is_empty())
     }

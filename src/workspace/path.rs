@@ -1,4 +1,4 @@
-//! Confinement: a path as it was given becomes a [`ProjectPath`], or a failure that says why not.
+//! Path confinement: turns a given path into a [`ProjectPath`], or a failure with the reason.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
@@ -10,35 +10,35 @@ use std::path::{Component, Path, PathBuf};
 use super::Workspace;
 use super::failure::io_failure;
 use super::repository;
-use crate::disk::{Resolver, canonical_prefix, look_at};
+use crate::disk::{Resolver, canonical_prefix, metadata_without_links};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::unescape;
 
-/// What helps where a place is guarded.
+/// The remedy for a guarded path.
 const IN_ITS_FOLDER: &str = "ask the user to add its folder by name: --add-dir";
 
-/// Why nothing is written in a repository.
+/// Why files of a repository are not written.
 const GITS_OWN: &str = "it belongs to git; use git commands";
 
-/// Places that file tools leave alone, though they lie in the project.
+/// Paths inside the project that file tools must not use.
 #[derive(Clone, Debug, Default)]
 pub struct Guarded {
     closed: Vec<GuardedPlace>,
     unchanged: Vec<GuardedPlace>,
 }
 
-/// By its name, and what that leads to.
+/// By its own path, and by the path that it leads to.
 #[derive(Clone, Debug)]
 struct GuardedPlace {
     path: PathBuf,
     real: PathBuf,
-    /// Where it leads, it is guarded only where its name lies in the same folder.
+    /// The target of the link is guarded only if it is in the same folder as the link.
     by_name: bool,
 }
 
 impl GuardedPlace {
-    /// What of it is guarded in this root, or added folder: one that the user gave to the agent by its name is given
-    /// with all that is in it.
+    /// The part that is guarded in this root or added folder: a folder that the user added by name is
+    /// available with all that is in it.
     fn below<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
         let is_below = move |path: &PathBuf| path != root && path.starts_with(root);
         let by_real = is_below(&self.real) && (!self.by_name || is_below(&self.path));
@@ -48,12 +48,12 @@ impl GuardedPlace {
 }
 
 impl Guarded {
-    /// What is `closed` is neither read nor changed, the rest is not changed. What that leads to in another folder is what
-    /// people work on (dotfiles).
+    /// `closed` paths are neither read nor changed, `unchanged` paths are not changed. Link targets in
+    /// another folder are files that users work on (dotfiles).
     pub fn new(closed: &[PathBuf], unchanged: &[PathBuf]) -> Self {
         let mut resolver = Resolver::default();
         let mut place = |path: &PathBuf, by_name| {
-            // Where it lies, not what it is.
+            // The path of the entry itself, not of its target.
             let path = match (path.parent(), path.file_name()) {
                 (Some(parent), Some(name)) => resolver.resolve(parent).join(name),
                 _ => path.clone(),
@@ -67,66 +67,65 @@ impl Guarded {
     }
 }
 
-/// As many links as Linux follows in one path.
+/// The maximum number of symlinks in one path, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// A path inside the project (or an added folder), without symlinks. Only a [`Workspace`] makes one.
+/// A path inside the project (or an added folder), without symlinks. Only a [`Workspace`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProjectPath {
     absolute: PathBuf,
     relative: String,
-    /// A link called `.git` led there.
+    /// The path was reached through a link called `.git`.
     by_git: bool,
 }
 
 impl ProjectPath {
-    /// Relative to the project's root with `/`, `.` for the root itself; absolute in an added folder.
-    /// Names that are not valid UTF-8 are escaped; [`Workspace::resolve`] takes that form back.
+    /// Relative to the project's root with `/`, `.` for the root itself; absolute in an added folder. Names
+    /// that are not valid UTF-8 are escaped; [`Workspace::resolve`] accepts that form.
     pub fn relative(&self) -> &str {
         &self.relative
     }
 
-    /// The path itself.
+    /// The absolute path.
     pub fn absolute(&self) -> &Path {
         &self.absolute
     }
 }
 
-/// Where a path that was given led when it was looked at. Who judged that works on that, whatever has become of
-/// the links and folders on the way.
+/// A resolved path with the metadata found there. The call is judged and run on this path, even if links or
+/// folders in the given path change meanwhile.
 #[derive(Clone, Debug)]
 pub struct Place {
     path: ProjectPath,
-    /// Of what was met there, as far as it was looked at.
+    /// Metadata, if they were read.
     data: Option<Metadata>,
 }
 
 impl Place {
-    /// The path itself; there may be nothing.
+    /// The path; nothing may exist there.
     pub fn path(&self) -> &ProjectPath {
         &self.path
     }
 
-    /// Bytes, if a regular file was met there.
+    /// Size in bytes, if it is a regular file.
     pub fn file_size(&self) -> Option<u64> {
         self.data.as_ref().filter(|data| data.is_file()).map(Metadata::len)
     }
 
-    /// That was a while ago: what is there is looked at anew.
+    /// Discards the metadata, so that they are read again.
     pub fn forget(&mut self) {
         self.data = None;
     }
 }
 
 impl Workspace {
-    /// The path that is meant, relative to the root or absolute inside it, whether it exists or not.
-    /// Symlinks are followed before it is judged.
+    /// Resolves a path that is relative to the root or absolute inside it; it need not exist. Symlinks are
+    /// followed before the check.
     pub fn resolve(&self, path: &str) -> Result<ProjectPath, Failure> {
         Ok(self.locate(path)?.path)
     }
 
-    /// What the file system says of what is there; `NOT_FOUND` with the three nearest existing names where
-    /// nothing is.
+    /// The metadata of a path; `NOT_FOUND` with the three most similar existing names if there is nothing.
     pub fn look(&self, place: &Place) -> Result<Metadata, Failure> {
         if let Some(data) = &place.data {
             return Ok(data.clone());
@@ -149,40 +148,41 @@ impl Workspace {
             .at(&path.relative))
     }
 
-    /// The path of an existing regular file. Anything else is refused here, before it is opened: to
-    /// open a FIFO would wait for ever, to open a device may do something.
+    /// The path of an existing regular file. Anything else is refused before it is opened: opening a FIFO
+    /// blocks, and opening a device may have side effects.
     pub fn file(&self, place: &Place) -> Result<ProjectPath, Failure> {
         regular(&place.path, &self.look(place)?)?;
         Ok(place.path.clone())
     }
 
-    /// Whether there is anything at this path. What cannot be looked at is taken to be there: the
-    /// attempt to use it will say why not.
+    /// Whether the path exists. A path that cannot be accessed counts as existing: using it gives the error.
     pub fn exists(&self, path: &ProjectPath) -> bool {
-        !look_at(&path.absolute).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        !metadata_without_links(&path.absolute)
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether the project, or a folder that belongs to it, lies in this folder, or is this folder itself, wherever
-    /// it leads.
+    /// Whether the project, or an added folder, is this folder or inside it, also through links.
     pub fn is_in(&self, folder: &Path) -> bool {
         fs::canonicalize(self.root.join(folder)).is_ok_and(|real| {
             self.root.starts_with(&real) || self.extra.iter().any(|extra| extra.starts_with(&real))
         })
     }
 
-    /// The way from this folder, wherever it leads, down to the project, if it lies there.
+    /// The path from this folder down to the project, also through links, if the project is inside.
     pub fn way_down(&self, folder: &str) -> Option<&Path> {
         let real = fs::canonicalize(self.root.join(folder)).ok()?;
         self.root.strip_prefix(real).ok()
     }
 
-    /// What the file system says of a path, without following it or a link that was put in its way.
+    /// The metadata of a path, without following symlinks, including ones that were created since it was
+    /// resolved.
     pub fn metadata(&self, path: &ProjectPath) -> Result<Metadata, Failure> {
-        look_at(&path.absolute).map_err(|error| io_failure(&error, "look at", &path.relative))
+        metadata_without_links(&path.absolute)
+            .map_err(|error| io_failure(&error, "look at", &path.relative))
     }
 
-    /// Whether the agent may write there: not in `.git/` or what else is a repository, not in `.agent/` but its skills,
-    /// commands and prompts, not in folders that are only for reading.
+    /// Whether the agent may write there: not in `.git/` or another repository, not in `.agent/` except its
+    /// skills, commands and prompts, and not in read-only folders.
     pub fn check_writable(&self, path: &ProjectPath) -> Result<(), Failure> {
         let refused = |reason: &str| {
             let message = format!("{} is protected: {reason}", path.relative);
@@ -203,7 +203,7 @@ impl Workspace {
         if let Some(folder) = repository::keeping(&path.absolute, root) {
             let folder = self.display(folder);
             return Err(refused(GITS_OWN).hint(format!(
-                "the folder {folder} looks like a repository; where it is a fixture, a command or the user can change it"
+                "the folder {folder} looks like a git repository; if it is a fixture, use a command to change it, or ask the user"
             )));
         }
         if self.is_guarded(&self.guarded.unchanged, &path.absolute) {
@@ -213,9 +213,9 @@ impl Workspace {
         Ok(())
     }
 
-    /// A path as it is shown: relative to the root where it is inside, escaped where needed.
+    /// A path for display: relative to the root if it is inside, escaped if necessary.
     pub fn display(&self, path: &Path) -> String {
-        // Nearly always it is the root's bytes and more: that is seen without taking paths apart.
+        // Usually a prefix comparison of the bytes is sufficient.
         let (bytes, root) = (path.as_os_str().as_bytes(), self.root.as_os_str().as_bytes());
         if let Some([b'/', inside @ ..]) = bytes.strip_prefix(root)
             && !inside.is_empty()
@@ -230,20 +230,20 @@ impl Workspace {
         }
     }
 
-    /// A path that a walk of ours met: it lies inside, and holds no symlink but perhaps at its end.
+    /// A path that a walk found: it is inside, and contains no symlink except possibly the last component.
     pub(super) fn inside(&self, path: &Path) -> ProjectPath {
         ProjectPath { absolute: path.to_owned(), relative: self.display(path), by_git: false }
     }
 
-    /// Where a symlink leads, if that exists and is inside the project.
+    /// The target of a symlink, if it exists and is inside the project.
     pub fn link_target(&self, link: &Path) -> Option<ProjectPath> {
         let target = fs::canonicalize(link).ok()?;
         self.contains(&target).then(|| self.inside(&target))
     }
 
-    /// The root or added folder that holds the path.
+    /// The root or added folder that contains the path.
     pub(super) fn writable_root(&self, path: &Path) -> Option<&Path> {
-        // The innermost: an added folder may lie inside the root.
+        // The innermost: an added folder may be inside the root.
         std::iter::once(&self.root)
             .chain(&self.extra)
             .filter(|root| path.starts_with(root))
@@ -251,31 +251,32 @@ impl Workspace {
             .map(PathBuf::as_path)
     }
 
-    /// Whether this is one of the user's secrets, or the agent's own. What this session itself keeps may be read.
+    /// Whether the path belongs to the user's secrets or to the agent's own files. The session's readable
+    /// folders are excluded.
     pub(super) fn is_closed(&self, path: &Path) -> bool {
         self.is_guarded(&self.guarded.closed, path)
             && !self.readable.iter().any(|dir| path.starts_with(dir))
     }
 
-    /// The path that is meant, through the links on the way to it, where it is closed.
+    /// The resolved path, if it is closed.
     pub fn closed_at(&self, path: &str) -> Option<ProjectPath> {
         let at = canonical_prefix(&self.root.join(path));
         self.is_closed(&at).then(|| self.inside(&at))
     }
 
-    /// What is closed in the project, and in the folders that belong to it.
+    /// The closed paths in the project and in the added folders.
     pub fn closed_places(&self) -> Vec<PathBuf> {
         let roots = std::iter::once(&self.root).chain(&self.extra);
         roots.flat_map(|root| self.closed_below(root)).collect()
     }
 
-    /// What a walk from this root leaves out.
+    /// The closed paths that a walk from this root skips.
     pub(super) fn closed_below(&self, root: &Path) -> Vec<PathBuf> {
         let places = self.guarded.closed.iter().flat_map(|place| [&place.path, &place.real]);
         places.filter(|path| path.starts_with(root) && self.is_closed(path)).cloned().collect()
     }
 
-    /// Whether the path lies in a guarded place.
+    /// Whether the path is in a guarded place.
     fn is_guarded(&self, places: &[GuardedPlace], path: &Path) -> bool {
         let Some(root) = (!places.is_empty()).then(|| self.writable_root(path)).flatten() else {
             return false;
@@ -287,28 +288,28 @@ impl Workspace {
         self.writable_root(path).is_some() || self.readable.iter().any(|dir| path.starts_with(dir))
     }
 
-    /// The same as [`Workspace::resolve`], with what was met there.
+    /// The same as [`Workspace::resolve`], with the metadata found there.
     pub fn locate(&self, given: &str) -> Result<Place, Failure> {
         if given.contains('\0') {
             let message = "the path contains a NUL character";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
                 .hint("leave it out; a path is plain text"));
         }
-        // What looks escaped is, if there is such a file: a name that holds `\\x` itself is shown escaped.
+        // The escaped form is used if such a file exists: a name that itself contains `\\x` is shown escaped.
         match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
             Some(Ok(place)) if self.exists(&place.path) => Ok(place),
             Some(_) | None => self.follow(given, Path::new(given)),
         }
     }
 
-    /// Follows a path component by component, as the kernel would.
+    /// Resolves a path component by component, as the kernel does.
     fn follow(&self, given: &str, raw: &Path) -> Result<Place, Failure> {
         let mut at = self.root.clone();
         let mut todo: Vec<OsString> = Vec::new();
         let mut links = 0;
-        // How many of the last components of `at` do not exist.
+        // Number of last components of `at` that do not exist.
         let mut missing = 0usize;
-        // What was seen at `at` last.
+        // The metadata of `at`.
         let mut end = None;
         let mut by_git = false;
         start(raw, &mut at, &mut todo);
@@ -341,7 +342,7 @@ impl Workspace {
                             at.pop();
                             start(&target, &mut at, &mut todo);
                         }
-                        // It is no link any more, or nothing: looked at anew.
+                        // It is no longer a link, or is gone: read again.
                         Err(error)
                             if matches!(
                                 error.kind(),
@@ -368,7 +369,7 @@ impl Workspace {
             }
         };
         if !self.contains(&at) {
-            // Whatever else there is to say of it: of what lies outside, nothing is told.
+            // Outside the project nothing else is revealed.
             let message = format!("{given} is outside the project");
             return Err(Failure::new(ErrorCode::AccessDenied, message).hint(
                 "only paths inside the project can be used; the user can add a folder with --add-dir",
@@ -376,7 +377,7 @@ impl Workspace {
         }
         if self.is_closed(&at) {
             let message = format!(
-                "{given} is protected: it holds secrets of the user, or belongs to the agent itself"
+                "{given} is protected: it contains secrets of the user, or belongs to the agent"
             );
             return Err(Failure::new(ErrorCode::AccessDenied, message)
                 .hint(format!("continue without it, or {IN_ITS_FOLDER}"))
@@ -387,7 +388,7 @@ impl Workspace {
     }
 }
 
-/// Nothing but a regular file is read or replaced.
+/// Only regular files are read or replaced.
 pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure> {
     let kind = data.file_type();
     if kind.is_file() {
@@ -414,7 +415,7 @@ pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure
         .at(&path.relative))
 }
 
-/// Why nothing is written at this place, if so.
+/// Why this path is not written, if it is protected.
 fn protection<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str> {
     let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
@@ -436,7 +437,7 @@ fn is_git(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".git")
 }
 
-/// Sets out on a path: an absolute one starts at the top.
+/// Starts a path: an absolute one begins at the root directory.
 fn start(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
     if path.is_absolute() {
         at.clear();
@@ -449,8 +450,8 @@ fn start(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
     }));
 }
 
-/// A path as text. A component that is not valid UTF-8, or holds control characters, or looks as if it
-/// were escaped, is shown with these (and backslashes) as `\xNN`.
+/// A path as text. A component that is not valid UTF-8, contains control characters, or looks escaped is
+/// shown with these bytes (and backslashes) as `\xNN`.
 pub(super) fn escape(path: &Path) -> String {
     let is_plain = |text: &str| !text.contains(char::is_control) && !text.contains("\\x");
     if let Some(text) = path.as_os_str().to_str()

@@ -1,8 +1,8 @@
-//! Putting a new file in the place of an old one, or of none, so that nothing is lost.
+//! Replaces or creates files atomically, without losing concurrent changes.
 //!
-//! The new bytes are written beside the target and swapped with it in one step; then what came out
-//! is looked at. If it is not what was read, the two are swapped back. A crash at any instant leaves
-//! the old file or the new one, whole.
+//! The new bytes are written to a temporary file in the same folder and exchanged with the target in one
+//! step; then the old file is checked. If it is not the one that was read, the exchange is reversed. A crash
+//! at any time leaves either the old or the new file complete.
 
 use std::fs::File;
 use std::io;
@@ -20,29 +20,29 @@ use super::{ProjectPath, Workspace, io_failure};
 use crate::disk;
 use crate::protocol::envelope::{ErrorCode, Failure};
 
-mod beside;
+mod target_folder;
 #[cfg(test)]
 mod tests;
 mod writers;
 
-use beside::{Beside, Held, Temporary, WrittenInto};
+use target_folder::{Held, TargetFolder, Temporary, WrittenInto};
 
-/// How often another process may put a new file there while its last one is given back.
+/// Limit: files of another process that are exchanged while its last one is restored.
 const MAX_SWAPS: usize = 1000;
-/// So long a program may have a file open for writing until it is not waited for any more.
+/// How long a program that has the file open for writing is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a successful change leaves to be said.
+/// The result of a successful change.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The file as it is now; the ledger knows it already.
+    /// The new snapshot, which is recorded already.
     pub snapshot: Snapshot,
-    /// The old file had other names (hard links); they still lead to the old content.
+    /// The old file had other names (hard links), which still have the old content.
     pub split_hard_link: bool,
 }
 
-/// What a file is to be, in pieces that stand one after the other: one that is large and changes in one
-/// place is not put together anew.
+/// The content of a new file as consecutive pieces, so that a large file that changes in one place is not
+/// copied.
 pub(super) struct New<'a> {
     pub(super) pieces: &'a [&'a [u8]],
     hash: OnceLock<String>,
@@ -57,15 +57,15 @@ impl<'a> New<'a> {
         self.pieces.iter().map(|piece| piece.len()).sum()
     }
 
-    /// The hash of its bytes, made when it is first asked for.
+    /// The hash of its bytes, computed on first use.
     pub(super) fn hash(&self) -> &str {
         self.hash.get_or_init(|| hash(self.pieces))
     }
 }
 
 impl Workspace {
-    /// Replaces the content of an existing file that is what was `seen` by these pieces, one after the
-    /// other; else `CONFLICT`.
+    /// Replaces the content of an existing file by these pieces, if it is still the one that was `seen`; else
+    /// `CONFLICT`.
     pub fn replace(
         &self,
         path: &ProjectPath,
@@ -76,14 +76,13 @@ impl Workspace {
         self.swap(path, seen, &New::of(pieces))
     }
 
-    /// Puts a file where there is none, with its missing parent folders; `CONFLICT` if there is one
-    /// after all.
+    /// Creates a file with its missing parent folders; `CONFLICT` if it exists.
     pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
         self.check_writable(path)?;
         self.place(path, &New::of(&[bytes]))
     }
 
-    /// The change itself.
+    /// Performs the replacement.
     pub(super) fn swap(
         &self,
         path: &ProjectPath,
@@ -91,11 +90,11 @@ impl Workspace {
         new: &New<'_>,
     ) -> Result<Change, Failure> {
         let failed = |error: io::Error| io_failure(&error, "write", path.relative());
-        let beside = Beside::open(path.absolute()).map_err(failed)?;
+        let target_folder = TargetFolder::open(path.absolute()).map_err(failed)?;
         if let Some(folder) = path.absolute().parent() {
             self.sweep_once(folder);
         }
-        // Under the lock, so that agents of our own come one after the other.
+        // Under the lock, so that several agents write one after the other.
         let (old, data) = self.open_file(path)?;
         if is_read_only(path.absolute(), &data) {
             let message = format!("{} is read-only", path.relative());
@@ -103,20 +102,21 @@ impl Workspace {
                 .hint("leave it as it is, or ask the user before you make it writable")
                 .at(path.relative()));
         }
-        // It moved; did its bytes? (One that looks as it did is looked at after the exchange.)
+        // Only the metadata changed, or also the bytes? (If neither seems changed, the check follows the
+        // exchange.)
         if FileStat::of(&data) != seen.stat {
             self.content(path, Some(seen))?;
         }
-        let mut file = beside.write(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
-        match beside.exchange(&file) {
+        let mut file = target_folder.write(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
+        match target_folder.exchange(&file) {
             Ok(true) => {
-                self.settle(path, seen, &beside, &mut file, new)?;
+                self.settle(path, seen, &target_folder, &mut file, new)?;
             }
-            // Without an exchange: one more look, then a rename.
+            // Without an exchange: one more check, then a rename.
             Ok(false) => {
                 self.content(path, Some(seen))?;
-                beside.rename_over(&mut file).map_err(failed)?;
-                beside.sync();
+                target_folder.rename_over(&mut file).map_err(failed)?;
+                target_folder.sync();
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(self.deleted(path, seen));
@@ -126,17 +126,17 @@ impl Workspace {
         self.changed(path, &file.file, new, data.nlink() > 1)
     }
 
-    /// The creation itself.
+    /// Performs the creation.
     pub(super) fn place(&self, path: &ProjectPath, new: &New<'_>) -> Result<Change, Failure> {
         let mut made = Vec::new();
         let created = make_parents(path.absolute(), &mut made).and_then(|()| {
-            let beside = Beside::open(path.absolute())?;
+            let target_folder = TargetFolder::open(path.absolute())?;
             if let Some(folder) = path.absolute().parent() {
                 self.sweep_once(folder);
             }
-            let mut file = beside.write(new, "", None)?;
-            beside.place(&mut file)?;
-            beside.sync();
+            let mut file = target_folder.write(new, "", None)?;
+            target_folder.place(&mut file)?;
+            target_folder.sync();
             file.file.try_clone()
         });
         match created {
@@ -155,48 +155,48 @@ impl Workspace {
         }
     }
 
-    /// After the exchange: the old file is in our hands. If it is what was seen, it may go; else it
-    /// goes back, and whatever comes out for it, until nothing foreign is left in our hands.
+    /// After the exchange: checks the old file. If it is not the one that was seen, it is put back, and so is
+    /// whatever that exchange returns, until no file of another process is left in the temporary place.
     fn settle(
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
-        beside: &Beside,
+        target_folder: &TargetFolder,
         new: &mut Temporary<'_>,
         wanted: &New<'_>,
     ) -> Result<(), Failure> {
-        // The file with the temporary name belongs to another process now.
+        // The temporary name now belongs to a file of another process.
         new.keep();
         let until = Instant::now() + PATIENCE;
-        let mut in_hand = beside.look(new, until);
-        if in_hand.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
+        let mut exchanged = target_folder.look(new, until);
+        if exchanged.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
             new.give_up();
             return Ok(());
         }
         let ours = new.identity();
         let mut held_before: Vec<Held> = Vec::new();
         for _ in 0..MAX_SWAPS {
-            match beside.exchange(new) {
+            match target_folder.exchange(new) {
                 Ok(_) => {}
-                // The target was deleted: what we hold takes its place.
+                // The target was deleted: the file in the temporary place becomes the target.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if beside.place(new).is_ok() {
+                    if target_folder.place(new).is_ok() {
                         break;
                     }
                 }
                 Err(error) => return Err(self.left_behind(path, new, &error)),
             }
-            held_before.extend(in_hand.ok());
-            in_hand = beside.look(new, until);
-            let Ok(held) = &in_hand else { continue };
+            held_before.extend(exchanged.ok());
+            exchanged = target_folder.look(new, until);
+            let Ok(held) = &exchanged else { continue };
             let is_ours = Some(held.identity) == ours;
             if is_ours && held.hash.as_deref() != Some(wanted.hash()) {
-                return Err(self.written_into(path, seen, beside, new, wanted));
+                return Err(self.written_into(path, seen, target_folder, new, wanted));
             }
-            // What was in our hands before and comes back was replaced by its own author.
+            // It was in the temporary place before, so that its own author replaced it.
             if is_ours || held_before.contains(held) {
                 new.give_up();
-                beside.sync();
+                target_folder.sync();
                 return Err(self.lost_race(path, seen));
             }
         }
@@ -206,27 +206,27 @@ impl Workspace {
         Err(self.left_behind(path, new, &io::Error::other("it keeps changing")))
     }
 
-    /// The other process's file is back in its place; ours, which was written to meanwhile, is in our hands.
+    /// The other process's file is back; our file, which was written to meanwhile, is in the temporary place.
     fn written_into(
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
-        beside: &Beside,
+        target_folder: &TargetFolder,
         new: &mut Temporary<'_>,
         wanted: &New<'_>,
     ) -> Failure {
         let result = match new.written_into(wanted) {
-            // As if ours had never been there.
-            Ok(WrittenInto::Appended(more)) => beside.append(&more),
-            // Its author wanted nothing else to be there.
-            Ok(WrittenInto::Replaced) => beside.exchange(new).map(drop),
+            // The appended bytes are moved to the other file.
+            Ok(WrittenInto::Appended(more)) => target_folder.append(&more),
+            // Its author replaced the whole content.
+            Ok(WrittenInto::Replaced) => target_folder.exchange(new).map(drop),
             Ok(WrittenInto::Changed) => Err(io::Error::other("it was changed twice")),
             Err(error) => Err(error),
         };
         match result {
             Ok(()) => {
                 new.give_up();
-                beside.sync();
+                target_folder.sync();
                 self.lost_race(path, seen)
             }
             Err(error) => self.left_behind(path, new, &error),
@@ -268,7 +268,7 @@ impl Workspace {
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
         let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash().to_owned() };
         let kept = (new.len() <= MAX_KEPT).then(|| new.pieces.concat());
-        // A file that was new or empty is known as it is now, and one that was shown whole.
+        // The file counts as shown if it was new or empty, or if it was shown completely.
         let is_shown = self.snapshots.is_shown(path.absolute()).unwrap_or(true);
         self.snapshots.record(path.absolute(), snapshot.clone(), kept);
         self.snapshots.set_shown(path.absolute(), is_shown);
@@ -276,8 +276,8 @@ impl Workspace {
     }
 }
 
-/// Makes the missing folders above a file, and says which it made. No symlink is followed that was put
-/// in the way since the path was resolved.
+/// Creates the missing folders above a file and returns them. Does not follow symlinks that were created
+/// since the path was resolved.
 fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut missing: Vec<&Path> =
         file.ancestors().skip(1).take_while(|dir| !dir.exists()).collect();
@@ -296,7 +296,7 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a folder that was made for nothing. If it is not empty any more, it stays.
+/// Removes a folder that was created but is not needed, unless it is no longer empty.
 fn unmake(folder: &Path) {
     if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name())
         && let Ok(parent) = disk::open_folder(parent)

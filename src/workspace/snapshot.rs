@@ -1,4 +1,4 @@
-//! What files looked like when they were read: the ledger that later changes are checked against.
+//! Snapshots of files as they were read: the ledger that later changes are checked against.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata};
@@ -12,29 +12,29 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The bytes of files up to this size are kept, to show later what changed.
+/// Size up to which a file's bytes are kept, to show later what changed.
 pub(super) const MAX_KEPT: usize = 256 * 1024;
-/// All that is kept; the oldest is dropped.
+/// Limit of all kept bytes; the oldest are dropped.
 const MAX_KEPT_IN_ALL: usize = 4 * 1024 * 1024;
 const CHUNK: usize = 128 * 1024;
 
-/// What the file system says of a file's identity. If any of it moved, its bytes may be others.
+/// Metadata that identify a state of a file. If any of it changed, the bytes may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileStat {
     /// Bytes.
     pub size: u64,
-    /// Time of the last change of the bytes, in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// Time of the last change of anything; no program can set it back.
+    /// Change time of the inode in nanoseconds since 1970; programs cannot set it.
     pub ctime_ns: i64,
-    /// The device it lies on.
+    /// The device.
     pub device: u64,
-    /// The inode's number.
+    /// The inode.
     pub inode: u64,
 }
 
 impl FileStat {
-    /// Of a file with this metadata.
+    /// From metadata.
     pub fn of(data: &Metadata) -> Self {
         let nanoseconds =
             |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
@@ -47,17 +47,17 @@ impl FileStat {
         }
     }
 
-    /// Time of the last change in milliseconds, as it stands in `stats.file_mtime_ms`.
+    /// Modification time in milliseconds, as in `stats.file_mtime_ms`.
     pub fn mtime_ms(&self) -> i64 {
         self.mtime_ns.div_euclid(1_000_000)
     }
 }
 
-/// What a file looked like when it was read: the hash of all its bytes decides, the rest is for a
-/// quick look and for people.
+/// The state of a file when it was read: the hash of its bytes decides, the metadata are for quick checks and
+/// display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
-    /// Size, times and identity.
+    /// Metadata.
     #[serde(flatten)]
     pub stat: FileStat,
     /// BLAKE3 of the whole file, in hexadecimal.
@@ -70,18 +70,18 @@ impl Snapshot {
         Self { stat, hash: hash(&[bytes]) }
     }
 
-    /// Time of the last change in milliseconds: the lock value `file_mtime_ms`.
+    /// Modification time in milliseconds: the lock value `file_mtime_ms`.
     pub fn mtime_ms(&self) -> i64 {
         self.stat.mtime_ms()
     }
 
-    /// Bytes: the lock value `file_size_bytes`.
+    /// Size in bytes: the lock value `file_size_bytes`.
     pub fn size(&self) -> u64 {
         self.stat.size
     }
 
-    /// Whether a file still has these bytes. It is read only where its size is the same and
-    /// something else moved.
+    /// Whether a file still has these bytes. It is read only if its size is unchanged and other metadata are
+    /// not.
     pub(super) fn still_describes(&self, path: &Path) -> bool {
         let Ok(data) = fs::symlink_metadata(path) else { return false };
         let stat = FileStat::of(&data);
@@ -96,7 +96,7 @@ impl Snapshot {
     }
 }
 
-/// BLAKE3 of these pieces one after the other, in hexadecimal.
+/// BLAKE3 of consecutive pieces, in hexadecimal.
 pub(super) fn hash(pieces: &[&[u8]]) -> String {
     let mut hasher = blake3::Hasher::new();
     for piece in pieces {
@@ -121,7 +121,7 @@ pub(super) fn hash_of(file: &mut (impl Read + Seek), stop: &AtomicBool) -> io::R
     }
 }
 
-/// The snapshot of a file that is large; none if it moved meanwhile.
+/// The snapshot of a large file; `None` if it changed meanwhile.
 fn steady_snapshot(mut file: &File, stat: FileStat, stop: &AtomicBool) -> Option<Snapshot> {
     let hash = hash_of(&mut file, stop).ok()?;
     let after = FileStat::of(&file.metadata().ok()?);
@@ -132,17 +132,17 @@ fn steady_snapshot(mut file: &File, stat: FileStat, stop: &AtomicBool) -> Option
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     ledger: Mutex<Ledger>,
-    /// Set when nobody will ask any more: hashes that are still being made end.
+    /// Set on drop: stops the computation of hashes.
     stop: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct Ledger {
     entries: HashMap<PathBuf, Entry>,
-    /// The paths whose bytes are kept, by the order in which they came.
+    /// The paths whose bytes are kept, oldest first.
     kept: BTreeMap<u64, PathBuf>,
     next: u64,
-    /// How many bytes that are.
+    /// Number of kept bytes.
     n_kept: usize,
 }
 
@@ -151,16 +151,16 @@ struct Entry {
     stat: FileStat,
     snapshot: Promised,
     shown: Shown,
-    /// Its bytes, and their place in the order.
+    /// Its bytes, and their key in `kept`.
     bytes: Option<(u64, Arc<Vec<u8>>)>,
 }
 
-/// Which lines of a file were shown since its bytes changed last.
+/// The lines of a file that were shown since its bytes last changed.
 #[derive(Clone, Debug, Default)]
 struct Shown {
-    /// The model knows all of it without reading: it wrote it.
+    /// The model wrote the file, so that all of it counts as shown.
     is_known: bool,
-    /// Each reading by itself, by its first line.
+    /// Each read separately, by its first line.
     lines: Vec<Range<u64>>,
     total: Option<u64>,
 }
@@ -172,7 +172,7 @@ impl Shown {
         self.total = total.or(self.total);
     }
 
-    /// One reading of these lines was not shown after all.
+    /// Removes one read of these lines.
     fn remove(&mut self, lines: &Range<u64>) {
         if let Some(at) = self.lines.iter().position(|shown| shown == lines) {
             self.lines.remove(at);
@@ -193,18 +193,17 @@ impl Shown {
     }
 }
 
-/// A snapshot whose hash may still be in the making; empty if the file moved meanwhile.
+/// A snapshot whose hash may still be computed; `None` in it if the file changed meanwhile.
 type Promised = Arc<OnceLock<Option<Snapshot>>>;
 
 impl Snapshots {
-    /// The file looked like this.
+    /// Records a snapshot.
     pub(super) fn record(&self, path: &Path, snapshot: Snapshot, bytes: Option<Vec<u8>>) {
         let stat = snapshot.stat;
         self.insert(path, stat, Promised::new(OnceLock::from(Some(snapshot))), bytes);
     }
 
-    /// The file looks like `stat`; its hash is made beside what goes on, unless it is known or being
-    /// made already.
+    /// Records metadata; the hash is computed in the background, unless it is known or being computed.
     pub(super) fn promise(&self, path: &Path, file: File, stat: FileStat) {
         let known =
             self.lock().entries.get(path).is_some_and(|entry| {
@@ -218,40 +217,40 @@ impl Snapshots {
         let file = Arc::new(file);
         let (stop, in_thread) = (Arc::clone(&self.stop), Arc::clone(&file));
         let result = Arc::clone(&promised);
-        // Waited for by whoever asks for the snapshot; ended with the workspace.
+        // Whoever needs the snapshot waits for it; it ends with the workspace.
         let thread = std::thread::Builder::new().name("hash".to_owned()).spawn(move || {
             result.get_or_init(|| steady_snapshot(&in_thread, stat, &stop));
         });
         if thread.is_err() {
-            // The system is out of threads: then now.
+            // No thread is available: compute it now.
             promised.get_or_init(|| steady_snapshot(&file, stat, &self.stop));
         }
     }
 
-    /// The snapshot of this file; waits for its hash.
+    /// The snapshot of a file; waits for its hash.
     pub(super) fn get(&self, path: &Path) -> Option<Snapshot> {
         let promised = Arc::clone(&self.lock().entries.get(path)?.snapshot);
         promised.wait().clone()
     }
 
-    /// The snapshot of this file, unless its hash is still being made.
+    /// The snapshot of a file, unless its hash is still being computed.
     pub(super) fn peek(&self, path: &Path) -> Option<Snapshot> {
         self.lock().entries.get(path)?.snapshot.get()?.clone()
     }
 
-    /// The bytes that the snapshot was made of, if they were few.
+    /// The bytes of the snapshot, if they are kept.
     pub(super) fn bytes(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
         Some(Arc::clone(&self.lock().entries.get(path)?.bytes.as_ref()?.1))
     }
 
-    /// These lines of the file were shown; `total`: how many it has, if that is known.
+    /// Marks lines of the file as shown; `total`: its number of lines, if known.
     pub(super) fn show(&self, path: &Path, lines: Range<u64>, total: Option<u64>) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
             entry.shown.add(lines, total);
         }
     }
 
-    /// These lines were read, but not shown.
+    /// Marks lines as read but not shown.
     pub(super) fn hide(&self, path: &Path, lines: &Range<u64>) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
             entry.shown.remove(lines);
@@ -313,7 +312,7 @@ impl Snapshots {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        // Every change of the ledger is whole: a panic elsewhere does not make it wrong.
+        // Every change of the ledger is atomic: a panic elsewhere does not corrupt it.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Where output goes that is too large to be shown: whole, as natural lines, without secrets.
+//! Spilled output: files for output that is too large to be shown, as plain lines with secrets masked.
 
 use std::borrow::Cow;
 use std::fs::{DirBuilder, File};
@@ -14,57 +14,56 @@ use super::path::escape;
 use crate::disk::{self, canonical_prefix};
 use crate::protocol::mask::Masker;
 
-/// A line may be this long before it is masked in pieces.
+/// Length above which a line is masked in pieces.
 const MAX_LINE: usize = 256 * 1024;
-/// A private key has fewer bytes than this between its first and its last line.
+/// Maximum size of a private key.
 const MAX_KEY: usize = 64 * 1024;
 
-/// After as many bytes it is looked whether the disk has room for more.
+/// Number of bytes between two checks of the free disk space.
 const LOOKED: u64 = 64 * 1024 * 1024;
-/// So much of a disk is left to others.
+/// Disk space that is left free.
 const LEFT_FREE: u64 = 1024 * 1024 * 1024;
 
-/// What the folder of a call without a session begins with.
+/// Prefix of the folder of a call without a session.
 const OF_A_CALL: &str = "agent-tool-output-";
-/// So long what such a call left can be read.
+/// How long the output of such a call is kept.
 const DAY: Duration = Duration::from_hours(24);
 
-/// The folder `tool-output/` of a session. It is made when something is first written.
+/// The folder `tool-output/` of a session, created with its first file.
 #[derive(Debug)]
 pub struct Spill {
     folder: PathBuf,
-    /// Paths below it are shown relative to it.
+    /// Paths below it are displayed relative to it.
     root: PathBuf,
     masker: Option<Arc<Masker>>,
     number: AtomicU64,
-    /// Nobody will look for it later.
+    /// Removed on drop.
     temporary: bool,
-    /// Its like are removed when they are old.
+    /// Old folders of the same kind are removed when this one is created.
     sweeps: bool,
 }
 
 impl Spill {
-    /// A folder that stays. `root` is the project's.
+    /// A permanent folder. `root` is the project's root.
     pub fn new(folder: PathBuf, root: &Path, masker: Arc<Masker>) -> Self {
         let root = canonical_prefix(root);
         let (number, temporary, sweeps) = (AtomicU64::new(1), false, false);
         Self { folder, root, masker: Some(masker), number, temporary, sweeps }
     }
 
-    /// A folder in the system's place for temporary files that outlives this program: for a person's own calls,
-    /// which belong to no session. Those that are older than a day go when it is made.
+    /// A folder in the system's temporary directory that outlives this program: for calls of the user without
+    /// a session. Folders older than a day are removed when it is created.
     pub fn for_a_day(masker: Arc<Masker>, places: &[PathBuf]) -> Self {
         let name = format!("{OF_A_CALL}{}", uuid::Uuid::now_v7());
         let folder = disk::temporary_folder(places).join(name);
         let mut spill = Self::new(folder, Path::new("/"), masker);
-        // (It lies in no project: its names are whole.)
+        // (It is in no project: paths are absolute.)
         spill.root = PathBuf::new();
         spill.sweeps = true;
         spill
     }
 
-    /// A folder in the system's place for temporary files, which goes with this value: for calls
-    /// that belong to no session.
+    /// A folder in the system's temporary directory that is removed on drop: for calls without a session.
     pub fn none(places: &[PathBuf]) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -79,12 +78,12 @@ impl Spill {
         }
     }
 
-    /// The folder, whether it exists yet or not; see `Workspace::with_readable`.
+    /// The folder, which may not exist yet; see `Workspace::with_readable`.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Writes a whole text, masked, and gives the path that the model can use.
+    /// Writes a text, masked; returns the path that the model can use.
     pub fn write(&self, tool: &str, text: &str) -> io::Result<String> {
         let (mut file, path) = self.create(tool)?;
         file.write_all(text.as_bytes())?;
@@ -92,7 +91,7 @@ impl Spill {
         Ok(path)
     }
 
-    /// A file for output that comes bit by bit, and the path that the model can use.
+    /// A file for streamed output, and the path that the model can use.
     pub fn create(&self, tool: &str) -> io::Result<(SpillFile, String)> {
         let folder = self.make_folder()?;
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S").to_string();
@@ -115,7 +114,7 @@ impl Spill {
         }
     }
 
-    /// Makes it and opens it: a command may put a link in its place.
+    /// Creates and opens the folder without following links, which a command may have created.
     fn make_folder(&self) -> io::Result<OwnedFd> {
         if self.sweeps
             && !self.folder.exists()
@@ -127,7 +126,7 @@ impl Spill {
             return disk::make_folder(&self.folder, 0o700);
         }
         match DirBuilder::new().mode(0o700).create(&self.folder) {
-            // Made by us before: in a place where everybody writes, an other's folder is not used.
+            // Created by us before: in a shared directory, a folder of another user is not used.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let data = std::fs::symlink_metadata(&self.folder)?;
                 let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
@@ -149,18 +148,18 @@ impl Spill {
     }
 }
 
-/// Removes what calls of this user left more than a day ago.
+/// Removes folders of this user that are older than a day.
 fn sweep(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(OF_A_CALL) {
             continue;
         }
-        // (Of a link what that is itself.)
+        // (Metadata of the link itself.)
         let Ok(data) = entry.metadata() else { continue };
         let age = data.modified().ok().and_then(|time| time.elapsed().ok());
         if data.is_dir() && data.uid() == own && age.is_some_and(|age| age > DAY) {
-            // What can not be removed is left to the system, which clears its temporary folder.
+            // If this fails, the system clears its temporary folder.
             let _ = disk::remove_folder(&entry.path());
         }
     }
@@ -174,30 +173,30 @@ impl Drop for Spill {
     }
 }
 
-/// Without a session nobody knows more than the shapes of well-known secrets.
+/// Without a session only well-known secrets are masked.
 fn well_known() -> Option<Arc<Masker>> {
     Masker::new([], &[]).ok().map(Arc::new)
 }
 
-/// A file that takes secrets out of what is written to it, line by line.
+/// A file that masks secrets in what is written to it, line by line.
 #[derive(Debug)]
 pub struct SpillFile {
     file: BufWriter<File>,
     masker: Option<Arc<Masker>>,
-    /// Bytes that are not masked yet: the beginning of a line, or of a private key.
+    /// Bytes that are not masked yet: an incomplete line or private key.
     pending: Vec<u8>,
-    /// So many more are written before it is looked whether there is room.
+    /// Number of bytes until the free space is checked again.
     until_look: u64,
 }
 
 impl SpillFile {
-    /// Writes what is left. Dropping the file does so too, but cannot say whether it went well.
+    /// Writes the rest. Dropping the file does so too, but cannot report errors.
     pub fn finish(mut self) -> io::Result<()> {
         self.drain(true)?;
         self.file.flush()
     }
 
-    /// Writes the pending bytes as far as they can be masked by now.
+    /// Writes the pending bytes that can be masked now.
     fn drain(&mut self, all: bool) -> io::Result<()> {
         let mut end = match memchr::memrchr(b'\n', &self.pending) {
             _ if all => self.pending.len(),
@@ -212,7 +211,7 @@ impl SpillFile {
         let written = match &self.masker {
             None => self.file.write_all(ready),
             Some(masker) => {
-                // (To look whether it is text is quicker than to look for what is none.)
+                // (Checking for valid text is faster than searching for invalid bytes.)
                 let text = match std::str::from_utf8(ready) {
                     Ok(text) => Cow::Borrowed(text),
                     Err(_) => String::from_utf8_lossy(ready),
@@ -224,7 +223,7 @@ impl SpillFile {
         written
     }
 
-    /// What a command prints may be as long as the disk is large: others need it too.
+    /// Fails if too little disk space would be left: output may be unlimited.
     fn look_for_room(&mut self, n: u64) -> io::Result<()> {
         self.until_look = self.until_look.saturating_sub(n);
         if self.until_look > 0 {
@@ -240,13 +239,13 @@ impl SpillFile {
     }
 }
 
-/// Where a private key begins whose end is still to come.
+/// The start of a private key whose end is still missing.
 fn open_key(bytes: &[u8]) -> Option<usize> {
     const MARK: &[u8] = b"-----BEGIN ";
-    // Of most output nothing else has to be looked at. (Forwards, which is quicker than to look for the last.)
+    // The common case: no key. (Searching forwards is faster than backwards.)
     memchr::memmem::find(bytes, MARK)?;
     let text = String::from_utf8_lossy(bytes);
-    // Only ASCII is looked for, so a replaced byte before it would shift its place: look again.
+    // A replaced byte would shift the position, so the bytes are searched again; the mark is ASCII.
     let begin = text.rfind("-----BEGIN ").filter(|_| text.contains("PRIVATE KEY-----"))?;
     if text[begin..].contains("-----END ") || text.len() - begin > MAX_KEY {
         return None;

@@ -1,4 +1,4 @@
-//! What a killed program left beside a file that it was changing.
+//! Removes temporary files that killed processes left in the folder of their target.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,18 +9,18 @@ use super::Workspace;
 use super::snapshot::{FileStat, hash_of};
 use crate::disk;
 
-/// The name of a temporary file says who made it and which bytes may be removed with it.
+/// Names of temporary files, which contain the process and the hashes of the bytes that may be removed.
 pub(super) mod temporary {
-    /// So many digits of a hash are enough to know a file by.
+    /// Number of digits of a hash in a name.
     const DIGITS: usize = 32;
 
-    /// The name for a file by which `old` becomes `new`: the beginnings of two hashes.
+    /// The name of a temporary file that replaces `old` by `new`: prefixes of both hashes.
     pub(in crate::workspace) fn name(process: u32, number: u64, old: &str, new: &str) -> String {
         let (old, new) = (begin(old), begin(new));
         format!(".agent-{process}-{number}-{old}-{new}.tmp")
     }
 
-    /// The process that made a file of this name, and the beginnings of the hashes.
+    /// The process and the prefixes of the hashes in a name.
     pub(in crate::workspace) fn parse(name: &str) -> Option<(u32, [&str; 2])> {
         let rest = name.strip_prefix(".agent-")?.strip_suffix(".tmp")?;
         let mut parts = rest.split('-');
@@ -35,15 +35,14 @@ pub(super) mod temporary {
     }
 }
 
-/// What a file looked like when it was read: time of change in milliseconds, and size.
+/// Metadata of a file when it was read: modification time in milliseconds, and size.
 pub type Seen = (i64, u64);
 
 impl Workspace {
-    /// Removes the temporary files that programs which are gone left beside this file. `seen` is what
-    /// the file to be changed looked like; `None`: there was none. A temporary file is removed only
-    /// where it is certain that its bytes are ours (the swap had not happened) or those that were
-    /// seen (it had), by their hash or by what happened; any other could be somebody's, and is named
-    /// instead.
+    /// Removes the temporary files that dead processes left for this file. `seen` is the metadata of the file
+    /// before the change; `None`: it did not exist. A temporary file is removed only if its bytes are
+    /// certainly ours (before the exchange) or those that were seen (after it), according to their hash or to
+    /// the recorded events; any other may be the user's, and is returned instead.
     pub fn sweep(&self, path: &str, seen: Option<Seen>) -> Vec<String> {
         let Ok(path) = self.resolve(path) else { return Vec::new() };
         let looks_as_seen = |path: &Path| {
@@ -61,15 +60,15 @@ impl Workspace {
     pub(super) fn sweep_once(&self, folder: &Path) {
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
         if swept.insert(folder.to_owned()) {
-            // What is left is somebody's, or not known to be nobody's.
+            // The rest may be the user's.
             self.sweep_folder(folder, |_| false);
         }
     }
 
-    /// Removes what dead processes left, if its name or `is_ours` knows it; names what stays.
+    /// Removes files of dead processes that their name or `is_ours` identifies; returns the others.
     fn sweep_folder(&self, folder: &Path, is_ours: impl Fn(&Path) -> bool) -> Vec<String> {
         let mut left = Vec::new();
-        // (A link may come into its place at any time.)
+        // (A link may replace it at any time.)
         let Ok(opened) = disk::open_folder(folder) else { return left };
         for entry in fs::read_dir(disk::by_descriptor(&opened)).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -87,7 +86,7 @@ impl Workspace {
     }
 }
 
-/// A regular file with one of these hashes, of which the beginnings are known.
+/// A regular file whose hash begins with one of these.
 fn holds_one_of(path: &Path, hashes: [&str; 2]) -> bool {
     let is_file = fs::symlink_metadata(path).is_ok_and(|data| data.is_file());
     let hash = || hash_of(&mut File::open(path)?, &AtomicBool::new(false));

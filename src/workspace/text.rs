@@ -1,4 +1,4 @@
-//! The text of a file, as it is edited: with `\n` line ends, whatever the file's own are, and back.
+//! The text of a file for editing: with `\n` line ends, converted back to the file's own when written.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -11,10 +11,10 @@ use similar::{ChangeTag, TextDiff};
 use super::charset::{Charset, GUESSED_FROM, SNIFFED, binary_kind};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
-/// Which lines stay is worth this much work: a diff that takes longer is right, but not the smallest.
+/// Time limit for finding unchanged lines: a diff that takes longer is correct, but not minimal.
 const MAX_TIME: Duration = Duration::from_millis(300);
 
-/// How a file ends its lines.
+/// The line ends of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineEnding {
@@ -26,12 +26,12 @@ pub enum LineEnding {
     Cr,
     /// Some `\n`, some `\r\n`.
     Mixed,
-    /// There is but one line, without an end.
+    /// A single line without an end.
     None,
 }
 
 impl LineEnding {
-    /// What a file with so many `\n`, of which so many are `\r\n`, and so many `\r` has.
+    /// From the number of `\n`, of `\r\n` among them, and of `\r`.
     pub(super) fn of_counts(lf: u64, crlf: u64, cr: u64) -> Self {
         match (lf, crlf) {
             (0, _) if cr == 0 => Self::None,
@@ -42,7 +42,7 @@ impl LineEnding {
         }
     }
 
-    /// The word that stands in `stats.line_ending`.
+    /// The value of `stats.line_ending`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Lf => "lf",
@@ -59,20 +59,20 @@ impl LineEnding {
 pub struct Text {
     charset: Charset,
     ending: LineEnding,
-    /// What most lines end in; nothing in a file of one line.
+    /// The most frequent line end; `None` in a file of one line.
     dominant: Option<&'static str>,
-    /// There is a `\r` somewhere.
+    /// It contains `\r`.
     has_cr: bool,
-    /// Decoded, without BOM, with the file's own line ends.
+    /// Decoded, without BOM, with the file's line ends.
     raw: String,
-    /// The same with `\n`, where that is another text.
+    /// The same with `\n`, if it differs.
     plain: Option<String>,
-    /// Where in `plain` a `\n` is `\r\n` in `raw`.
+    /// Offsets in `plain` of `\n` that are `\r\n` in `raw`.
     crlf: Vec<usize>,
 }
 
 impl Text {
-    /// The text in these bytes. `path` is only for the message.
+    /// Decodes bytes. `path` is only for the message.
     pub fn decode(bytes: Vec<u8>, path: &str) -> Result<Self, Failure> {
         let head = &bytes[..bytes.len().min(SNIFFED)];
         let (charset, raw) = if let Some((charset, _)) = Charset::of_bom(head) {
@@ -95,7 +95,7 @@ impl Text {
             Some(raw) => Ok(Self::new(charset, raw)),
             None => Err(Failure::new(
                 ErrorCode::Encoding,
-                format!("{path} holds bytes that are no text in {}", charset.name()),
+                format!("{path} contains bytes that are not text in {}", charset.name()),
             )
             .hint("it was not touched; a change here would damage them. Convert it with a command")
             .at(path)),
@@ -137,7 +137,7 @@ impl Text {
         Self { charset, ending, dominant, has_cr: cr > 0, raw, plain, crlf }
     }
 
-    /// The text with `\n` line ends: what is matched and shown.
+    /// The text with `\n` line ends, for matching and display.
     pub fn plain(&self) -> &str {
         self.plain.as_deref().unwrap_or(&self.raw)
     }
@@ -147,13 +147,12 @@ impl Text {
         self.charset
     }
 
-    /// Both make the same file.
+    /// Both result in the same file.
     pub fn is(&self, other: &Self) -> bool {
         self.charset == other.charset && self.raw == other.raw
     }
 
-    /// The text with ranges of [`Text::plain`], sorted and apart, replaced. Everything else stays as
-    /// it is, byte for byte.
+    /// Replaces ranges of [`Text::plain`], sorted and disjoint. All other bytes are unchanged.
     #[must_use]
     pub fn splice(&self, edits: &[(Range<usize>, &str)]) -> Self {
         let added: usize = edits.iter().map(|(_, text)| text.len()).sum();
@@ -167,14 +166,14 @@ impl Text {
         }
         new.push_str(&self.raw[at..]);
         if !self.has_cr && edits.iter().all(|(_, text)| !text.contains('\r')) {
-            // Its line ends are what they were: they need not be counted in all of it again.
+            // The line ends are unchanged: they need not be counted again.
             return Self { raw: new, plain: None, crlf: Vec::new(), ..*self };
         }
         Self::new(self.charset, new)
     }
 
-    /// Where an edit of these ranges changes anything, and with so many lines around it: whole lines of
-    /// [`Text::plain`]. Nothing where its bytes are not those of its text, or the edits bring `\r`.
+    /// The whole lines of [`Text::plain`] that edits of these ranges change, with this many context lines.
+    /// `None` if the bytes are not exactly those of the text, or if the edits contain `\r`.
     pub fn region(&self, edits: &[(Range<usize>, &str)], n_lines: usize) -> Option<Range<usize>> {
         let is_plain = self.charset == Charset::UTF_8
             && !self.has_cr
@@ -190,8 +189,8 @@ impl Text {
         Some(start..end)
     }
 
-    /// Another text altogether, in the same encoding and with the same line ends. In a file with
-    /// mixed ones, the lines that stay keep theirs.
+    /// A new text in the same encoding and with the same line ends. In a file with mixed ones, unchanged
+    /// lines keep theirs.
     #[must_use]
     pub fn rewrite(&self, content: &str) -> Self {
         if self.ending == LineEnding::None {
@@ -201,8 +200,8 @@ impl Text {
         Self::new(self.charset, new.into_owned())
     }
 
-    /// A new text in the place of an old one, which is `raw` as it stands in the file: with the file's
-    /// line ends or, where these are mixed, with those of the lines that stay or are replaced.
+    /// The replacement of an old text, which is `raw` in the file: with the file's line ends or, if these are
+    /// mixed, with those of the unchanged or replaced lines.
     fn with_ends_of<'a>(&self, raw: &str, old: &str, new: &'a str) -> Cow<'a, str> {
         let new = plain(new);
         if self.ending != LineEnding::Mixed {
@@ -211,7 +210,7 @@ impl Text {
                 Some(end) => Cow::Owned(new.replace('\n', end)),
             };
         }
-        // (By `\n` alone: what the diff itself takes for lines ends at a lone `\r` too.)
+        // (Split at `\n` only: the diff also ends lines at a lone `\r`.)
         let [own, old, new] = [raw, old, &*new].map(|text| text.split_inclusive('\n'));
         let (own, old, new): (Vec<_>, Vec<_>, Vec<_>) =
             (own.collect(), old.collect(), new.collect());
@@ -220,7 +219,7 @@ impl Text {
             _ => Some("\n"),
         };
         let mut text = String::new();
-        // The line ends of lines that are gone, for those that come instead.
+        // The line ends of removed lines, for the lines that replace them.
         let mut free = VecDeque::new();
         let diff = TextDiff::configure().timeout(MAX_TIME).diff_slices(&old, &new);
         for change in diff.iter_all_changes() {
@@ -244,7 +243,7 @@ impl Text {
         Cow::Owned(text)
     }
 
-    /// The bytes of its file. `ENCODING` where the file's encoding lacks a character.
+    /// The bytes of the file. `ENCODING` if the file's encoding lacks a character.
     pub fn into_bytes(self, path: &str) -> Result<Vec<u8>, Failure> {
         if self.charset == Charset::UTF_8 {
             return Ok(self.raw.into_bytes());
@@ -263,15 +262,15 @@ impl Text {
     }
 }
 
-/// A text with its line ends as `\n`. (A lone `\r` in text that comes from the model ends nothing.)
+/// A text with `\n` line ends. (A lone `\r` in text of the model is not a line end.)
 pub fn plain(text: &str) -> Cow<'_, str> {
     if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
 }
 
-/// `BINARY_FILE`, with the kind guessed from the first bytes.
+/// `BINARY_FILE`, with the format guessed from the first bytes.
 pub(super) fn binary(head: &[u8], path: &str) -> Failure {
     let kind = binary_kind(head);
-    Failure::new(ErrorCode::BinaryFile, format!("{path} is no text but {kind}"))
+    Failure::new(ErrorCode::BinaryFile, format!("{path} is not text but {kind}"))
         .hint("look at it with a command that knows the format")
         .datum("kind", kind)
         .at(path)

@@ -1,8 +1,7 @@
-//! Walking the project: the one rule of what is left out, for listing and for searching.
+//! Directory walks: one set of rules for what listing and searching skip.
 //!
-//! Left out are dot names, what `.gitignore`, `.ignore` and the user's global ignores name (also
-//! without git), folders that only tools write, and git's own folder.
-//! Symlinks are met, never followed.
+//! Skipped are hidden names, paths that match `.gitignore`, `.ignore` or the user's global ignores (also
+//! without git), generated folders, and git's own folder. Symlinks are reported, not followed.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -19,49 +18,49 @@ use crate::disk;
 use crate::protocol::envelope::Failure;
 use crate::protocol::nests_too_deep;
 
-/// Folders that only tools write, also where no ignore file says so.
+/// Generated folders, which are skipped even without an ignore file.
 const GENERATED: &[&str] = &["node_modules", "__pycache__", "venv", ".venv"];
 
-/// What of the things that are usually left out is wanted.
+/// Which of the usually skipped paths to include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Names that begin with a dot.
     pub include_hidden: bool,
-    /// What ignore files name, and generated folders.
+    /// Ignored paths, and generated folders.
     pub include_ignored: bool,
 }
 
-/// Where to walk.
+/// A walk.
 #[derive(Clone, Debug)]
 pub struct Walk {
-    /// The directory. If it is itself one that is left out, everything ignored below it is wanted:
-    /// it was named.
+    /// The directory. If it would itself be skipped, everything ignored below it is included: it was named
+    /// explicitly.
     pub base: ProjectPath,
-    /// What is left out.
+    /// What to skip.
     pub rules: Rules,
-    /// How deep; 1: only the directory's own entries.
+    /// Maximum depth; 1: only the directory's own entries.
     pub depth: Option<usize>,
 }
 
-/// What a walk left out, though the rules want it.
+/// What a walk skipped although the rules include it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Directories that could not be read.
+    /// Number of directories that could not be read.
     pub unreadable: usize,
-    /// Git's own directories.
+    /// Number of git's own directories.
     pub git: usize,
 }
 
-/// Something that the walk met, below its base.
+/// A path that the walk found.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Where.
+    /// The path.
     pub path: ProjectPath,
-    /// What.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What something is, not followed.
+/// The kind of a path; symlinks are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -85,7 +84,7 @@ impl Kind {
     }
 }
 
-/// Something that a walk meets: only its name is known. Most of it is passed by, and no path is made of it.
+/// A path during a walk: most are skipped, so it is converted only on demand.
 #[derive(Debug)]
 pub struct Met<'a> {
     workspace: &'a Workspace,
@@ -94,14 +93,14 @@ pub struct Met<'a> {
 }
 
 impl Met<'_> {
-    /// Where it is.
+    /// The absolute path.
     pub fn absolute(&self) -> &Path {
         &self.absolute
     }
 
-    /// What of its path lies below this folder, where the walk began.
+    /// The path relative to this base.
     pub fn below(&self, base: &Path) -> &Path {
-        // (Bytes: to take so many paths apart would take longer than to read their names.)
+        // (Compares bytes: splitting so many paths would take longer than reading their names.)
         let bytes = self.absolute.as_os_str().as_bytes();
         match bytes.strip_prefix(base.as_os_str().as_bytes()) {
             Some(inside) => {
@@ -111,31 +110,31 @@ impl Met<'_> {
         }
     }
 
-    /// The last part of its path; `\u{FFFD}` stands for what is not valid UTF-8.
+    /// The last component; `\u{FFFD}` replaces invalid UTF-8.
     pub fn name(&self) -> Cow<'_, str> {
         self.absolute.file_name().unwrap_or_default().to_string_lossy()
     }
 
-    /// What it is, not followed.
+    /// The kind; symlinks are not followed.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Where it is, as a path of the project.
+    /// As a path of the project.
     pub fn path(&self) -> ProjectPath {
         self.workspace.inside(&self.absolute)
     }
 
-    /// It, to be kept.
+    /// As an owned entry.
     pub fn entry(&self) -> Entry {
         Entry { path: self.path(), kind: self.kind }
     }
 }
 
-/// One thread's part in a walk: takes what is met; false ends the whole walk.
+/// The callback of one thread: returning false ends the whole walk.
 pub(crate) type Visitor<'v, 'w> = Box<dyn FnMut(Met<'w>) -> bool + Send + 'v>;
 
-/// What one thread gathers, by itself: when its part in the walk is over, it is laid with the others'.
+/// The results of one thread, merged with the others at the end of the walk.
 pub(crate) struct Part<'a, T: Default> {
     pub(crate) own: T,
     all: &'a Mutex<Vec<T>>,
@@ -155,7 +154,7 @@ impl<T: Default> Drop for Part<'_, T> {
 }
 
 impl Workspace {
-    /// Walks on several threads; each gets a visitor of its own, and they meet entries in no order.
+    /// Walks with several threads, each with its own visitor, in no particular order.
     pub fn walk<'v, 'w>(
         &'w self,
         walk: &Walk,
@@ -164,11 +163,11 @@ impl Workspace {
         let base = walk.base.absolute();
         let top = self.writable_root(base).unwrap_or(base);
         let rules = Self::rules_at(walk, top);
-        // Ignore files count from the project's top on: the walk starts there, and goes nowhere but
-        // to the base. (Not further up: what lies above is not the project's.)
+        // Ignore files apply from the project's root: the walk starts there and goes only to the base.
+        // (Directories above the project are not read.)
         let start = if rules.include_ignored { base } else { top };
         let below = start_depth(start, base);
-        // What can not be read is not followed: then more is met.
+        // If a file cannot be read its rules do not apply, and more is found.
         let follows = !rules.include_ignored
             && !base.ancestors().take_while(|folder| folder.starts_with(top)).any(has_deep_ignores);
         let mut builder = WalkBuilder::new(start);
@@ -189,13 +188,13 @@ impl Workspace {
         let not_entered = Arc::clone(&unreadable);
         let git = Arc::new(AtomicUsize::new(0));
         let git_met = Arc::clone(&git);
-        // (Most projects have nothing of the kind.)
+        // (Most projects have none.)
         let closed = self.closed_below(top);
         builder.filter_entry(move |entry| {
             if closed.iter().any(|closed| entry.path() == closed) {
                 return false;
             }
-            // Down to the base nothing but the way there; below it, what the rules want.
+            // Above the base only the path to it; below it, what the rules include.
             if entry.depth() <= below {
                 return goal.starts_with(entry.path());
             }
@@ -231,19 +230,19 @@ impl Workspace {
         Skipped { unreadable: count(&unreadable), git: count(&git) }
     }
 
-    /// How many entries a directory has, whatever the rules say.
+    /// The number of entries of a directory, without rules.
     pub fn n_entries(&self, folder: &ProjectPath) -> Result<usize, Failure> {
         let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
         let entries = fs::read_dir(folder.absolute()).map_err(failed)?;
         entries.map(|entry| entry.map(|_| 1)).sum::<io::Result<usize>>().map_err(failed)
     }
 
-    /// Everything in a directory, whatever the rules say, in no order.
+    /// All entries of a directory, without rules, in no particular order.
     pub fn entries(&self, folder: &ProjectPath) -> Result<Vec<Entry>, Failure> {
         self.entries_like(folder, usize::MAX, &|_, _| true)
     }
 
-    /// Those among the first entries of a directory whose name and kind are wanted.
+    /// Those of the first entries of a directory whose name and kind match.
     pub fn entries_like(
         &self,
         folder: &ProjectPath,
@@ -262,7 +261,7 @@ impl Workspace {
         Ok(entries)
     }
 
-    /// What is left out below a base that may itself be among what is left out.
+    /// The rules below a base that may itself be skipped.
     fn rules_at(walk: &Walk, top: &Path) -> Rules {
         let Ok(inside) = walk.base.absolute().strip_prefix(top) else { return walk.rules };
         if walk.rules.include_ignored || inside.as_os_str().is_empty() {
@@ -283,12 +282,12 @@ impl Workspace {
     }
 }
 
-/// One of the folder's ignore files holds a pattern that would use up the stack of whoever reads it.
+/// One of the folder's ignore files contains a pattern that would exhaust the stack of its parser.
 fn has_deep_ignores(folder: &Path) -> bool {
-    /// A pattern of fewer bytes does no harm, and most files have fewer.
+    /// Size up to which a file is harmless; most files are smaller.
     const HARMLESS: u64 = 4096;
     let is_deep = |path: PathBuf| {
-        // A FIFO is waited for, and a device never ends. (A folder is not read, and nothing is no harm.)
+        // FIFOs and devices would block or never end. (Folders and missing files are harmless.)
         let length = match fs::metadata(&path) {
             Ok(data) if data.is_file() => data.len(),
             Ok(data) => return !data.is_dir(),
@@ -309,8 +308,8 @@ fn has_deep_ignores(folder: &Path) -> bool {
         }
 }
 
-/// The folder of git's in which more is named that is ignored, found as those do who read it: a file `.git` names
-/// one, which names the common one. What there is can not be read (true), or there is nothing (false).
+/// The git folder with further ignore rules, found as git does: a file `.git` names a folder, which names the
+/// common one. Error: true if it cannot be read, false if there is none.
 fn git_of(folder: &Path) -> Result<PathBuf, bool> {
     let git = folder.join(".git");
     let first_line = |path: &Path| match disk::read_small_text(path) {
@@ -319,7 +318,7 @@ fn git_of(folder: &Path) -> Result<PathBuf, bool> {
     };
     match fs::metadata(&git) {
         Ok(data) if data.is_file() => {}
-        // (So it is in nearly every folder: nothing is looked for in it.)
+        // (The common case: nothing else is searched.)
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(false),
         Ok(_) | Err(_) => return Ok(git),
     }

@@ -157,7 +157,7 @@ fn missing_or_invalid_session_id_is_a_usage_error() {
         .expect_one_line_of_stderr("agent session list");
     test.run(&["task", "--session-id", "mine"])
         .expect_code(2)
-        .expect_one_line_of_stderr("is no UUID");
+        .expect_one_line_of_stderr("is not a UUID");
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
     test.run(&["task", "--session-id", id]).expect_code(0);
     test.run(&["task", "--session-id", id])

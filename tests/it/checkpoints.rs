@@ -9,7 +9,7 @@ use crate::run::wait_for;
 use crate::support::{Done, Test, has, say};
 
 /// Part of the notice about a store that cannot cover every change.
-const GAP: &str = "not everything that commands change can be undone";
+const GAP: &str = "some changes of commands cannot be undone";
 
 fn store(test: &Test) -> PathBuf {
     test.sessions().with_file_name("checkpoints")

@@ -411,9 +411,9 @@ fn review_reports_sessions_and_is_idempotent() {
     assert_eq!(json["learnt"], again["learnt"]);
     let markdown = review("md").stdout;
     for part in [
-        "## Needs a person first",
+        "## Needs your attention",
         "+- `PATH=bin:$PATH make test` failed",
-        "## What fails most",
+        "## Most frequent failures",
         "| Bash make |",
     ] {
         assert!(markdown.contains(part), "{part}: {markdown}");
@@ -428,5 +428,5 @@ fn review_reports_sessions_and_is_idempotent() {
     );
     test.agent(&["memory", "review", "--since", "soon"])
         .expect_code(2)
-        .expect_stderr("no length of time");
+        .expect_stderr("not a duration");
 }

@@ -466,7 +466,7 @@ fn foreign_or_newer_database_is_left_unchanged() {
         "a text of years of work, which is no database whatever it is called",
     )
     .unwrap();
-    check(&document, "is no memory of this program");
+    check(&document, "is not a memory file of this program");
     put(&memory.open(), &rule("A rule."));
     for (version, expected) in [(99, "was written by a newer version"), (2, "by an older version")]
     {
@@ -479,7 +479,7 @@ fn foreign_or_newer_database_is_left_unchanged() {
     let db = rusqlite::Connection::open(&foreign).unwrap();
     db.execute_batch("CREATE TABLE t (x); PRAGMA user_version = 1;").unwrap();
     drop(db);
-    check(&foreign, "is no memory of this program");
+    check(&foreign, "is not a memory file of this program");
 }
 
 #[test]
@@ -614,25 +614,25 @@ fn review_lists_important_findings_first() {
     let mut rest = page.as_str();
     for part in [
         "# Review of all projects",
-        "84 tasks in 84 sessions. Of 84 pieces of work 40 went well at once (48 %), 40 after another try, 4 did not.",
-        "One thing needs a person.",
-        "## Needs a person first",
+        "84 tasks in 84 sessions. Of 84 traces, 40 succeeded at the first attempt (48 %), 40 after a retry, 4 failed.",
+        "One failure needs your attention.",
+        "## Needs your attention",
         "| `/usr/bin/bash: line 1: md5: command not found` | Bash md5 | acme/one | 8 |",
         "and 3 more sessions",
         "## Suggestions",
         "+++ b/CODE_LAW.md\n# acme/one\n+- Run `make check`, not `make test` (it says: no rule to make).\n# acme/two\n\
          +- Run `bin/ship` with `--zone eu` (it says: no zone).\n",
         "Helped 3 times: ",
-        "What fails and is not known",
-        "- `/usr/bin/bash: line 1: md5: command not found`: 4 times in 4 sessions, made good in 0 of 4 cases.",
-        "## What fails most",
+        "Failures without a lesson",
+        "- `/usr/bin/bash: line 1: md5: command not found`: 4 times in 4 sessions, resolved in 0 of 4 cases.",
+        "## Most frequent failures",
         "| 40 | 40 | Bash release | `ship: no zone specified` | 40 of 40 |",
-        "## How each method went",
+        "## Kinds of calls",
         "| Bash release | 40 | 0 | 40 | 0 | 100 % |",
-        "## What never works",
+        "## Always failing",
         "| `Bash md5` | in every case | 4 | `/usr/bin/bash: line 1: md5: command not found` |",
         "## Memory",
-        "what helped most first",
+        "the most helpful first",
         "## How this was counted",
     ] {
         let at =
@@ -677,7 +677,7 @@ fn memory_commands_add_search_show_edit_and_forget() {
     assert_eq!(list[0]["text"], "Run `make all` before a push.");
     test.agent(&["memory", "forget", &id])
         .expect_code(2)
-        .expect_one_line_of_stderr("--yes says so beforehand");
+        .expect_one_line_of_stderr("confirm with --yes");
     let done = test.in_terminal(&["memory", "forget", &id], "n\n");
     assert!(done.stdout.contains("nothing is forgotten"), "{}", done.stdout);
     test.agent(&["memory", "forget", "--yes", &id[..6]])
@@ -714,7 +714,7 @@ fn rejected_memory_input_is_explained() {
     check(&["forget", "--yes", "abc"], "`agent memory list --all`");
     check(&["import", "gone.jsonl"], "gone.jsonl: No such file");
     test.write("bad.jsonl", "{\"id\": 1}\n");
-    check(&["import", "bad.jsonl"], "bad.jsonl:1: is no item");
+    check(&["import", "bad.jsonl"], "bad.jsonl:1: is not a lesson");
 }
 
 #[test]
@@ -747,11 +747,11 @@ fn export_and_import_round_trip_without_duplicates() {
     let import = ["memory", "import", "memory.jsonl"];
     to.agent(&import)
         .expect_code(0)
-        .expect_stdout("took in 2 of 2 items; the others were there already\n");
+        .expect_stdout("imported 2 of 2 lessons; the others existed already\n");
     to.agent(&["memory", "edit", &id, "--text", "Run `make all` first."]).expect_code(0);
     to.agent(&import)
         .expect_code(0)
-        .expect_stdout("took in 0 of 2 items; the others were there already\n");
+        .expect_stdout("imported 0 of 2 lessons; the others existed already\n");
     // The other directory is another project; nothing is lost.
     let all = to.agent(&["memory", "list", "--all"]).expect_code(0).stdout;
     assert_eq!(all.lines().count(), 2, "{all}");
@@ -776,7 +776,7 @@ fn imported_lessons_are_validated_and_lose_their_counts() {
     let lines = items.iter().map(|item| format!("{}\n", serde_json::to_string(item).unwrap()));
     let test = Test::new().file("memory.jsonl", lines.collect::<String>());
     let done = test.agent(&["memory", "import", "memory.jsonl"]).expect_code(0);
-    assert_eq!(done.stdout, "took in 1 of 5 items, 4 left out; the others were there already\n");
+    assert_eq!(done.stdout, "imported 1 of 5 lessons, 4 left out; the others existed already\n");
     for (line, why) in [(1, "markup"), (2, "sudo"), (3, "secret"), (4, "sudo")] {
         let said = done.stderr.lines().find(|said| said.contains(&format!("memory.jsonl:{line}:")));
         assert!(said.is_some_and(|said| said.contains(why)), "{line} {why}\n{}", done.stderr);
@@ -879,7 +879,7 @@ fn database_path_is_configurable() {
     let test = Test::new().user_config("[learning]\ndatabase = \"mine.db\"\n");
     test.agent(&["memory", "list"])
         .expect_code(2)
-        .expect_one_line_of_stderr("learning.database: \"mine.db\" is no absolute path");
+        .expect_one_line_of_stderr("learning.database: \"mine.db\" is not an absolute path");
 }
 
 #[test]

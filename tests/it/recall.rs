@@ -456,7 +456,7 @@ fn database_of_another_version_is_reported_once_and_unchanged() {
     for (how, expected) in [
         ("PRAGMA user_version = 99", "a newer version"),
         ("PRAGMA user_version = 2", "an older version"),
-        ("PRAGMA application_id = 7", "no memory of this program"),
+        ("PRAGMA application_id = 7", "not a memory file of this program"),
     ] {
         let test = project();
         old_is_new(&test);

@@ -260,7 +260,7 @@ fn fixture_repository_error_has_a_hint() {
     expect_belongs_to_git(&answer, "fixture");
     assert_eq!(
         answer["error"]["hint"],
-        "the folder tests/old.git looks like a repository; where it is a fixture, a command or the user can change it"
+        "the folder tests/old.git looks like a git repository; if it is a fixture, use a command to change it, or ask the user"
     );
     let answer = write(".git/config");
     expect_belongs_to_git(&answer, ".git");

@@ -349,7 +349,7 @@ fn rewind_reverts_conversation_and_files() {
     assert_eq!(test.read("a.txt"), "one\n");
     let asked = asked_next(&test, &["another way", "-c"]);
     assert!(asked.contains("the first answer"), "{asked}");
-    for gone in ["the second", "the third", "taken back"] {
+    for gone in ["the second", "the third", "removed by a rewind"] {
         assert!(!asked.contains(gone), "{gone}\n{asked}");
     }
     // The log keeps all turns, and each number is used once.
@@ -357,7 +357,7 @@ fn rewind_reverts_conversation_and_files() {
         test.events_of("turn.started").iter().map(|event| event["turn"].clone()).collect();
     assert_eq!(turns, [1, 2, 3, 4]);
     let show = test.agent(&["session", "show"]).expect_code(0).stdout;
-    assert!(show.contains("turn 3    the third task (taken back by a rewind)\n"), "{show}");
+    assert!(show.contains("turn 3    the third task (removed by a rewind)\n"), "{show}");
     assert!(show.contains("turn 4    another way\n"), "{show}");
     let done = test.agent(&["session", "rewind", "--turn", "3"]).expect_code(2);
     done.expect_one_line_of_stderr("already rewound");

@@ -261,7 +261,7 @@ fn invalid_rule_is_a_usage_error() {
     let test = Test::new();
     for rule in ["Edit(..)", "Edit(\"b.txt\")", "Edit(a.txt)Edit(b.txt)", "Read(//a)"] {
         let done = test.agent(&["tool", "call", "LS", "{}", "--deny", rule]);
-        done.expect_code(2).expect_stderr("is no rule");
+        done.expect_code(2).expect_stderr("is not a rule");
     }
 }
 

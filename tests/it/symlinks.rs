@@ -76,7 +76,7 @@ fn fifo_as_config_file_is_refused() {
     let test = Test::new().script("text: ok");
     fifo(&test.root().join(".agent/config.toml"));
     let done = end_of(&test, &["run", "--model", "script:../script", "task"]);
-    done.expect_code(2).expect_stderr("is no regular file");
+    done.expect_code(2).expect_stderr("is not a regular file");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn symlinked_project_config_is_not_trusted() {
     symlink("../cfg/config.toml", test.root().join(".agent/config.toml")).unwrap();
     let done = test.run(&["--trust", "task"]).expect_code(0);
     let done =
-        done.expect_stderr("ignored permissions.mode, sandbox because a command could write");
+        done.expect_stderr("ignored permissions.mode, sandbox because commands could write");
     assert!(!done.stderr.contains("agent trust"), "{done:?}");
     // Its restrictions still apply.
     let read = test.call("Read", &json!({"path": "own"}));

@@ -74,7 +74,7 @@ fn trusted_config_behind_a_writable_symlink_is_ignored() {
     write(&shared.join("config.toml"), "[sandbox]\nnetwork = \"on\"\n");
     fs::create_dir(test.root().join(".agent")).unwrap();
     let link = test.root().join(".agent/config.toml");
-    let ignored = "ignored sandbox because a command could write";
+    let ignored = "ignored sandbox because commands could write";
     // A direct symlink that passes through no directory of the project.
     symlink("../../home/shared/config.toml", &link).unwrap();
     let done = test.run(&["--trust", "task"]).expect_code(0);
@@ -86,7 +86,7 @@ fn trusted_config_behind_a_writable_symlink_is_ignored() {
     // The same applies to prompts.
     symlink("../words", test.root().join(".agent/prompts")).unwrap();
     let done = test.run(&["--trust", "task"]).expect_code(0);
-    done.expect_stderr(".agent/prompts: ignored because a command could write");
+    done.expect_stderr(".agent/prompts: ignored because commands could write");
 }
 
 /// The home is the project and this session's directories are elsewhere; those of the next session
@@ -272,7 +272,7 @@ fn trust_applies_to_the_settings_at_the_time_of_trusting() {
     test.agent(&["config", "show"]).expect_code(0).expect_stderr(&told);
     assert!(!ran.exists());
     let shown = test.agent(&["trust"]).expect_code(0).stdout;
-    for part in ["is trusted, with this as it is now:", "ui.screen = \"full\"", key] {
+    for part in ["is trusted, with these current settings:", "ui.screen = \"full\"", key] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let doctor = test.agent(&["doctor"]);
@@ -389,7 +389,7 @@ fn trust_entry_without_settings_trusts_no_settings() {
     write(&list, &format!("{}\n{other}\n", root.display()));
     assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
     let again = test.agent(&["trust"]).expect_code(0).stdout;
-    assert!(again.contains("is trusted already; it sets nothing"), "{again}");
+    assert!(again.contains("is trusted already; it currently sets nothing"), "{again}");
     test.write(".agent/config.toml", "ui.screen = \"full\"\n");
     test.agent(&["config", "show"]).expect_code(0).expect_stderr("ui (new)");
     test.agent(&["trust"]).expect_code(0);

@@ -81,7 +81,7 @@ fn undo_removes_only_empty_created_directories() {
     std::fs::remove_file(test.root().join("there/a")).unwrap();
     test.write("kept/theirs", "x\n");
     let done = test.agent(&["session", "undo"]).expect_code(1);
-    assert!(done.stdout.contains("kept: left as it is: it holds files"), "{}", done.stdout);
+    assert!(done.stdout.contains("kept: left as it is: it contains files"), "{}", done.stdout);
     let is_there = |path: &str| test.root().join(path).exists();
     assert!(!is_there("one") && !is_there("kept/by"));
     assert!(is_there("there"), "it was there before");

@@ -206,7 +206,7 @@ fn objection_without_remaining_retries_keeps_the_answer() {
     };
     assert_eq!(
         accepted(&["--set", "recovery.max_answer_retries=0"]),
-        "no answer goes back: recovery.max_answer_retries is 0"
+        "answers are not sent back: recovery.max_answer_retries is 0"
     );
     // The verification itself uses up the remaining budget.
     let prices = ["script:../script", "script:../project/.verifier"]

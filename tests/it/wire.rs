@@ -189,9 +189,8 @@ async fn transient_errors_are_retried() {
     check_retried(sse_raw(&[]), &["ended before it was complete"]).await;
     check_retried(sse_raw(&[half, "{\"choi"]), &["garbage: {\"choi"]).await;
     check_retried(sse_raw(&[half, r#"{"error":{"code":502}}"#]), &["answered 502"]).await;
-    check_retried(sse_raw(&[half]).then(Chunk::Pause(LONG)), &["nothing came for 0.1 s"]).await;
-    check_retried(Reply { body: vec![Chunk::Pause(LONG)], ..sse_raw(&[]) }, &["nothing came"])
-        .await;
+    check_retried(sse_raw(&[half]).then(Chunk::Pause(LONG)), &["no data for 0.1 s"]).await;
+    check_retried(Reply { body: vec![Chunk::Pause(LONG)], ..sse_raw(&[]) }, &["no data"]).await;
 }
 
 #[tokio::test]
@@ -233,8 +232,8 @@ async fn permanent_errors_are_not_retried() {
     let moved = html(307).header("location", "https://user:pw@elsewhere.example/x?key=1");
     check_refused(moved, Refused, &["redirects to https://elsewhere.example/x (307)"]).await;
     let long = said("This model's maximum context length is 10 tokens");
-    check_refused(json(400, &long), Overflow, &["longer than what m takes"]).await;
-    check_refused(sse_raw(&[&long.to_string()]), Overflow, &["longer than what m takes"]).await;
+    check_refused(json(400, &long), Overflow, &["longer than m accepts"]).await;
+    check_refused(sse_raw(&[&long.to_string()]), Overflow, &["longer than m accepts"]).await;
 }
 
 #[tokio::test]
@@ -333,7 +332,8 @@ async fn invalid_endpoint_configuration_is_reported() {
         }
     }
     for url in ["", "localhost:8080/v1", "ftp://h/v1", "h/v1"] {
-        let model = check(|endpoint| endpoint.base_url = url.into(), "it begins with http://");
+        let model =
+            check(|endpoint| endpoint.base_url = url.into(), "it has to begin with http://");
         assert!(model.is_none(), "{url}");
     }
     let model =

@@ -1,4 +1,4 @@
-//! Distillation: after a turn that had trouble, one request asks a model what it teaches.
+//! Distillation: one model request for lessons after a turn with failures.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -14,7 +14,7 @@ use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
 const DISTIL: Prompt = prompt!("distil.md");
 
-/// Asks the model.
+/// A distillation of one turn.
 #[derive(Clone)]
 pub(super) struct Distillation {
     pub(super) model: Arc<BackgroundRequest>,
@@ -24,7 +24,7 @@ pub(super) struct Distillation {
 }
 
 impl Distillation {
-    /// Asks about the turn that has just ended, if there is anything to ask, and stores the answer.
+    /// Asks about the turn that just ended, if there is a reason, and stores the answer.
     pub(super) async fn run(self) {
         let (give, request) = oneshot::channel();
         if self.work.try_send(Work::Distil(give)).is_err() {
@@ -48,7 +48,7 @@ impl Distillation {
         }
     }
 
-    /// The answer; `None` if the budget does not allow the request, or the user interrupted it.
+    /// The answer; `None` if the budget does not allow the request, or the user interrupted.
     async fn ask(&self, request: &Request) -> Result<Option<String>, String> {
         let system = self.prompts.text(DISTIL).trim_end();
         let is_useful = |reply: &Reply| request.lessons(&reply.text).is_ok();
@@ -56,7 +56,7 @@ impl Distillation {
         match self.model.ask(Purpose::Learn, system, text, &schema, is_useful).await {
             Ok(reply) if reply.stop == Some(StopReason::Refused) => Ok(None),
             Ok(reply) => Ok(Some(reply.text)),
-            Err(Unanswered::TooDear | Unanswered::Interrupted | Unanswered::NotScripted) => {
+            Err(Unanswered::TooExpensive | Unanswered::Interrupted | Unanswered::NotScripted) => {
                 Ok(None)
             }
             Err(Unanswered::Failed(why)) => Err(why),

@@ -1,6 +1,8 @@
-//! Learning, beside the loop: one thread writes what each turn teaches; the kernel reads the lessons itself.
+//! Connects a session to the memory: a thread writes the lessons of each turn; the kernel reads lessons
+//! itself.
 //!
-//! The loop never waits for the thread: events go into a bounded queue. What is wrong with the store is reported once.
+//! The loop never waits for the thread: events go into a bounded queue. Each problem of the store is reported
+//! once.
 
 mod distillation;
 mod recall;
@@ -26,56 +28,56 @@ use distillation::Distillation;
 use recall::StoredLessons;
 use worker::{Notices, Worker};
 
-/// So many events may wait; a turn has fewer, unless the store hangs.
+/// Limit of the queue; a turn has fewer events, unless the store hangs.
 const QUEUE: usize = 8192;
-/// So long the end of a session waits for its lessons to be written.
+/// How long the end of a session waits for its lessons to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the thread is given to do.
+/// A message to the thread.
 enum Work {
     Event(Box<Event>),
-    /// What is a model asked about the last turn?
+    /// The request about the last turn, if there is one?
     Distil(oneshot::Sender<Option<Request>>),
-    /// What it answered.
+    /// The answer of a model.
     Distilled {
         request: Request,
         answer: String,
         done: oneshot::Sender<()>,
     },
-    /// Nothing follows; report when all is done.
+    /// The last message; report when all work is done.
     End(SyncSender<()>),
 }
 
-/// Whose memory, and where it is.
+/// The memory's file and project.
 #[derive(Clone)]
 struct Settings {
     /// The project's identity.
     project: String,
-    /// The user trusts the folder: its lessons may apply elsewhere too.
+    /// The user trusts the folder: its lessons may also apply to other projects.
     is_trusted: bool,
     file: PathBuf,
     keep_days: u32,
     max_lessons: usize,
 }
 
-/// A session's side of the memory.
+/// The memory as used by a session.
 pub(super) struct Learning {
     lessons: Arc<StoredLessons>,
     work: SyncSender<Work>,
     shared: Arc<Shared>,
     max_tokens: u64,
-    /// So long the first task waits for the file to be opened.
+    /// How long the first task waits for the file to be opened.
     patience: Duration,
     distils: bool,
     distillation: Mutex<Option<Distillation>>,
 }
 
-/// What the loop's side and the thread share.
+/// State shared by the loop and the thread.
 #[derive(Default)]
 struct Shared {
-    /// An event did not fit into the queue: nothing more of this session is learnt.
+    /// An event did not fit into the queue: this session is not learnt from any further.
     lost: AtomicBool,
-    /// Where notices go, until the session ends.
+    /// Receives notices, until the session ends.
     events: Mutex<Option<Events>>,
 }
 
@@ -92,7 +94,7 @@ impl Shared {
 }
 
 impl Learning {
-    /// Opens the memory. `None` if learning is off, or there is no place for it.
+    /// Opens the memory. `None` if learning is off, or there is no place for the file.
     pub(super) fn begin(
         config: &Config,
         dirs: Option<&UserDirs>,
@@ -120,7 +122,7 @@ impl Learning {
             its_lessons.open(settings.file.clone(), &notices);
             Worker::new(settings, its_shared, notices).work(&queue);
         });
-        // Without a thread there is no memory, and the work continues.
+        // Without a thread the session continues without memory.
         Ok(begun.ok().map(|_| Self {
             lessons,
             work,
@@ -132,17 +134,17 @@ impl Learning {
         }))
     }
 
-    /// What the kernel asks.
+    /// The kernel's interface to the memory.
     pub(super) fn memory(&self) -> Memory {
         Memory { recall: self.lessons.clone(), max_tokens: self.max_tokens }
     }
 
-    /// Takes the events of the session.
+    /// The sink for the session's events.
     pub(super) fn recorder(&self) -> Recorder {
         Recorder { work: self.work.clone(), shared: self.shared.clone() }
     }
 
-    /// The session has begun. `request`: how a model is asked to distil lessons.
+    /// Called when the session has begun. `request`: sends distillation requests.
     pub(super) fn session(
         &self,
         events: &Events,
@@ -159,18 +161,18 @@ impl Learning {
         *self.distillation.lock().unwrap_or_else(PoisonError::into_inner) = distillation;
     }
 
-    /// Distils the turn that has just ended, as long as this is polled.
+    /// Distils the turn that just ended, while this is polled.
     pub(super) fn distil(&self) -> Option<BoxFuture<'static, ()>> {
         let distillation = self.distillation.lock().unwrap_or_else(PoisonError::into_inner);
         distillation.clone().map(|distillation| distillation.run().boxed())
     }
 
-    /// The memory was opened, or was waited for long enough.
+    /// Waits until the memory is open, or the time limit is reached.
     pub(super) async fn ready(&self) {
         _ = tokio::time::timeout(self.patience, self.lessons.opened()).await;
     }
 
-    /// The session ends.
+    /// Called at the end of the session.
     pub(super) fn end(&self) {
         let (done, all_done) = sync_channel(1);
         if self.work.try_send(Work::End(done)).is_ok() {
@@ -182,14 +184,14 @@ impl Learning {
 
 impl Drop for Learning {
     fn drop(&mut self) {
-        // The events hold the thread's queue: the thread ends by a message.
+        // The events hold the queue's sender, so the thread is ended by a message.
         let (done, _) = sync_channel(1);
         _ = self.work.try_send(Work::End(done));
         *self.shared.events() = None;
     }
 }
 
-/// Passes events on to the thread.
+/// A sink that passes events to the thread.
 pub(super) struct Recorder {
     work: SyncSender<Work>,
     shared: Arc<Shared>,
@@ -198,7 +200,7 @@ pub(super) struct Recorder {
 impl Sink for Recorder {
     fn take(&mut self, stamped: &Stamped) {
         let event = &stamped.event;
-        // (Requests are large, and nothing is learnt from them.)
+        // (Requests are large and not needed for learning.)
         if !event.body.is_stored()
             || matches!(event.body, Body::ModelRequested(_))
             || self.shared.lost.load(Ordering::Relaxed)

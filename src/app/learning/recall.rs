@@ -1,4 +1,4 @@
-//! The lessons, as the kernel asks for them: read from the store when they are needed.
+//! Provides lessons to the kernel, reading the store on demand.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -11,13 +11,13 @@ use crate::learning::recall;
 use crate::learning::store::{SqliteStore, StoreError};
 use crate::protocol::recall::{FailedCall, Recall, Recalled, Remedy};
 
-/// A read waits at most so long for another process.
+/// How long a read waits for another process.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// The lessons of a project and of the user.
 pub(super) struct StoredLessons {
     project: String,
-    /// `None` until the file was opened.
+    /// `None` until the file is open.
     store: Mutex<Option<SqliteStore>>,
     opened: watch::Sender<bool>,
 }
@@ -27,7 +27,7 @@ impl StoredLessons {
         Self { project, store: Mutex::new(None), opened: watch::Sender::new(false) }
     }
 
-    /// Opens the file. What is wrong with it is reported by the thread that writes it.
+    /// Opens the file. Errors are reported by the writing thread.
     pub(super) fn open(&self, file: PathBuf, notices: &Notices) {
         let store = SqliteStore::new(file, into(notices)).with_patience(PATIENCE);
         _ = store.weight("");
@@ -35,9 +35,9 @@ impl StoredLessons {
         self.opened.send_replace(true);
     }
 
-    /// Waits until the file was opened.
+    /// Waits until the file is open.
     pub(super) async fn opened(&self) {
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         _ = self.opened.subscribe().wait_for(|opened| *opened).await;
     }
 

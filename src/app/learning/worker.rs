@@ -1,4 +1,4 @@
-//! The thread that writes: folds the events of the session and stores what each turn teaches.
+//! The writing thread: derives lessons from the session's events and stores them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::learning::store::{Batch, Learned, SqliteStore, StoreError};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::recall::MemoryWritten;
 
-/// What the user should know, until the session can report it.
+/// Notices for the user, until the session can report them.
 pub(super) type Notices = Arc<Mutex<Vec<String>>>;
 
 /// Adds a notice.
@@ -30,10 +30,10 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     store: SqliteStore,
     notices: Notices,
-    /// What was reported.
+    /// Notices that were reported.
     reported: Vec<String>,
     fold: Fold,
-    /// What a model is asked about the last turn.
+    /// The request about the last turn.
     request: Option<Request>,
     is_pruned: bool,
 }
@@ -52,7 +52,7 @@ impl Worker {
         }
     }
 
-    /// Works until nothing follows.
+    /// Works until the last message.
     pub(super) fn work(mut self, queue: &Receiver<Work>) {
         while let Ok(work) = queue.recv() {
             match work {
@@ -91,7 +91,7 @@ impl Worker {
         self.report();
     }
 
-    /// What a turn teaches.
+    /// The data to store for a turn.
     fn batch(&self, harvest: &Harvest) -> Batch {
         let ids = harvest.recalled.iter().flat_map(|(_, recalled)| &recalled.items);
         let known: Vec<Lesson> =
@@ -103,7 +103,7 @@ impl Worker {
 
     fn distilled(&mut self, request: &Request, answer: &str) {
         if let Ok((mut lessons, _)) = request.lessons(answer) {
-            // A folder that the user does not trust teaches nothing about other projects.
+            // An untrusted folder provides no lessons for other projects.
             if !self.settings.is_trusted {
                 for lesson in &mut lessons {
                     *lesson =
@@ -137,7 +137,7 @@ impl Worker {
         }
     }
 
-    /// Once in a session.
+    /// Once per session.
     fn prune(&mut self) {
         if std::mem::replace(&mut self.is_pruned, true) {
             return;
@@ -151,7 +151,7 @@ impl Worker {
     }
 
     fn complain(&self, error: &StoreError) {
-        self.notice(format!("{error}; what this turn teaches is not stored"));
+        self.notice(format!("{error}; the lessons of this turn are not stored"));
     }
 
     fn notice(&self, notice: String) {

@@ -1,5 +1,4 @@
-//! What a person has done beside the session, while it works or rests: commands of their own, looking at
-//! files and records, the editor.
+//! Jobs in the background of the chat: commands of the user, reading files and records, the editor.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -24,19 +23,19 @@ use crate::record;
 use crate::ui::tui::{CommandDeed, Handle, News, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
 
-/// A command of the user's own may run so long.
+/// Time limit of a user's command.
 const PATIENCE: Duration = Duration::from_hours(1);
-/// The most files that are offered.
+/// Limit: files that are offered.
 const MAX_FILES: usize = 200_000;
 
-/// A command of the user's own that is over: the model is to know of it.
+/// A user's command that has ended, to be shared with the model.
 pub(super) struct Ran {
     pub(super) command: String,
     pub(super) output: String,
     pub(super) exit_code: Option<i32>,
 }
 
-/// The jobs that run.
+/// The running jobs.
 pub(super) struct Jobs<'a> {
     running: FuturesUnordered<LocalBoxFuture<'a, Option<Ran>>>,
     options: &'a Options,
@@ -46,13 +45,13 @@ pub(super) struct Jobs<'a> {
     writable: Writable,
     masker: Arc<Masker>,
     outside: HostPrograms,
-    /// What runs as the user, outside the sandbox; commands of the user's own get the whole environment besides.
+    /// Runs programs as the user, outside the sandbox; commands of the user get the whole environment.
     exec: Arc<Exec>,
-    /// Ends the user's own commands.
+    /// Cancels the user's commands.
     stop: CancellationToken,
     log: Option<PathBuf>,
     session: String,
-    /// Who answers.
+    /// The current model.
     pub(super) model: String,
 }
 
@@ -81,7 +80,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// The end of the next of them; none ends where none runs.
+    /// The next command that ends; pending forever if none is running.
     pub(super) async fn next(&mut self) -> Option<Ran> {
         match self.running.next().await {
             Some(done) => done,
@@ -89,12 +88,12 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Ends what the user runs.
+    /// Ends the user's commands.
     pub(super) fn stop(&mut self) {
         std::mem::take(&mut self.stop).cancel();
     }
 
-    /// Begins what was asked for, as far as it needs no session.
+    /// Starts a job for a request that does not need the session.
     pub(super) fn begin(&mut self, request: Request) {
         match request {
             Request::Remember(message) => self.places.remember(&self.masker.mask(&message)),
@@ -105,7 +104,7 @@ impl<'a> Jobs<'a> {
             Request::Shell(command) => self.shell(command),
             Request::Edit(text) => self.edit(text),
             Request::Command(deed, arguments) => self.command(deed, &arguments),
-            // These are the session's, and are answered where it is.
+            // Handled where the session is.
             Request::Submit(_)
             | Request::Steer(_)
             | Request::Interrupt
@@ -119,7 +118,7 @@ impl<'a> Jobs<'a> {
         match deed {
             CommandDeed::Sessions if arguments == "list" => {
                 let mut sessions = super::sessions(self.options);
-                // Nobody goes on with the one that runs.
+                // The current session is not offered.
                 sessions.retain(|(id, _)| !self.session.starts_with(id));
                 self.handle.tell(News::Sessions(sessions));
             }
@@ -183,7 +182,7 @@ impl<'a> Jobs<'a> {
             | CommandDeed::Theme
             | CommandDeed::Keys
             | CommandDeed::Quit => {
-                let text = "the agent works: wait for it, or stop it with Esc, and then once more";
+                let text = "the agent is working: wait, or stop it with Esc, and try again";
                 self.handle.tell(News::Note(false, text.to_owned()));
             }
         }
@@ -214,15 +213,15 @@ impl<'a> Jobs<'a> {
         Ok(path)
     }
 
-    /// What another command of this program says.
+    /// Shows the output of another command of this program.
     fn own(&mut self, title: &'static str, arguments: &str) {
-        // This very file, whatever lies at its path by now.
+        // This executable, even if its path has changed.
         let program = format!("/proc/{}/exe", std::process::id());
-        // (No command of the user's: it gets nothing that lies in the project.)
+        // (Not a command of the user: it gets no folders in the project.)
         let line = format!("{program} {arguments}");
         let command = Command::new(line, self.options.root.clone(), PATIENCE);
         let run = run(&self.exec, command, &self.stop);
-        self.tell_output(title, run, "it said nothing");
+        self.tell_output(title, run, "no output");
     }
 
     fn tell_output(
@@ -236,13 +235,13 @@ impl<'a> Jobs<'a> {
             async move {
                 let (output, exit_code) = run.await;
                 let output = output.trim_end();
-                // What this program says outside of a chat begins with its name.
+                // The program's name at the beginning is not needed in the chat.
                 let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
                 let output = output.into_owned();
                 handle.tell(match (output.is_empty(), exit_code) {
                     (true, Some(0)) => News::Note(true, nothing.to_owned()),
                     (false, _) => News::Page { title: title.to_owned(), text: output },
-                    (true, _) => News::Note(false, "it said nothing and failed".to_owned()),
+                    (true, _) => News::Note(false, "it failed without output".to_owned()),
                 });
                 None
             }
@@ -294,7 +293,7 @@ impl<'a> Jobs<'a> {
         );
     }
 
-    /// Runs a line as the user would.
+    /// Runs a line with the user's environment.
     fn run(
         &self,
         line: String,
@@ -334,7 +333,7 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// What a command writes, and its status.
+/// Returns a command's output and status.
 fn run(
     exec: &Arc<Exec>,
     command: Command<'static>,
@@ -352,18 +351,18 @@ fn run(
     }
 }
 
-/// What `/memory` is as a command of this program.
+/// The arguments of `agent memory` for `/memory`.
 fn of_memory(arguments: &str) -> Result<String, String> {
     let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     match arguments.split_whitespace().collect::<Vec<_>>().as_slice() {
         [] | ["list"] => Ok("memory list".to_owned()),
         ["show", id] | [id] if is_id(id) => Ok(format!("memory show {id}")),
         ["forget", id] if is_id(id) => Ok(format!("memory forget --yes {id}")),
-        _ => Err("/memory lists what is remembered; /memory show ID, /memory forget ID".to_owned()),
+        _ => Err("/memory lists lessons; /memory show ID, /memory forget ID".to_owned()),
     }
 }
 
-/// The files of the project, in order, without what is ignored.
+/// The files of the project, sorted, without ignored ones.
 fn files(workspace: &Workspace) -> Arc<[String]> {
     let Ok(base) = workspace.resolve(".") else { return Arc::new([]) };
     let found = std::sync::Mutex::new(Vec::new());

@@ -1,5 +1,4 @@
-//! What the chat keeps and finds outside of a session: the messages sent before, the user's own commands,
-//! the branch.
+//! State of the chat outside of sessions: earlier messages, the user's own commands, the branch.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,17 +9,17 @@ use crate::config::{AGENT_DIR, UserDirs};
 use crate::disk::{self, read_small_text, read_small_text_without_links};
 use crate::ui::tui::{OwnCommand, built_in};
 
-/// Messages that are offered again, and the size from which on the file is cut to them.
+/// Limits: messages that are offered, and the size at which the file is truncated to them.
 const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Files that are named in one sentence.
+/// Limit: files that are named in one sentence.
 const MAX_NAMED: usize = 5;
 
-/// Where all of that lies.
+/// Paths of the chat's files.
 pub(super) struct Places {
     root: PathBuf,
-    /// One JSON string a line.
+    /// One JSON string per line.
     history: Option<PathBuf>,
     /// The user's own commands.
     commands: Option<PathBuf>,
@@ -29,7 +28,7 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn new(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let commands = dirs.map(|dirs| dirs.config.join("commands"));
-        // (A link in its place may be a command's of a session in which this folder was the project's.)
+        // (A link may have been created by a command of a session with this folder as its project.)
         let history = dirs.map(|dirs| disk::canonical_prefix(&dirs.state).join("messages.jsonl"));
         Self { root: root.to_path_buf(), history, commands }
     }
@@ -38,14 +37,14 @@ impl Places {
     pub(super) fn history(&self) -> Vec<String> {
         let bytes = self.history.as_ref().and_then(|path| disk::read(path).ok());
         let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
-        // A line that was torn by a crash is no message.
+        // An incomplete line after a crash is ignored.
         let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         let mut messages: Vec<String> = messages.collect();
         messages.drain(..messages.len().saturating_sub(MAX_MESSAGES));
         messages
     }
 
-    /// Remembers a message for later sessions. One that can not be kept is no reason to stop.
+    /// Stores a message for later sessions; errors are ignored.
     pub(super) fn remember(&self, message: &str) {
         let Some(path) = &self.history else { return };
         let line = format!("{}\n", serde_json::Value::from(message));
@@ -66,8 +65,8 @@ impl Places {
         }
     }
 
-    /// The project's commands and the user's, which outrank them. A link in the project may lead to any file of the
-    /// user's, which he did not mean to send.
+    /// The user's commands and the project's; the user's take precedence. Links in the project are not
+    /// followed: they may lead to files that the user does not want to send.
     pub(super) fn commands(&self) -> Vec<OwnCommand> {
         let in_project = self.root.join(AGENT_DIR).join("commands");
         let mut commands = commands_in(&in_project, read_small_text_without_links);
@@ -80,7 +79,7 @@ impl Places {
         commands
     }
 
-    /// Files that would be commands, were they called otherwise; in one sentence.
+    /// Files that would be commands under a valid name, in one sentence.
     pub(super) fn misnamed(&self) -> Option<String> {
         let folders = std::iter::once(self.root.join(AGENT_DIR).join("commands"));
         let files = folders.chain(self.commands.clone()).flat_map(|folder| files_in(&folder));
@@ -88,7 +87,7 @@ impl Places {
             .filter(|(name, _)| !is_name(name))
             .map(|(_, path)| {
                 let shown = path.strip_prefix(&self.root).unwrap_or(&path);
-                // (As text with its escapes: a name may hold line breaks.)
+                // (Escaped: a name may contain line breaks.)
                 format!("{:?}", shown.to_string_lossy())
             })
             .collect();
@@ -105,7 +104,7 @@ impl Places {
         })
     }
 
-    /// The branch that is checked out, where this is a repository.
+    /// The branch that is checked out, if this is a repository.
     pub(super) fn branch(&self) -> Option<String> {
         app::branch(&self.root)
     }
@@ -132,13 +131,13 @@ fn files_in(folder: &Path) -> Vec<(String, PathBuf)> {
     files.collect()
 }
 
-/// What is chosen from the list is what it says: `mode full` would be the chat's own `/mode`, and so would `mode`.
+/// A name without arguments that is not one of the chat's own commands: `mode full` would be `/mode`.
 fn is_name(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_alphanumeric() || "-_.:".contains(letter);
     !name.is_empty() && name.chars().all(is_letter) && built_in(name).is_none()
 }
 
-/// A command's line for people and its text: `description:` of a front matter, else its first line.
+/// A command's description and text: `description:` in the front matter, else its first line.
 fn described(text: &str) -> (String, String) {
     let first_line = |text: &str| {
         let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a chat is started with: the options, the screen's settings, and what to do without a model.
+//! The start of a chat: options, screen settings, and the message without a model.
 
 use clap::Args;
 
@@ -13,40 +13,40 @@ use crate::ui::tui::{Background, Depth, Keymap, Settings, Theme};
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct ChatArgs {
-    /// What stands in the message when the chat begins; with --plain it is sent
+    /// The initial text of the message; with --plain it is sent
     #[arg(value_name = "MESSAGE")]
     message: Vec<String>,
-    /// Plain lines, for screen readers and terminals that can do little
+    /// Plain lines, for screen readers and simple terminals
     #[arg(long)]
     pub(super) plain: bool,
     /// The model: provider/model, auto, or script:FILE
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
-    /// Where the model's server is, up to and including /v1
+    /// The base URL of the model's server, up to and including /v1
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The environment variable that holds the key
+    /// The environment variable that contains the key
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     /// A command that must exit 0 before a task counts as done
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
-    /// The most answers of the model to one message
+    /// Limit of model calls per message
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
-    /// The most US dollars for one message; needs the model's price
+    /// Limit of cost per message in US dollars; needs the model's price
     #[arg(long, value_name = "X")]
     max_budget_usd: Option<f64>,
-    /// Go on with the latest session of this project
+    /// Continue the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     continue_latest: bool,
-    /// Go on with this session
+    /// Continue this session
     #[arg(short = 'r', long, value_name = "ID")]
     resume: Option<String>,
-    /// Keep nothing of this session
+    /// Do not record this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     pub(super) ephemeral: bool,
-    /// Learn nothing, and use nothing that was learnt (also: `AGENT_NO_MEMORY=1`)
+    /// Neither learn lessons nor use them (also: `AGENT_NO_MEMORY=1`)
     #[arg(long)]
     no_memory: bool,
     /// Add this to the model's instructions
@@ -79,7 +79,7 @@ impl From<Cli> for ChatArgs {
 }
 
 impl ChatArgs {
-    /// The same options as those of a run: the configuration reads them there.
+    /// The same options as for a run, which the configuration reads.
     pub(super) fn as_run(&self) -> RunArgs {
         RunArgs {
             model: self.model.clone(),
@@ -94,7 +94,7 @@ impl ChatArgs {
         }
     }
 
-    /// The id of the session to continue with, or its beginning.
+    /// The id, or prefix of an id, of the session to continue.
     pub(super) fn resumed(&self) -> Option<&str> {
         self.resume.as_deref()
     }
@@ -108,7 +108,7 @@ impl ChatArgs {
     }
 }
 
-/// What the chat starts with.
+/// The settings of the chat.
 pub(super) fn settings(
     args: &ChatArgs,
     config: &Loaded,
@@ -137,13 +137,13 @@ pub(super) fn settings(
     })
 }
 
-/// `COLORFGBG=0;15` says that the background is light; most terminals are asked and answer later.
+/// `COLORFGBG=0;15` means a light background; most terminals are queried and respond later.
 fn is_light(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let background = variable("COLORFGBG").and_then(|it| it.rsplit(';').next()?.parse::<u8>().ok());
     matches!(background, Some(7 | 9..=15))
 }
 
-/// What a person sees who starts it for the first time.
+/// The text for users who start it for the first time.
 pub(super) fn welcome() -> String {
     let keys: Vec<&str> = config::presets()
         .iter()

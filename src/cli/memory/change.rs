@@ -1,4 +1,4 @@
-//! A person's own word: adding, changing, forgetting.
+//! Adds, edits and forgets lessons.
 
 use clap::Args;
 
@@ -18,10 +18,10 @@ pub(in crate::cli) struct AddArgs {
     /// One imperative sentence
     #[arg(required = true)]
     text: Vec<String>,
-    /// Rule or pattern; failures are learnt from sessions alone
+    /// Rule or pattern; failures are learnt only from sessions
     #[arg(long, value_name = "KIND", default_value = "rule")]
     kind: Kind,
-    /// It holds in all projects, not only in this one
+    /// For all projects, not only this one
     #[arg(long)]
     user: bool,
     #[command(flatten)]
@@ -30,15 +30,15 @@ pub(in crate::cli) struct AddArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct EditArgs {
-    /// The item, or the beginning of its id
+    /// The lesson, by id or prefix
     id: String,
     /// The new text; without it $VISUAL or $EDITOR is opened
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// It holds in all projects
+    /// For all projects
     #[arg(long)]
     user: bool,
-    /// It holds in this project alone
+    /// For this project only
     #[arg(long, conflicts_with = "user")]
     project: bool,
     #[command(flatten)]
@@ -48,16 +48,16 @@ pub(in crate::cli) struct EditArgs {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ForgetArgs {
-    /// The items, or the beginnings of their ids
+    /// The lessons, by id or prefix
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     ids: Vec<String>,
-    /// Everything, with what was tried; with --project or --user a part of it
+    /// All lessons and traces; with --project or --user only those
     #[arg(long)]
     all: bool,
-    /// With --all: what is of this project
+    /// With --all: those of this project
     #[arg(long, requires = "all", conflicts_with = "user")]
     project: bool,
-    /// With --all: what holds in all projects
+    /// With --all: those for all projects
     #[arg(long, requires = "all")]
     user: bool,
     /// Do not ask
@@ -112,7 +112,7 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
         (false, true) => Some(memory.scope()),
         (false, false) => None,
     };
-    // As it is now: an agent may have used it while the editor was open.
+    // The current version: an agent may have used it while the editor was open.
     let changed = memory.store.change(&item.id, |item| {
         if let Some(text) = text.as_ref().filter(|text| **text != item.text) {
             say(item, text);
@@ -124,12 +124,12 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
     })?;
     let item = changed.ok_or_else(|| {
         let id = &item.id;
-        OpenError::Usage(format!("{id} was forgotten meanwhile; `agent memory add` adds it anew"))
+        OpenError::Usage(format!("{id} was forgotten meanwhile; `agent memory add` adds it again"))
     })?;
     Ok(format!("{}  {}\n", item.id, item.text))
 }
 
-/// The lesson says this now. The kernel does not apply the fix of the old text any more.
+/// Replaces the lesson's text. The kernel no longer applies the fix of the old text.
 fn say(item: &mut Lesson, text: &str) {
     text.clone_into(&mut item.text);
     if let Some(failure) = &mut item.failure {
@@ -164,12 +164,12 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
 fn forget_all(memory: &Memory, args: &ForgetArgs) -> Result<String, OpenError> {
     let (scopes, whose) = match (args.project, args.user) {
         (true, _) => (vec![memory.scope()], "of this project"),
-        (_, true) => (vec![Scope::User], "that holds in all projects"),
+        (_, true) => (vec![Scope::User], "for all projects"),
         (false, false) => (Vec::new(), "of all projects"),
     };
     let items = memory.store.lessons(&scopes)?;
     let question =
-        format!("forget everything {whose} ({} items, and what was tried)?", items.len());
+        format!("forget everything {whose} ({} lessons, and their traces)?", items.len());
     if !args.yes && !is_agreed(&question, "whether to forget")? {
         return Ok("nothing is forgotten\n".to_owned());
     }
@@ -178,7 +178,7 @@ fn forget_all(memory: &Memory, args: &ForgetArgs) -> Result<String, OpenError> {
     }
     let n_traces = match (args.project, args.user) {
         (true, _) => memory.store.forget_traces(Some(&memory.project))?,
-        // What was tried was tried in some project.
+        // Every trace belongs to a project.
         (_, true) => 0,
         (false, false) => memory.store.forget_traces(None)?,
     };

@@ -1,4 +1,4 @@
-//! Showing lessons.
+//! Lists and shows lessons.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(in crate::cli) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ShowArgs {
-    /// The lesson, or the beginning of its id
+    /// The lesson, by id or prefix
     id: String,
     /// As JSON
     #[arg(long)]
@@ -48,7 +48,7 @@ pub(in crate::cli) struct SearchArgs {
     /// Only lessons of this kind
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
-    /// At most so many
+    /// Maximum number of results
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     limit: usize,
     /// In all projects
@@ -116,7 +116,7 @@ pub(super) fn show(args: &ShowArgs) -> Result<Answer, OpenError> {
             Origin::User => "you: no review changes or removes it",
             Origin::Pair => "a failure and the success that followed",
             Origin::Reflection => "a reflection whose failure was resolved",
-            Origin::Distilled => "a model that was asked what a turn teaches",
+            Origin::Distilled => "a model that was asked about a turn",
         },
     );
     let Lesson { frequency, recalled, helped, hurt, .. } = &lesson;
@@ -146,7 +146,7 @@ pub(super) fn search(args: &SearchArgs) -> Result<Answer, OpenError> {
         return Ok(pretty(&found.map(|(score, lesson)| as_json((score, lesson))).collect()));
     }
     if found.is_empty() {
-        ui::tell("no lesson has one of these words");
+        ui::tell("no lesson contains any of these words");
     }
     let width = place_width(found.iter().map(|(_, lesson)| lesson), args.all);
     let lines =
@@ -213,7 +213,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Answer, OpenError> {
     Ok(page.0.into())
 }
 
-/// How wide the place of items is; `None`: projects are not named.
+/// Width of the project column of lessons; `None`: projects are not shown.
 fn place_width<'a>(items: impl Iterator<Item = &'a Lesson>, is_of_all: bool) -> Option<usize> {
     let width = |item: &Lesson| place(item, is_of_all).chars().count();
     is_of_all.then(|| items.map(width).max().unwrap_or_default())
@@ -227,7 +227,7 @@ fn place(item: &Lesson, with_project: bool) -> &str {
     }
 }
 
-/// One line of a list, its place as wide as this.
+/// A line of a list, with this width of the project column.
 fn line(item: &Lesson, width: Option<usize>) -> String {
     let scope = place(item, width.is_some());
     let width = width.unwrap_or("project".len());
@@ -247,7 +247,7 @@ fn percent(item: &Lesson) -> String {
     format!("{:.0}", item.confidence() * 100.0)
 }
 
-/// The program makes the fix itself.
+/// The kernel applies its fix.
 fn is_applied(item: &Lesson) -> bool {
     item.confidence() >= APPLY_AT
         && item.failure.as_ref().is_some_and(|failure| failure.fix.is_some())
@@ -266,7 +266,7 @@ fn how_it_is_used(item: &Lesson) -> &'static str {
     }
 }
 
-/// A session, with what it was about where it is recorded in this project.
+/// A session, with its task if it is recorded in this project.
 fn in_words(memory: &Memory, session: &str) -> String {
     match record::glance(&memory.storage.log_path(session)) {
         Ok(glance) => {

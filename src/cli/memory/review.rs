@@ -1,4 +1,4 @@
-//! `agent memory review`: what a time's sessions say, for people and for cron.
+//! `agent memory review`: reports on a period's sessions, for users and for cron.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::ui::Answer;
 enum Format {
     /// Markdown
     Md,
-    /// Everything that was counted
+    /// All statistics
     Json,
-    /// One page that is complete in itself
+    /// One self-contained HTML page
     Html,
 }
 
@@ -26,31 +26,27 @@ pub(in crate::cli) struct ReviewArgs {
     /// How far back: `7d`, `12h`, `4w`
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = length)]
     since: Duration,
-    /// How it is written
+    /// The format
     #[arg(long, value_name = "FORMAT", default_value = "md")]
     format: Format,
     /// Of all projects
     #[arg(long)]
     all: bool,
-    /// Only report: no weight is set, no item dropped
+    /// Only report: change no weights, remove no lessons
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     place: Place,
 }
 
-/// A length of time, in which days and weeks may be named.
+/// Parses a duration that may contain days and weeks.
 fn length(text: &str) -> Result<Duration, String> {
     let days = [("d", 1), ("w", 7)].into_iter().find_map(|(unit, days)| {
         let n: u64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
         n.checked_mul(days * 24 * 60 * 60).map(Duration::from_secs)
     });
     let length = days.map_or_else(|| config::parse_duration(text), Ok)?;
-    if length.is_zero() {
-        Err("a time of no length has nothing in it".to_owned())
-    } else {
-        Ok(length)
-    }
+    if length.is_zero() { Err("the period is empty".to_owned()) } else { Ok(length) }
 }
 
 pub(super) fn run(args: &ReviewArgs) -> Result<Answer, OpenError> {

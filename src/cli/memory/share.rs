@@ -1,4 +1,4 @@
-//! Items as lines of JSON: for a copy, a colleague, another machine.
+//! Exports and imports lessons as lines of JSON.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(in crate::cli) struct ExportArgs {
 pub(in crate::cli) struct ImportArgs {
     /// The file; `-` reads standard input
     file: PathBuf,
-    /// What held in some project holds in this one
+    /// Import lessons of other projects as lessons of this one
     #[arg(long)]
     here: bool,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
     let text = text.map_err(|error| OpenError::Usage(format!("{from}: {error}")))?;
     let masker = app::masker(&memory.config, &[])?;
     let (mut items, mut n_left_out) = (Vec::new(), 0);
-    // Everything is read before anything is written.
+    // Everything is parsed before anything is stored.
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let read = || -> serde_json::Result<Lesson> {
             let mut value: Value = serde_json::from_str(line)?;
@@ -59,15 +59,15 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
             serde_json::from_value(value)
         };
         let mut item = read().map_err(|error| {
-            let hint = "nothing was taken in; give what `agent memory export` has written";
-            OpenError::Usage(format!("{from}:{}: is no item: {error}; {hint}", n + 1))
+            let hint = "nothing was imported; use the output of `agent memory export`";
+            OpenError::Usage(format!("{from}:{}: is not a lesson: {error}; {hint}", n + 1))
         })?;
         if let Err(why) = examine(&memory, &mut item) {
             ui::tell(&format!("{from}:{}: left out: {why}", n + 1));
             n_left_out += 1;
             continue;
         }
-        // An id is typed and stands in an index: letters, digits and little else.
+        // Ids are typed and are part of an index: letters, digits and few other characters.
         if item.id.is_empty()
             || !item.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
@@ -81,11 +81,11 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
     let n_new = memory.store.import(&items)?;
     let n_items = items.len() + n_left_out;
     let left_out = if n_left_out > 0 { format!(", {n_left_out} left out") } else { String::new() };
-    Ok(format!("took in {n_new} of {n_items} items{left_out}; the others were there already\n"))
+    Ok(format!("imported {n_new} of {n_items} lessons{left_out}; the others existed already\n"))
 }
 
-/// A lesson of another machine is checked like one of a model, and its confidence begins anew: the kernel applies its fix
-/// only after it has helped here.
+/// Checks a lesson of another machine like one of a model, and resets its confidence: the kernel applies its
+/// fix only after it has helped here.
 fn examine(memory: &Memory, lesson: &mut Lesson) -> Result<(), String> {
     lesson.text = memory.text(&lesson.text).map_err(|error| error.to_string())?;
     let mut texts = Vec::new();
@@ -98,7 +98,7 @@ fn examine(memory: &Memory, lesson: &mut Lesson) -> Result<(), String> {
         return Err(why);
     }
     if lesson.text.contains(['<', '>']) {
-        return Err("the text holds markup".to_owned());
+        return Err("the text contains markup".to_owned());
     }
     if let Some(word) = widens(&lesson.text.to_lowercase()) {
         return Err(format!("it mentions {word:?}; only the user widens permissions"));
@@ -111,7 +111,7 @@ fn examine(memory: &Memory, lesson: &mut Lesson) -> Result<(), String> {
     Ok(())
 }
 
-/// All that a value says, names included.
+/// All strings in a value, including names.
 fn strings(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.push(text.clone()),

@@ -1,4 +1,4 @@
-//! Changing what is recorded: taking back, copying, deleting.
+//! Undoes, rewinds, forks and deletes recorded sessions.
 
 use std::io::IsTerminal as _;
 
@@ -16,10 +16,10 @@ use crate::workspace::{Undo, UndoReport};
 pub(in crate::cli) struct UndoArgs {
     #[command(flatten)]
     one: One,
-    /// Which turn; the latest that changed anything where none is given
+    /// The turn; default: the latest that changed anything
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
-    /// Take the latest undo back
+    /// Redo the latest undo
     #[arg(long, conflicts_with = "turn")]
     redo: bool,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(in crate::cli) struct UndoArgs {
 
 #[derive(Debug, Args)]
 struct FilesArgs {
-    /// Also files that were changed since, and changes made while another session was working
+    /// Also undo files that were changed since, and changes made while another session was running
     #[arg(long)]
     force: bool,
     /// Restore HEAD, the index and refs too
@@ -40,13 +40,13 @@ struct FilesArgs {
 pub(in crate::cli) struct RewindArgs {
     #[command(flatten)]
     one: One,
-    /// The first turn that is taken back; `agent session show` numbers them
+    /// The first turn that is removed; `agent session show` numbers them
     #[arg(long, value_name = "N")]
     turn: u32,
-    /// Only what was said
+    /// Only the conversation
     #[arg(long, conflicts_with = "only_files")]
     conversation: bool,
-    /// Only what was changed
+    /// Only the files
     #[arg(long = "files", id = "only_files")]
     only_files: bool,
     #[command(flatten)]
@@ -57,14 +57,14 @@ pub(in crate::cli) struct RewindArgs {
 pub(in crate::cli) struct ForkArgs {
     #[command(flatten)]
     one: One,
-    /// The last turn that is copied; all of them where none is given
+    /// The last turn that is copied; default: all of them
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RmArgs {
-    /// The sessions, or the beginnings of their ids
+    /// The sessions, by id or prefix
     #[arg(required = true)]
     ids: Vec<String>,
     /// Do not ask
@@ -98,9 +98,9 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
     if rewound.conversation {
         ui::print(&format!("conversation: back to before turn {}\n", args.turn));
     } else if what != Rewind::Files {
-        ui::tell("the conversation is left as it is, because a file was; --force insists");
+        ui::tell("the conversation was not changed, because a file was left as it is; use --force");
     } else if rewound.files.is_none() {
-        ui::tell(&format!("no turn from {} on changed a file", args.turn));
+        ui::tell(&format!("no turn from {} on changed files", args.turn));
     }
     Ok(code.unwrap_or(0))
 }
@@ -133,10 +133,7 @@ fn ask(ids: &[&str]) -> Result<bool, OpenError> {
         [one] => format!("session {one}"),
         several => format!("{} sessions", several.len()),
     };
-    is_agreed(
-        &format!("delete {what}, with what is kept to undo its changes?"),
-        "whether to delete",
-    )
+    is_agreed(&format!("delete {what}, with the checkpoints of its changes?"), "whether to delete")
 }
 
 fn open(one: &One) -> Result<Recorded, OpenError> {
@@ -147,7 +144,7 @@ fn open(one: &One) -> Result<Recorded, OpenError> {
     Recorded::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
 }
 
-/// Does it; where the user has to confirm it, asks at the terminal, if there is one.
+/// Runs an operation; if the user has to confirm it, asks at the terminal, if there is one.
 fn confirmed<T>(
     options: UndoOptions,
     work: impl Fn(UndoOptions) -> Result<T, OpenError>,
@@ -155,7 +152,7 @@ fn confirmed<T>(
     match work(options) {
         Err(OpenError::NotConfirmed(why)) if std::io::stdin().is_terminal() => {
             if is_agreed(&format!("{why}; undo them?"), "whether to undo")? {
-                // (What was changed since is still left alone.)
+                // (Changes made since are still not undone.)
                 return work(UndoOptions { confirmed: true, ..options });
             }
             Err(OpenError::NotUndone("nothing was undone".to_owned()))
@@ -170,7 +167,7 @@ impl FilesArgs {
     }
 }
 
-/// Says what became of each file. 1 where something was left as it is: a script should see it.
+/// Prints the result for each file. Returns 1 if one was left as it is, for scripts.
 fn tell_report(report: &UndoReport) -> u8 {
     let (first, last) = report.turns;
     let mut out = if first == last {

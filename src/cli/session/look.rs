@@ -1,4 +1,4 @@
-//! Looking at recorded sessions: the list, and one of them.
+//! Lists and shows recorded sessions.
 
 use std::path::Path;
 
@@ -48,13 +48,13 @@ pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
     }
 }
 
-/// One line for each session, the latest first.
+/// One line per session, the latest first.
 pub(in crate::cli) fn list_of_sessions(storage: &Storage) -> String {
     glances(storage).map(|(id, glance)| line(&id, &glance)).collect()
 }
 
-/// The sessions of a project for one who has to choose: id, and what each was about. Those in which nobody said
-/// anything (recorded calls of tools) are not among them.
+/// The sessions of a project to choose from: id and description. Sessions without a message of the user
+/// (recorded tool calls) are left out.
 pub(in crate::cli) fn sessions_in_brief(storage: &Storage) -> Vec<(String, String)> {
     let told = glances(storage).filter(|(_, glance)| glance.turns > 0);
     let brief = told.map(|(id, glance)| {
@@ -80,7 +80,7 @@ fn line(id: &str, glance: &Glance) -> String {
     let turns = if glance.turns == 1 { "turn" } else { "turns" };
     let cost = glance.cost_usd.map_or_else(|| "-".to_owned(), record::dollars);
     let task = shorten(&glance.task, 60);
-    // (A name of a folder, and a forged record, may hold line breaks anywhere.)
+    // (Names of folders and forged records may contain line breaks.)
     let line =
         format!("{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}", glance.turns);
     one_line(&line) + "\n"
@@ -105,7 +105,7 @@ pub(super) fn show(path: &Path, loaded: &record::Loaded) -> String {
     let events = &loaded.events;
     let mut page = Page::default();
     let first = events.first();
-    // What its folder is called: a record may name any other.
+    // The folder's name: a record may contain any other.
     let id = path.parent().and_then(Path::file_name).unwrap_or_default();
     page.line("session", &id.to_string_lossy());
     page.line("file", &path.display().to_string());
@@ -140,7 +140,7 @@ impl Page {
     }
 
     fn turn(&mut self, turn: &Turn) {
-        let gone = if turn.is_live { "" } else { " (taken back by a rewind)" };
+        let gone = if turn.is_live { "" } else { " (removed by a rewind)" };
         let task = shorten(&turn.input, 200);
         self.line(&format!("turn {}", turn.number), &format!("{task}{gone}"));
         let ending = turn.finished.as_ref().map_or("unfinished", |done| done.ending.as_str());

@@ -1,4 +1,4 @@
-//! What a process gives up before it becomes the command: Landlock, capabilities, seccomp.
+//! Restricts a process before it executes the command: Landlock, capabilities, seccomp.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -49,8 +49,8 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
         for path in free {
             ruleset = allow(ruleset, &path, write)?;
         }
-        // What is permitted here is permitted in the hidden directory below as well: nothing is moved into or out of it,
-        // and no directory in it gets another name.
+        // Everything permitted here is also permitted in the hidden directory below: nothing is moved into or
+        // out of it, and no directory in it is renamed.
         for path in above {
             ruleset = allow(ruleset, &path, write & !(AccessFs::Refer | AccessFs::RemoveDir))?;
         }
@@ -81,7 +81,7 @@ fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<
     }
     for path in entries(plan, &folder) {
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-        // What a link leads to is named where it lies, or hidden.
+        // The target of a link is listed at its own path, or hidden.
         let is_left_out = metadata.is_symlink()
             || plan.hidden.iter().any(|hidden| *hidden == path)
             || plan.hidden_ids.contains(&(metadata.dev(), metadata.ino()));
@@ -92,7 +92,7 @@ fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<
     above.push(folder);
 }
 
-/// Of a directory that cannot be listed, what the plan names in it.
+/// The entries of a directory; if it cannot be listed, those that the plan names.
 fn entries(plan: &Plan, folder: &Path) -> BTreeSet<PathBuf> {
     if let Ok(entries) = fs::read_dir(folder) {
         return entries.flatten().map(|entry| entry.path()).collect();
@@ -189,7 +189,7 @@ fn filters(network: Network, namespaces: bool) -> Result<[BpfProgram; 2], Backen
         let rule = SeccompRule::new(conditions.collect::<Result<_, _>>()?)?;
         rules.entry(call).or_default().push(rule);
     }
-    // A call of another ABI (32-bit) ends the process: its numbers have other meanings.
+    // A call of another ABI (32-bit) kills the process: its numbers have other meanings.
     let program = |rules, errno: i32| -> Result<BpfProgram, BackendError> {
         let action = SeccompAction::Errno(errno.cast_unsigned());
         let arch = std::env::consts::ARCH.try_into()?;

@@ -1,4 +1,4 @@
-//! The session's private directory: its temporary files, a replacement of `/run`, and what covers hidden paths.
+//! The session's private directory: temporary files, a replacement of `/run`, and the covers of hidden paths.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -19,8 +19,8 @@ pub(super) const EMPTY_DIRECTORY: &str = "empty-directory";
 pub(super) const EMPTY_FILE: &str = "empty-file";
 const COVER: &str = "cover";
 
-/// The temporary directory of a new session, outside of these places: commands could replace what covers secrets. It does
-/// not exist yet.
+/// The temporary directory of a new session, outside of these places: otherwise commands could replace the
+/// covers of secrets. It does not exist yet.
 pub fn temporary_directory(writable: &[PathBuf]) -> PathBuf {
     let shared = tables::SHARED_TEMPORARY.iter().map(PathBuf::from);
     let parents = std::iter::once(std::env::temp_dir()).chain(shared);
@@ -64,8 +64,9 @@ impl Folder {
         Ok(cover)
     }
 
-    /// Creates a mount point in the private `/tmp`, or in the replacement of `/run`, for what lies there outside. Returns the
-    /// directories above it that commands can write: where they lie, and their paths in the sandbox.
+    /// Creates a mount point in the private `/tmp`, or in the replacement of `/run`, for a path outside.
+    /// Returns the directories above it that commands can write: their real paths, and their paths in the
+    /// sandbox.
     pub(super) fn make_place(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
         if let Ok(below) = path.strip_prefix(tables::RUNTIME) {
             _ = disk::make_folder(&self.path.join(RUNTIME).join(below), 0o755);

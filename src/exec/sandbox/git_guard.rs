@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::disk;
 
 /// A `HEAD` file has fewer bytes than this.
-const MOST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 
 /// The state before a command.
 #[derive(Debug, Default)]
@@ -27,12 +27,12 @@ impl GitGuard {
         let state = |directory: &PathBuf| State {
             directory: directory.clone(),
             has_commondir: exists(&directory.join("commondir")),
-            head: disk::read_small(&directory.join("HEAD"), MOST_BYTES).ok(),
+            head: disk::read_small(&directory.join("HEAD"), MAX_BYTES).ok(),
         };
         Self(existing.map(state).collect())
     }
 
-    /// Undoes what happened since, and says so.
+    /// Reverts these changes; returns a notice for each.
     pub(in crate::exec) fn after(&self) -> Vec<String> {
         // A repository that was removed as a whole stays removed.
         let existing = self.0.iter().filter(|state| exists(&state.directory));
@@ -65,7 +65,7 @@ impl State {
             Ok(()) => "it was restored".to_owned(),
             Err(error) => format!("it cannot be restored ({error})"),
         };
-        let what = "was missing, without which this is no repository";
+        let what = "was missing; without it this is not a repository";
         Some(format!("{} {what}: {outcome}", path.display()))
     }
 }

@@ -1,4 +1,4 @@
-//! From the profile to the plan of one command: which mounts it gets, and what Landlock permits.
+//! Computes the plan of one command from the profile: its mounts, and the permissions of Landlock.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -59,7 +59,7 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// What lies where; later mounts lie over earlier ones.
+    /// The mounts of the plan, in order; later ones cover earlier ones.
     fn mounts(&self) -> Vec<Mount> {
         let (facts, session) = (&self.sandbox.facts, self.session);
         let access = if self.rights.read_only { Access::Read } else { Access::Write };
@@ -67,7 +67,7 @@ impl Layout<'_> {
         let places: Vec<&PathBuf> =
             places.filter(|path| **path != facts.temporary && is_directory(path)).collect();
         let mut binds = self.system();
-        // What lies in a shared temporary directory needs a mount point in the private one. The directories above it are
+        // A path in a shared temporary directory needs a mount point in the private one. The directories above it are
         // mounts as well: otherwise a command could rename them while the next command starts.
         let mut above = BTreeMap::new();
         for path in facts.homes.iter().chain(places.iter().copied()) {
@@ -90,13 +90,13 @@ impl Layout<'_> {
         }
         mounts.extend(places.iter().map(|place| (place.as_path(), access)));
         mounts.extend(read_only.iter().map(|path| (path.as_path(), Access::Read)));
-        // In this order a directory comes before what lies in it.
+        // In this order a directory comes before its entries.
         binds.extend(mounts.into_iter().map(|(path, access)| itself(path, access)));
         self.hide(&mut binds);
         binds
     }
 
-    /// Devices, the private directories for temporary files, and what is kept of `/run`.
+    /// Devices, private directories for temporary files, and the kept parts of `/run`.
     fn system(&self) -> Vec<Mount> {
         let folder = &self.session.folder;
         let devices = tables::DEVICES.iter().map(Path::new).filter(|path| is_device(path));
@@ -126,8 +126,8 @@ impl Layout<'_> {
         binds
     }
 
-    /// Covers hidden paths, as far as they are not in a directory that the sandbox replaces anyway. The readable directory
-    /// may lie in either.
+    /// Covers hidden paths, except those in a directory that the sandbox replaces. The readable directory may
+    /// be in either.
     fn hide(&self, binds: &mut Vec<Mount>) {
         let facts = &self.sandbox.facts;
         let is_visible = |path: &&PathBuf| {

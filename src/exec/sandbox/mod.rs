@@ -124,9 +124,9 @@ pub struct Sandbox {
     profile: Profile,
     namespaces: bool,
     guarantees: Guarantees,
-    /// Spilled tool output: readable although it lies in a hidden directory.
+    /// Spilled tool output: readable even inside a hidden directory.
     readable: Option<PathBuf>,
-    /// What rules of the session close besides: hidden paths, and read-only ones.
+    /// Further paths that rules of the session hide, and make read-only.
     closed: Mutex<(Vec<PathBuf>, Vec<PathBuf>)>,
     session: OnceCell<Session>,
     /// By the network of the commands whose supervisors they start; `None` without namespaces.
@@ -214,7 +214,7 @@ impl Sandbox {
         })
     }
 
-    /// Commands can read this directory although it may lie in a hidden one.
+    /// Commands can read this directory even inside a hidden one.
     #[must_use]
     pub fn with_readable(mut self, directory: &Path) -> Self {
         self.readable = Some(directory.to_owned());

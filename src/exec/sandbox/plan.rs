@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Network;
 
-/// As much as a socket holds.
+/// The capacity of a socket.
 const BUFFER: usize = 64 * 1024;
 
 /// The device and the number of a file.
@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) hidden_ids: Vec<FileId>,
     /// Paths that exist also where the directory above them cannot be listed.
     pub(super) known: Vec<OsString>,
-    /// What may be read although it lies in a hidden directory.
+    /// Paths that may be read even inside a hidden directory.
     pub(super) readable: Vec<OsString>,
     pub(super) run: Run,
 }

@@ -1,4 +1,4 @@
-//! Whether the system permits namespaces, tried in a child process that ends at once.
+//! Whether the system permits namespaces, tested in a child process that exits immediately.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The sandbox policy of a session, as one value. Nothing here looks at the file system.
+//! The sandbox policy of a session, as one value. No file system access.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub struct Facts {
     pub git: GitPaths,
     /// Credential stores.
     pub secrets: Vec<PathBuf>,
-    /// The agent's own directories: configuration, state and data.
+    /// The agent's directories: configuration, state and data.
     pub own: Vec<PathBuf>,
     /// Paths of `deny` rules for Read.
     pub denied_reads: Vec<PathBuf>,
@@ -92,7 +92,7 @@ impl Profile {
         // A directory that the user opened as a project is not hidden from its own session.
         hidden.retain(|path| !places.iter().any(|place| place.starts_with(path)));
         sort(&mut hidden);
-        // What lies in a hidden directory is hidden with it.
+        // Entries of a hidden directory are hidden with it.
         hidden.dedup_by(|inner, outer| inner.starts_with(outer));
         let (network, host_ports) = (facts.network, facts.host_ports.clone());
         Self { writable, read_only, hidden, network, host_ports }

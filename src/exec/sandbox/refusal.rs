@@ -1,4 +1,4 @@
-//! Which path or right the sandbox refused to a command, and how the user can allow it.
+//! Explains refusals of the sandbox: which path or right was refused, and how the user can allow it.
 
 use std::path::{Path, PathBuf};
 
@@ -28,10 +28,10 @@ const NO_NETWORK: &[&str] = &[
     "dial tcp: lookup",
 ];
 /// Only the last lines of stderr are read.
-const MOST_LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// The first refusal that was the sandbox's, and the network if it was missing. `git`: its hooks and configuration;
-/// `closed`: what rules close.
+/// `closed`: the paths that rules deny.
 pub(super) fn explain(
     stderr: &str,
     directory: &Path,
@@ -42,7 +42,7 @@ pub(super) fn explain(
 ) -> Option<String> {
     let why =
         |path: &Path, line: &str| why(path, line.contains(BUSY), profile, git, closed, rights);
-    let lines: Vec<&str> = stderr.lines().rev().take(MOST_LINES).collect();
+    let lines: Vec<&str> = stderr.lines().rev().take(MAX_LINES).collect();
     let has = |line: &str, words: &[&str]| words.iter().any(|words| line.contains(words));
     let path = lines
         .iter()
@@ -89,7 +89,7 @@ fn why(
     rights: Rights,
 ) -> Option<String> {
     let shown = path.display();
-    // What contains a protected path cannot be moved either.
+    // A directory with a protected path cannot be moved either.
     let applies =
         |it: &&PathBuf| path.starts_with(it) || is_busy && it.starts_with(path) && it.exists();
     let exists = path.symlink_metadata().is_ok();
@@ -128,7 +128,7 @@ fn why(
     }
     let folder = if path.is_dir() { path } else { folder }.display();
     Some(format!(
-        "{shown} lies outside the directories that commands can write; allow it with --add-dir {folder} or \
+        "{shown} is outside the directories that commands can write; allow it with --add-dir {folder} or \
          sandbox.extra_writable = [\"{folder}\"]"
     ))
 }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn refused_path_is_reported_with_the_setting_that_allows_it() {
         let outside =
-            Some("ROOT/home/x lies outside the directories that commands can write; allow it");
+            Some("ROOT/home/x is outside the directories that commands can write; allow it");
         check("touch: cannot touch '../home/x': Read-only file system", outside);
         check("bash: line 1: ../home/x: Read-only file system", outside);
         check("bash: line 1: ROOT/home/x: Permission denied", outside);

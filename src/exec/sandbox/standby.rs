@@ -38,7 +38,7 @@ pub(super) struct Standby {
 }
 
 impl Standby {
-    /// Starts one whose libraries lie in none of these directories. `network`: it makes the session's namespaces.
+    /// Starts a stand-by with libraries from outside these directories. `network`: it makes the session's namespaces.
     /// It removes the session's folder when the agent ends.
     pub(super) fn start(
         network: Option<Network>,

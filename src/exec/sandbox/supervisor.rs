@@ -83,7 +83,7 @@ fn outer(channel: &mut UnixStream, descriptors: Vec<OwnedFd>) -> Result<(), Stri
     };
     drop(descriptors);
     let watched = pidfd_open(inner, PidfdFlags::empty()).map_err(named("pidfd"))?;
-    // After the plan the agent sends nothing: what can be read is the end of the channel.
+    // The agent sends nothing after the plan: readable input means the end of the channel.
     is_readable([channel.as_fd(), watched.as_fd()], None);
     if plan.namespaces {
         // With the first process of its namespace all others end.
@@ -180,8 +180,8 @@ fn has_children() -> bool {
     }
 }
 
-/// Kills the children, which as a subreaper's include what they leave behind: a process that only starts the next one and
-/// ends may be gone before all processes have been listed.
+/// Kills the children, which for a subreaper include orphaned descendants: a process that only starts the
+/// next one and exits may be gone before all processes have been listed.
 fn kill_children() {
     let own = getpid();
     let children = fs::read_to_string(format!("/proc/self/task/{own}/children"));

@@ -1,4 +1,4 @@
-//! System calls that no crate here offers as safe functions, and messages with descriptors.
+//! System calls without a safe function in our dependencies, and messages with descriptors.
 
 #![expect(unsafe_code, reason = "each wraps one system call")]
 
@@ -14,7 +14,7 @@ use rustix::net::{
 use rustix::process::Pid;
 
 /// In one message: a channel, two for output, the report.
-const MOST_DESCRIPTORS: usize = 4;
+const MAX_DESCRIPTORS: usize = 4;
 
 fn check(is_done: bool) -> io::Result<()> {
     if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -26,7 +26,7 @@ pub(super) fn send(
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !rights.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -37,7 +37,7 @@ pub(super) fn send(
 
 /// Receives such a message: the number of bytes, 0 at the end of the channel, and the descriptors.
 pub(super) fn receive(channel: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
     let mut into = [IoSliceMut::new(bytes)];
     let received = rustix::io::retry_on_intr(|| {

@@ -1,4 +1,4 @@
-//! Paths with a meaning, as data.
+//! Tables of paths with a special meaning.
 
 /// Below the home: keys, passwords, tokens, histories and mail.
 #[rustfmt::skip]
@@ -27,7 +27,7 @@ pub(super) const SYSTEM_SECRETS: &[&str] = &[
     "/dev/mqueue",
 ];
 
-/// Below the home: what the user's programs run or obey later. Read-only where the home is the project.
+/// Below the home: files that the user's programs execute or read later. Read-only if the home is the project.
 #[rustfmt::skip]
 pub const STARTUP_FILES: &[&str] = &[
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bashrc.d",

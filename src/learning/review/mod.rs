@@ -1,7 +1,7 @@
-//! The scheduled review: what a period's traces say of methods, ways of working and memory, and what follows from it.
+//! Reviews: statistics about a period's traces and lessons, and the consequences.
 //!
-//! [`review`] only reads; [`carry_out`] sets weights and drops what stopped helping. Both depend on the store alone, so
-//! that a second run says the same and changes nothing more.
+//! [`review`] only reads; [`carry_out`] sets weights and removes lessons that stopped helping. Both depend
+//! only on the store, so that a second run gives the same result and changes nothing more.
 
 mod page;
 mod report;
@@ -21,56 +21,56 @@ pub use report::short;
 pub use suggest::Suggestion;
 pub use tally::{Always, Attention, Frequent, Method, Totals, Working};
 
-/// What is looked at.
+/// The reviewed period and project.
 #[derive(Clone, Debug, Serialize)]
 pub struct Period {
-    /// From this moment, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub from_ms: i64,
-    /// To this one.
+    /// End.
     pub to_ms: i64,
     /// The project's identity; `None`: all projects.
     pub project: Option<String>,
 }
 
-/// What a period came to.
+/// The result of a review.
 #[derive(Clone, Debug, Serialize)]
 pub struct Review {
-    /// What was looked at.
+    /// The reviewed period.
     pub period: Period,
-    /// In sum.
+    /// Totals.
     pub totals: Totals,
-    /// The period of the same length before; `None` where nothing was recorded in it.
+    /// The previous period of the same length; `None` if nothing was recorded in it.
     pub before: Option<Totals>,
-    /// What ended badly: a person should look at it first.
+    /// Unresolved failures, which the user should check first.
     pub needs_human: Vec<Attention>,
-    /// Methods, those that cost most first.
+    /// Kinds of calls, those with the highest cost first.
     pub methods: Vec<Method>,
     /// Failures, the most frequent first.
     pub failures: Vec<Frequent>,
-    /// What never worked under one condition.
+    /// What always failed under one condition.
     pub always: Vec<Always>,
-    /// Named ways of working.
+    /// Methodologies.
     pub ways: Vec<Working>,
-    /// Items that were learnt in the period, those that helped most first, then the newest.
+    /// Lessons learnt in the period, the most helpful first, then the newest.
     pub learnt: Vec<Lesson>,
-    /// Items that helped at least once after they were learnt, the best first.
+    /// Lessons that helped at least once after they were learnt, the best first.
     pub helping: Vec<Lesson>,
-    /// Items that do not help often enough any more: they go.
+    /// Lessons that do not help often enough: to be removed.
     pub retired: Vec<Lesson>,
-    /// What a person could do about it.
+    /// Suggestions for the user.
     pub suggestions: Vec<Suggestion>,
 }
 
-/// What a review changed.
+/// The changes of a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Changed {
-    /// Weights that are others now.
+    /// Number of changed weights.
     pub weights: usize,
-    /// Items that were dropped.
+    /// Number of removed lessons.
     pub dropped: usize,
 }
 
-/// Looks at a period; `items`: all there are in its scopes, also those that are not used any more.
+/// Reviews a period; `items`: all lessons in its scopes, also retired ones.
 pub fn review(
     store: &SqliteStore,
     period: &Period,
@@ -127,7 +127,7 @@ fn chosen(items: &[Lesson], fits: impl Fn(&Lesson) -> bool) -> Vec<Lesson> {
     items.iter().filter(|item| fits(item)).cloned().collect()
 }
 
-/// Sets the weights that follow from a review, and drops the items that stopped helping.
+/// Sets the weights that follow from a review, and removes the lessons that stopped helping.
 pub fn carry_out(store: &SqliteStore, review: &Review) -> Result<Changed, StoreError> {
     let mut changed = Changed::default();
     let methods = review.methods.iter().map(|m| (m.skill.clone(), m.weight_before, m.weight));
@@ -144,12 +144,12 @@ pub fn carry_out(store: &SqliteStore, review: &Review) -> Result<Changed, StoreE
     Ok(changed)
 }
 
-/// In how many sessions an item was seen.
+/// Number of sessions in which a lesson was learnt.
 fn n_sessions(item: &Lesson) -> usize {
     item.sources.iter().map(|source| &source.session).collect::<BTreeSet<_>>().len()
 }
 
-/// The projects that items belong to, and how many each has.
+/// The projects of lessons, with the number of lessons of each.
 fn by_project(items: &[Lesson]) -> BTreeMap<&str, usize> {
     let mut projects = BTreeMap::new();
     for item in items {

@@ -1,4 +1,4 @@
-//! The page of a review, as Markdown and as HTML that is complete in itself.
+//! Renders a review as Markdown or as a self-contained HTML page.
 
 use super::Review;
 use super::report::{Block, blocks};
@@ -46,7 +46,7 @@ fn row<'a>(cells: impl Iterator<Item = &'a str>) -> String {
     format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 
-/// As one page for a browser: nothing in it is ever loaded or carried out.
+/// As one HTML page that loads and executes nothing.
 pub fn html(review: &Review) -> String {
     let blocks = blocks(review);
     let title = blocks.iter().find_map(|block| match block {
@@ -79,7 +79,7 @@ pub fn html(review: &Review) -> String {
                     } else {
                         ""
                     };
-                    // Each is a line of its own by its style.
+                    // The style puts each on its own line.
                     format!("<span{class}>{}</span>", escaped(line))
                 });
                 page.push_str(&format!("<pre>{}</pre>\n", lines.collect::<String>()));
@@ -107,7 +107,7 @@ fn cells<'a>(tag: &str, texts: impl Iterator<Item = &'a str>, numbers: &[usize])
     format!("<tr>{}</tr>\n", cells.collect::<String>())
 }
 
-/// A text with its code between backticks.
+/// A text with code in backticks.
 fn inline(text: &str) -> String {
     let mut html = String::new();
     for (at, part) in text.split('`').enumerate() {

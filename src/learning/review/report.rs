@@ -1,4 +1,4 @@
-//! A review as a page: what a team lead reads first stands first. No words of a model are in it.
+//! The sections of a review's report, the most important first. They contain no text of a model.
 
 use super::super::lesson::Lesson;
 use super::suggest::Suggestion;
@@ -6,25 +6,25 @@ use super::tally::{Attention, Totals};
 use super::{Review, by_project};
 use crate::protocol::{shorten, thousands};
 
-/// So many rows of a table are shown.
+/// Limit: rows of a table that are shown.
 const SHOWN: usize = 10;
 
-/// A part of the page. Texts may hold code between backticks.
+/// A block of the report. Texts may contain code in backticks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Block {
     /// The page's title.
     Title(String),
-    /// A section's.
+    /// The title of a section.
     Heading(String),
     /// A paragraph.
     Text(String),
-    /// Something said more quietly.
+    /// A secondary remark.
     Note(String),
-    /// A table: its head, its rows; columns of numbers are named.
+    /// A table: its header, its rows, and the columns with numbers.
     Table { head: Vec<&'static str>, rows: Vec<Vec<String>>, numbers: Vec<usize> },
     /// A list.
     List(Vec<String>),
-    /// Lines as they are: a diff.
+    /// Verbatim lines: a diff.
     Lines(Vec<String>),
 }
 
@@ -55,7 +55,7 @@ fn title(review: &Review) -> String {
     format!("Review of {of}, {from} to {to}")
 }
 
-/// The end of a project's identity: enough to tell it from others.
+/// The end of a project's identity, as a short name.
 pub fn short(project: &str) -> &str {
     let parts = project.trim_end_matches('/').rmatch_indices('/').nth(1);
     parts.map_or(project, |(at, _)| &project[at + 1..])
@@ -64,12 +64,12 @@ pub fn short(project: &str) -> &str {
 fn in_short(review: &Review) -> String {
     let now = &review.totals;
     if now.pieces == 0 {
-        return "No task was recorded in this time: sessions with `--no-memory` and those of other projects are \
+        return "No task was recorded in this period: sessions with `--no-memory` and those of other projects are \
                 not among them."
             .to_owned();
     }
     let mut text = format!(
-        "{} in {}. Of {} pieces of work {} went well at once ({}), {} after another try, {} did not.",
+        "{} in {}. Of {} traces, {} succeeded at the first attempt ({}), {} after a retry, {} failed.",
         many(now.tasks, "task", "tasks"),
         many(now.sessions, "session", "sessions"),
         thousands(now.pieces as u64),
@@ -82,22 +82,22 @@ fn in_short(review: &Review) -> String {
     let by_pattern = now.sources.get("failure_pattern").copied().unwrap_or(0);
     if by_pattern > 0 {
         let of = many(by_pattern, "failure", "failures");
-        text.push_str(&format!(" Memory knew the way out of {of}."));
+        text.push_str(&format!(" Lessons resolved {of}."));
     }
     match review.needs_human.len() {
-        0 => text.push_str(" Nothing waits for a person."),
-        1 => text.push_str(" One thing needs a person."),
-        n => text.push_str(&format!(" {n} things need a person.")),
+        0 => text.push_str(" Nothing needs your attention."),
+        1 => text.push_str(" One failure needs your attention."),
+        n => text.push_str(&format!(" {n} failures need your attention.")),
     }
     text
 }
 
 fn compared(now: &Totals, before: Option<&Totals>) -> String {
     let Some(before) = before else {
-        return " Nothing was recorded in the time before, to compare with.".to_owned();
+        return " Nothing was recorded in the previous period.".to_owned();
     };
     format!(
-        " In the time before, {} of {} went well at once ({}).",
+        " In the previous period, {} of {} succeeded at the first attempt ({}).",
         percent(before.at_once_rate()),
         thousands(before.pieces as u64),
         points(now.at_once_rate() - before.at_once_rate()),
@@ -129,8 +129,8 @@ fn attention(review: &Review) -> Vec<Block> {
     };
     let mut head = vec!["it said", "method"];
     head.extend(is_of_all.then_some("project"));
-    head.extend(["tries", "what was tried", "last seen"]);
-    let mut blocks = vec![Block::Heading("Needs a person first".to_owned())];
+    head.extend(["attempts", "fixes tried", "last seen"]);
+    let mut blocks = vec![Block::Heading("Needs your attention".to_owned())];
     blocks.push(Block::Table {
         numbers: vec![head.len() - 3],
         head,
@@ -176,7 +176,7 @@ fn suggestions(review: &Review) -> Vec<Block> {
     }
     if !laws.is_empty() {
         blocks.push(Block::Text(
-            "Lessons that proved themselves. As lines of CODE_LAW.md they hold for everybody, and in every task:"
+            "Successful lessons. As lines of CODE_LAW.md they apply for everybody, and to every task:"
                 .to_owned(),
         ));
         let head = ["--- a/CODE_LAW.md", "+++ b/CODE_LAW.md"].map(str::to_owned);
@@ -187,10 +187,10 @@ fn suggestions(review: &Review) -> Vec<Block> {
         blocks.push(Block::Note(format!("{}.", sources.collect::<Vec<_>>().join(". "))));
     }
     let lists = [
-        ("What could be mended, so that no lesson is needed:", mends),
-        ("What fails and is not known; `agent memory add` says how it is done:", teaches),
+        ("Problems to fix, so that no lesson is needed:", mends),
+        ("Failures without a lesson; `agent memory add` adds one:", teaches),
         (
-            "What was no help as often as it helped; say it better (`agent memory edit ID`), or forget it:",
+            "Lessons that helped less than half of the time; edit them (`agent memory edit ID`), or forget them:",
             doubts,
         ),
     ];
@@ -223,9 +223,9 @@ fn failures(review: &Review) -> Vec<Block> {
         ]
     });
     let mut blocks = vec![
-        Block::Heading("What fails most".to_owned()),
+        Block::Heading("Most frequent failures".to_owned()),
         Block::Table {
-            head: vec!["times", "sessions", "method", "it says", "made good", "what is remembered"],
+            head: vec!["times", "sessions", "method", "it says", "resolved", "lesson"],
             rows: rows.collect(),
             numbers: vec![0, 1],
         },
@@ -238,7 +238,7 @@ fn methods(review: &Review) -> Vec<Block> {
     if review.methods.is_empty() {
         return Vec::new();
     }
-    // Without a time before there is no change to tell of.
+    // Without a previous period there is no change to report.
     let has_before = review.before.is_some();
     let rows = review.methods.iter().take(SHOWN).map(|method| {
         let change = method
@@ -256,14 +256,14 @@ fn methods(review: &Review) -> Vec<Block> {
         row.push(moved(method.weight_before, method.weight));
         row
     });
-    let mut head = vec!["method", "pieces", "at once", "made good", "failed", "ended well"];
+    let mut head = vec!["method", "traces", "first attempt", "resolved", "failed", "succeeded"];
     head.extend(has_before.then_some("change"));
     head.push("weight");
     let mut blocks = vec![
-        Block::Heading("How each method went".to_owned()),
+        Block::Heading("Kinds of calls".to_owned()),
         Block::Text(
-            "Those that cost most first. The weight is near 1 where it goes well at once, near 0 where it fails; \
-             it begins at 0.50."
+            "By cost, highest first. The weight is near 1 if the first attempt succeeds, near 0 if all fail; \
+             it starts at 0.50."
                 .to_owned(),
         ),
         Block::Table {
@@ -277,7 +277,7 @@ fn methods(review: &Review) -> Vec<Block> {
         let well: usize = review.methods[SHOWN..].iter().map(|method| method.at_once).sum();
         let all: usize = review.methods[SHOWN..].iter().map(|method| method.n).sum();
         blocks.push(Block::Note(format!(
-            "And {rest} more, of which {well} of {all} pieces went well at once."
+            "And {rest} more, of which {well} of {all} traces succeeded at the first attempt."
         )));
     }
     blocks
@@ -296,9 +296,9 @@ fn always(review: &Review) -> Vec<Block> {
         vec![code(&always.subject), condition, always.n.to_string(), code(&always.error), elsewhere]
     });
     vec![
-        Block::Heading("What never works".to_owned()),
+        Block::Heading("Always failing".to_owned()),
         Block::Table {
-            head: vec!["what", "condition", "failed", "it says", "worked otherwise"],
+            head: vec!["what", "condition", "failed", "it says", "worked elsewhere"],
             rows: rows.collect(),
             numbers: vec![2],
         },
@@ -321,13 +321,13 @@ fn ways(review: &Review) -> Vec<Block> {
         ]
     });
     vec![
-        Block::Heading("Ways of working".to_owned()),
+        Block::Heading("Methodologies".to_owned()),
         Block::Table {
             head: vec![
-                "way",
+                "methodology",
                 "tasks",
-                "nothing left for a person",
-                "failed attempts a task",
+                "without failures left",
+                "failed attempts per task",
                 "weight",
             ],
             rows: rows.collect(),
@@ -350,7 +350,7 @@ fn memory(review: &Review) -> Vec<Block> {
             percent(item.confidence()),
         ]
     };
-    let head = || vec!["item", "it says", "because of", "helped", "did not", "sure"];
+    let head = || vec!["lesson", "text", "about", "helped", "did not help", "confidence"];
     let mut table = |title: &str, items: &[Lesson]| {
         if items.is_empty() {
             return;
@@ -363,7 +363,7 @@ fn memory(review: &Review) -> Vec<Block> {
         });
         blocks.extend(more(items.len()));
     };
-    table("Learnt in this time, what helped most first:", &review.learnt);
+    table("Learnt in this period, the most helpful first:", &review.learnt);
     let known_before: Vec<Lesson> = review
         .helping
         .iter()
@@ -374,7 +374,7 @@ fn memory(review: &Review) -> Vec<Block> {
     table("Retired, because they stopped helping:", &review.retired);
     if review.learnt.is_empty() && review.helping.is_empty() && review.retired.is_empty() {
         blocks.push(Block::Text(
-            "Nothing was learnt in this time, and nothing has helped yet.".to_owned(),
+            "Nothing was learnt in this period, and no lesson has helped yet.".to_owned(),
         ));
     }
     if review.period.project.is_none() && by_project(&review.learnt).len() > 1 {
@@ -386,7 +386,7 @@ fn memory(review: &Review) -> Vec<Block> {
     blocks
 }
 
-/// What is not shown of a table.
+/// The note about rows that are not shown.
 fn more(n: usize) -> Option<Block> {
     (n > SHOWN)
         .then(|| Block::Note(format!("And {} more: `--format json` has them all.", n - SHOWN)))
@@ -411,7 +411,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// A change of a share, in points of a hundred.
+/// A change of a share, in percentage points.
 fn points(change: f64) -> String {
     let points = (change * 100.0).round();
     if points == 0.0 { "±0".to_owned() } else { format!("{points:+.0}") }
@@ -426,7 +426,7 @@ fn moved(before: f64, now: f64) -> String {
     }
 }
 
-/// A day, as people write it.
+/// A date for display.
 fn day(ms: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string());
     time.map_or_else(|_| "–".to_owned(), |time| time.chars().take(10).collect())

@@ -1,5 +1,5 @@
-//! What a person could do about it: lines for `CODE_LAW.md`, fixes worth a rule, items to look at. Nobody but a person
-//! does any of it.
+//! Suggestions for the user: lines for `CODE_LAW.md`, problems to fix, lessons to check. The program itself
+//! carries out none of them.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::super::lesson::{Lesson, Origin, Scope};
 use super::tally::Frequent;
 use super::{Review, n_sessions};
 
-/// A lesson is worth a line of the project's rules when it was seen in so many sessions, or helped again after
-/// the success that it was learnt from.
+/// Number of sessions in which a lesson was learnt, or of uses that helped, from which it is suggested for
+/// the project's rules.
 const OFTEN: usize = 2;
-/// And when it is this sure.
+/// Confidence from which it is suggested.
 const SURE: f64 = 0.7;
-/// So many of each kind are made.
+/// Limit: suggestions of each kind.
 const MAX: usize = 8;
-/// So many lines are proposed for one project's rules; of several, for each.
+/// Limit: lines for one project's rules.
 const LAWS: usize = 8;
 const LAWS_EACH: usize = 3;
 
@@ -24,38 +24,38 @@ const LAWS_EACH: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Suggestion {
-    /// A line that could stand in `CODE_LAW.md`: then it is in force for everybody, and needs no memory.
+    /// A line for `CODE_LAW.md`, so that it applies for everybody and without the memory.
     Law {
-        /// Whose rules it is for.
+        /// The project.
         project: String,
         /// The line.
         line: String,
-        /// The item it comes from.
+        /// The id of the lesson.
         item: String,
-        /// Why, in words.
+        /// The reason.
         because: String,
     },
-    /// Something on the machine or in the project that could be mended, so that the lesson is not needed.
+    /// A problem of the machine or project to be fixed, so that the lesson is not needed.
     Mend {
         /// What to do.
         text: String,
-        /// Why, in words.
+        /// The reason.
         because: String,
     },
-    /// An item that was wrong twice, and as often as right: a person could say it better, or forget it.
+    /// A lesson that was wrong at least twice, and at least as often as right: to be rewritten or forgotten.
     LookAt {
-        /// The item.
+        /// The id of the lesson.
         item: String,
-        /// What it says.
+        /// Its text.
         text: String,
-        /// Why, in words.
+        /// The reason.
         because: String,
     },
-    /// A failure that comes back and of which nothing is known.
+    /// A recurring failure without a lesson.
     Teach {
         /// The failure.
         text: String,
-        /// Why, in words.
+        /// The reason.
         because: String,
     },
 }
@@ -64,7 +64,7 @@ pub(super) fn all(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
     let mut all = laws(review, items);
     all.extend(mends(review).into_iter().take(MAX));
     all.extend(teaches(review).take(MAX));
-    all.extend(look_at(items).take(MAX));
+    all.extend(doubtful_lessons(items).take(MAX));
     all
 }
 
@@ -120,7 +120,7 @@ fn mends(review: &Review) -> Vec<Suggestion> {
     let mut mends: Vec<Suggestion> = broken
         .map(|failure| Suggestion::Mend {
             text: format!(
-                "Look at the machine (`agent doctor` may know): {}.",
+                "Check the machine (`agent doctor` may help): {}.",
                 quoted(&failure.says)
             ),
             because: format!("{} times in {} sessions", failure.n, failure.sessions),
@@ -134,14 +134,14 @@ fn mends(review: &Review) -> Vec<Suggestion> {
             named(&always.only_here)
         ),
         because: format!(
-            "failed {} of {} times so, and worked {} of {} times otherwise",
+            "failed {} of {} times with it, and worked {} of {} times without",
             always.n, always.n, always.elsewhere_well, always.elsewhere
         ),
     }));
     mends
 }
 
-/// No way of calling would have helped.
+/// No different call would have helped.
 fn is_machines(failure: &Frequent) -> bool {
     failure.known.is_none() && failure.says.starts_with("the command could not be run")
 }
@@ -164,13 +164,13 @@ fn teaches(review: &Review) -> impl Iterator<Item = Suggestion> {
     unknown.map(|failure| Suggestion::Teach {
         text: failure.says.clone(),
         because: format!(
-            "{} times in {} sessions, made good in {} of {} cases",
+            "{} times in {} sessions, resolved in {} of {} cases",
             failure.n, failure.sessions, failure.made_good, failure.traces
         ),
     })
 }
 
-fn look_at(items: &[Lesson]) -> impl Iterator<Item = Suggestion> {
+fn doubtful_lessons(items: &[Lesson]) -> impl Iterator<Item = Suggestion> {
     let doubtful =
         items.iter().filter(|item| item.is_in_use() && item.hurt > 1 && item.confidence() <= 0.5);
     doubtful.map(|item| Suggestion::LookAt {

@@ -1,4 +1,4 @@
-//! Counting: what a period's traces say, in numbers.
+//! Counts the traces of a period.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,45 +12,45 @@ use crate::protocol::envelope::ErrorCode;
 use crate::protocol::methodology;
 use crate::protocol::shorten;
 
-/// From so many uses on *always* says something.
+/// Number of uses from which *always* is meaningful.
 const MIN_USES: usize = 3;
-/// So many rows of each table are kept.
+/// Limit: rows of each table.
 const MAX_ROWS: usize = 40;
 
-/// A period in sum.
+/// Totals of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Sessions.
     pub sessions: usize,
-    /// Tasks: messages of a user that were worked on.
+    /// Tasks: messages of the user.
     pub tasks: usize,
-    /// Pieces of work: traces.
+    /// Number of traces.
     pub pieces: usize,
-    /// Of these so many went well at once.
+    /// Number of traces whose first attempt succeeded.
     pub at_once: usize,
-    /// So many were made good.
+    /// Number of traces with a failure that was resolved.
     pub made_good: usize,
-    /// So many were not.
+    /// Number of traces with a failure that was not resolved.
     pub failed: usize,
-    /// Attempts that failed, in all.
+    /// Number of failed attempts.
     pub failed_attempts: usize,
     /// Fixes by their source.
     pub sources: BTreeMap<String, usize>,
 }
 
 impl Totals {
-    /// The share of pieces of work that ended well.
+    /// The share of successful traces.
     pub fn rate(&self) -> f64 {
         share(self.pieces - self.failed, self.pieces)
     }
 
-    /// The share that went well at once.
+    /// The share of traces whose first attempt succeeded.
     pub fn at_once_rate(&self) -> f64 {
         share(self.at_once, self.pieces)
     }
 }
 
-/// A part of a whole, 0 where there is nothing.
+/// A fraction; 0 if the whole is 0.
 pub(super) fn share(part: usize, whole: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts of a few weeks")]
     let share = part as f64 / whole.max(1) as f64;
@@ -84,7 +84,7 @@ pub(super) fn totals(traces: &[ExecutionTrace]) -> Totals {
     totals
 }
 
-/// Something that ended badly, as often as it did.
+/// An unresolved failure, with its occurrences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attention {
     /// The latest trace: `SESSION/TURN/N`.
@@ -93,23 +93,23 @@ pub struct Attention {
     pub sessions: Vec<String>,
     /// The latest session's turn.
     pub turn: u32,
-    /// The projects; what is the machine's is one thing in all of them.
+    /// The projects; a failure of the machine is counted once for all of them.
     pub projects: BTreeSet<String>,
-    /// The methods.
+    /// The kinds of calls.
     pub skills: BTreeSet<String>,
-    /// When it began last.
+    /// Time of the latest occurrence.
     pub at_ms: i64,
-    /// So often it was tried, in all.
+    /// Number of attempts.
     pub attempts: usize,
-    /// What it said last.
+    /// The latest error.
     pub error: String,
-    /// What was tried otherwise.
+    /// Fixes that were tried.
     pub tried: BTreeSet<String>,
 }
 
 pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
     let mut found: BTreeMap<(&str, String), Attention> = BTreeMap::new();
-    // The oldest first: what is said of one is what the latest says.
+    // Oldest first, so that the latest trace determines the details.
     for trace in traces.iter().filter(|trace| trace.needs_human) {
         let failed = || trace.attempts.iter().rev().filter(|attempt| attempt.error.is_some());
         let last = failed().find(|attempt| !is_held_back(attempt)).or_else(|| failed().next());
@@ -145,49 +145,49 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
     found
 }
 
-/// The call was not made, because the same ones before it had failed: that says nothing of its own.
+/// The call was not made because identical ones had failed: it is no evidence of its own.
 fn is_held_back(attempt: &Attempt) -> bool {
     matches!(attempt.code, Some(ErrorCode::RepeatedCall | ErrorCode::CircuitOpen))
 }
 
-/// The tool could not do its work, or a program is not there: not the project's fault.
+/// The tool could not work, or a program is missing: not caused by the project.
 fn is_machines(attempt: &Attempt) -> bool {
     let is_missing = attempt.context.get("exit_code").and_then(Value::as_i64) == Some(127);
     is_missing || attempt.code == Some(ErrorCode::ExecutionError)
 }
 
-/// A method: how often it was used, and how it went.
+/// A kind of call with its statistics.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Method {
     /// The traces' `skill_id`.
     pub skill: String,
-    /// Traces.
+    /// Number of traces.
     pub n: usize,
-    /// Of these so many went well at once.
+    /// Number of traces whose first attempt succeeded.
     pub at_once: usize,
-    /// So many were made good.
+    /// Number of traces with a failure that was resolved.
     pub made_good: usize,
-    /// So many were not.
+    /// Number of traces with a failure that was not resolved.
     pub failed: usize,
-    /// The share that ended well.
+    /// The share of successful traces.
     pub rate: f64,
-    /// The same in the period before, where it was used then.
+    /// The share in the previous period, if it was used then.
     pub rate_before: Option<f64>,
-    /// What it weighs now; see [`weight`].
+    /// The new weight; see [`weight`].
     pub weight: f64,
-    /// What it weighed.
+    /// The previous weight.
     pub weight_before: f64,
 }
 
 impl Method {
-    /// Failed attempts that it cost.
+    /// Number of failed attempts.
     fn cost(&self) -> usize {
         self.made_good + 2 * self.failed
     }
 }
 
-/// A weight: `(s + 1) / (n + 2)`. Each of the `n` traces counts 1 where it went well at once, `1 / (1 + k)`
-/// where `k` attempts had failed before, 0 where it ended badly.
+/// A weight: `(s + 1) / (n + 2)`. Each of the `n` traces counts 1 if its first attempt succeeded, `1 / (1 +
+/// k)` after `k` failed attempts, and 0 if it did not succeed.
 pub(super) fn weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace>) -> f64 {
     let (mut sum, mut n) = (0.0, 0.0);
     for trace in traces {
@@ -200,7 +200,7 @@ pub(super) fn weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace>) -> f6
     (sum + 1.0) / (n + 2.0)
 }
 
-/// What methods and ways of working weigh, by their subjects.
+/// The weights of kinds of calls and methodologies, by subject.
 pub(super) fn weights(traces: &[ExecutionTrace]) -> BTreeMap<String, f64> {
     let methods = methods(traces, &[]).into_iter().map(|method| (method.skill, method.weight));
     methods.chain(ways(traces).into_iter().map(|way| (way.subject(), way.weight))).collect()
@@ -239,26 +239,26 @@ pub(super) fn methods(now: &[ExecutionTrace], before: &[ExecutionTrace]) -> Vec<
     methods
 }
 
-/// A failure that comes back.
+/// A recurring failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Frequent {
-    /// The methods.
+    /// The kinds of calls.
     pub skills: BTreeSet<String>,
-    /// What it said; where that was not always the same, without what changes by chance.
+    /// Its message; if it varied, the masked one.
     pub says: String,
     /// The kind of error.
     pub error_type: String,
-    /// So many attempts failed so.
+    /// Number of failed attempts.
     pub n: usize,
-    /// In so many sessions.
+    /// Number of sessions.
     pub sessions: usize,
-    /// So many of their traces ended well.
+    /// Number of its traces that succeeded.
     pub made_good: usize,
-    /// Of so many.
+    /// Number of its traces.
     pub traces: usize,
-    /// The item that knows of it: id and text.
+    /// The lesson about it: id and text.
     pub known: Option<(String, String)>,
-    /// So many others know of some of it.
+    /// Number of other lessons about it.
     pub known_others: usize,
 }
 
@@ -270,7 +270,7 @@ pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<Fre
         sessions: BTreeSet<&'a str>,
         traces: BTreeMap<&'a str, bool>,
         error_type: &'static str,
-        /// By what they said, the last of each.
+        /// The latest attempt for each message.
         said: BTreeMap<&'a str, &'a Attempt>,
         last: Option<&'a Attempt>,
     }
@@ -321,7 +321,7 @@ pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<Fre
     seen.into_iter().map(of).collect()
 }
 
-/// The surest lesson about this failure: id and text.
+/// The lesson about this failure with the highest confidence: id and text.
 fn known(attempt: &Attempt, lessons: &[Lesson]) -> Option<(String, String)> {
     let wanted = key_of(attempt)?;
     let is_it = |lesson: &&Lesson| {
@@ -345,29 +345,29 @@ fn kind_of_error(attempt: &Attempt) -> &'static str {
     error_type(tool, attempt.code, exit_code)
 }
 
-/// What never worked under one condition.
+/// What always failed under one condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Always {
-    /// The artifact, or the method where none was used.
+    /// The artifact, or the kind of call if none was used.
     pub subject: String,
-    /// What the condition has that no condition has in which it worked.
+    /// The part of the condition that occurs in no condition in which it worked.
     pub only_here: String,
-    /// The condition in words; empty where it never worked under any.
+    /// The condition as text; empty if it failed under every condition.
     pub context: String,
-    /// Its hash; empty there too.
+    /// Its hash; likewise.
     pub context_hash: String,
-    /// So often it failed, and never worked.
+    /// Number of failures.
     pub n: usize,
-    /// What it said last.
+    /// The latest error.
     pub error: String,
-    /// Under other conditions it worked so often.
+    /// Number of successes under other conditions.
     pub elsewhere_well: usize,
-    /// Of so many.
+    /// Number of uses under other conditions.
     pub elsewhere: usize,
 }
 
 pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
-    // Of an artifact, or of a method that uses none: condition → uses.
+    // By artifact, or by kind of call without artifacts: condition → uses.
     let mut uses: BTreeMap<String, BTreeMap<String, Vec<(bool, String)>>> = BTreeMap::new();
     let mut hashes: BTreeMap<String, String> = BTreeMap::new();
     for (artifact, records) in execution_history(traces) {
@@ -395,7 +395,7 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
     for (subject, contexts) in &uses {
         let all = || contexts.values().flatten();
         if all().all(|(success, _)| !success) {
-            // Nothing tells the conditions apart.
+            // The conditions cannot be distinguished.
             let n = all().count();
             let error = all().last().map_or_else(String::new, |(_, error)| shorten(error, 160));
             found.extend((n >= MIN_USES).then(|| Always {
@@ -423,7 +423,7 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
             let elsewhere: Vec<&(bool, String)> = others().flat_map(|(_, uses)| uses).collect();
             found.push(Always {
                 subject: subject.clone(),
-                // That a line sets PATH says nothing of what it runs.
+                // Setting PATH says nothing about the program that runs.
                 only_here: only.join(" · ").trim_start_matches("PATH ").to_owned(),
                 context: context.clone(),
                 context_hash: hashes.get(context).cloned().unwrap_or_default(),
@@ -434,7 +434,7 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
             });
         }
     }
-    // What works otherwise says most.
+    // Those that work under other conditions are the most informative.
     found.sort_by(|a, b| {
         (b.elsewhere_well > 0, b.n, &a.subject).cmp(&(a.elsewhere_well > 0, a.n, &b.subject))
     });
@@ -442,32 +442,32 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
     found
 }
 
-/// A named way of working, and the tasks that were done in it.
+/// A methodology with the tasks in which it was used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Working {
-    /// Its name; `None`: none was chosen.
+    /// Its name; `None`: none was selected.
     pub name: Option<String>,
-    /// Tasks.
+    /// Number of tasks.
     pub tasks: usize,
-    /// Of these so many left nothing for a person.
+    /// Number of tasks without unresolved failures.
     pub well: usize,
-    /// Failed attempts a task, on average.
+    /// Average number of failed attempts per task.
     pub failed_attempts: f64,
-    /// What it weighs now: `(well + 1) / (tasks + 2)`.
+    /// The new weight: `(well + 1) / (tasks + 2)`.
     pub weight: f64,
-    /// What it weighed.
+    /// The previous weight.
     pub weight_before: f64,
 }
 
 impl Working {
-    /// Under which it is weighed.
+    /// The key of its weight.
     pub fn subject(&self) -> String {
         methodology::subject(self.name.as_deref().unwrap_or("none"))
     }
 }
 
 pub(super) fn ways(traces: &[ExecutionTrace]) -> Vec<Working> {
-    // A task is done in the way that was chosen for it, from its beginning on.
+    // A task counts for the methodology that was selected for it, from its start.
     let mut chosen: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for trace in traces {
         let way = chosen.entry(&trace.task_id).or_default();
@@ -481,7 +481,7 @@ pub(super) fn ways(traces: &[ExecutionTrace]) -> Vec<Working> {
         *well &= !trace.needs_human;
         *failed += trace.attempts.iter().filter(|attempt| !attempt.success).count();
     }
-    // Nothing was ever chosen: nothing to compare.
+    // No methodology was ever selected: there is nothing to compare.
     if ways.keys().all(Option::is_none) {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! The file of the memory: made, opened, brought up to date, and set aside where it is damaged.
+//! The database file: created, opened, upgraded, and set aside if it is damaged.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read as _};
@@ -12,9 +12,9 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
 
-/// `agmy`: stands in the file's header, so that no other program's database is taken for ours.
+/// `agmy`: in the file's header, to recognise our own databases.
 const APPLICATION_ID: i32 = 0x6167_6D79;
-/// The file's name where the configuration gives none.
+/// The default name of the file.
 pub const FILE_NAME: &str = "memory.db";
 
 /// The version of the schema, SQLite's `user_version`.
@@ -24,9 +24,9 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// Why a file could not be opened.
 #[derive(Debug)]
 pub(super) enum OpenFailure {
-    /// SQLite says so: it may be damaged.
+    /// An error of SQLite: the file may be damaged.
     Sqlite(rusqlite::Error),
-    /// It is left alone.
+    /// The file is not touched.
     Refused(StoreError),
 }
 
@@ -36,7 +36,7 @@ impl From<rusqlite::Error> for OpenFailure {
     }
 }
 
-/// Which file stands at a path: another one has another identity.
+/// Identity of the file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
@@ -47,7 +47,7 @@ impl Identity {
     }
 }
 
-/// Makes the file, readable by its owner alone, where there is none.
+/// Creates the file, readable only by its owner, if it does not exist.
 pub(super) fn make(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -59,17 +59,17 @@ pub(super) fn make(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Opens a file that is there and brings it up to date. A file of a newer program or of another one is left
-/// as it is.
+/// Opens an existing file and upgrades it. A file of a newer version or of another program is not touched.
 pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, OpenFailure> {
-    // A link in its place may be the user's own, or a command's of a session in which this folder was the project's.
+    // A link in its place may be the user's own, or created by a command of a session with this folder as its
+    // project.
     if path.is_symlink() && !has_our_header(path) {
         return Err(OpenFailure::Refused(foreign(path)));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(patience)?;
-    // A damaged file must not make us run what stands in its schema.
+    // A damaged file must not make us execute content of its schema.
     db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
     let version = version(&db, path)?;
     if version != 0 && version != VERSION {
@@ -86,14 +86,14 @@ pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, OpenFa
     if mode != wanted {
         db.query_row(&format!("PRAGMA journal_mode = {wanted}"), [], |_| Ok(()))?;
     }
-    // What is committed survives the end of any process; a power cut can take the last commits, never the file.
-    // What is forgotten is overwritten.
+    // Committed data survive the end of any process; a power cut can lose the last commits, but not the file.
+    // Deleted data are overwritten.
     db.execute_batch(
         "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; PRAGMA cache_size = -16000;",
     )?;
     if version == 0 {
         let creation = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Another process may have done it meanwhile.
+        // Another process may have created it meanwhile.
         if self::version(&creation, path)? == 0 {
             creation.execute_batch(SCHEMA)?;
             creation.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -101,12 +101,12 @@ pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, OpenFa
         }
         creation.commit()?;
     }
-    // Reads the whole schema: a file that was cut off or overwritten at its beginning is found here.
+    // Reads the whole schema, which detects a file that is truncated or whose beginning was overwritten.
     db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(db)
 }
 
-/// The file's version; 0: nothing is in it yet.
+/// The file's version; 0: it is empty.
 fn version(db: &Connection, path: &Path) -> Result<i64, OpenFailure> {
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let id: i32 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
@@ -119,7 +119,7 @@ fn version(db: &Connection, path: &Path) -> Result<i64, OpenFailure> {
 
 fn foreign(path: &Path) -> StoreError {
     StoreError::Broken(format!(
-        "{} is no memory of this program: it is left as it is; name another file in [learning] database",
+        "{} is not a memory file of this program, and was not changed; name another file in [learning] database",
         path.display()
     ))
 }
@@ -128,12 +128,12 @@ fn keep_private(path: &Path) {
     if let Ok(metadata) = std::fs::metadata(path)
         && metadata.mode() & 0o077 != 0
     {
-        // Where it is not ours to change, it was not ours to keep private.
+        // If we may not change the permissions, the file belongs to someone else.
         _ = std::fs::set_permissions(path, Permissions::from_mode(0o600));
     }
 }
 
-/// The file lies on a drive of another machine, where the shared memory of a write-ahead log does not work.
+/// The file is on a network file system, where the shared memory of a write-ahead log does not work.
 #[cfg(target_os = "linux")]
 pub(super) fn is_on_network(path: &Path) -> bool {
     // NFS, CIFS, SMB, SMB2, 9P, Ceph, AFS, Coda.
@@ -151,15 +151,15 @@ pub(super) fn is_on_network(path: &Path) -> bool {
     kind.is_ok_and(|kind| NETWORK.contains(&kind))
 }
 
-/// Nothing is known of it here.
+/// Not known on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_on_network(_path: &Path) -> bool {
     false
 }
 
-/// Sets a damaged file aside, unless another process has done so; where it lies now.
+/// Sets a damaged file aside, unless another process has done so; returns its new path.
 ///
-/// Only what is ours by name or by its header is moved.
+/// Only files that are ours by name or header are moved.
 pub(super) fn set_aside(
     path: &Path,
     damaged: Option<Identity>,
@@ -167,11 +167,11 @@ pub(super) fn set_aside(
     let failed = |error: std::io::Error| {
         let path = path.display();
         StoreError::Broken(format!(
-            "{path} is damaged and can not be set aside: {error}; move it away by hand"
+            "{path} is damaged and cannot be set aside: {error}; move it away by hand"
         ))
     };
     let folder = path.parent().unwrap_or(Path::new("."));
-    // Of several processes that find the damage one moves the file.
+    // Of several processes that detect the damage one moves the file.
     let lock = File::open(folder).map_err(failed)?;
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
         .map_err(|error| failed(error.into()))?;
@@ -188,7 +188,7 @@ pub(super) fn set_aside(
         n += 1;
         aside = beside(path, &format!(".broken-{when}-{n}"));
     }
-    // The log first: a log that stays behind would be played into the next file of this name.
+    // The log first: a remaining log would be applied to the next file of this name.
     for part in ["-wal", "-shm", ""] {
         match std::fs::rename(beside(path, part), beside(&aside, part)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
@@ -210,8 +210,8 @@ fn has_our_header(path: &Path) -> bool {
     read.is_ok() && header[68..] == APPLICATION_ID.to_be_bytes()
 }
 
-/// The lessons that can still be read in a file that was set aside, as they were written: one by one, since each may
-/// lie on a page that is whole.
+/// The lessons of a set-aside file that can still be read, as stored: read one by one, since each may be on
+/// an undamaged page.
 pub(super) fn salvage(aside: &Path) -> Vec<String> {
     let read = || -> rusqlite::Result<Vec<String>> {
         let db = Connection::open_with_flags(aside, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

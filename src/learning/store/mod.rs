@@ -1,4 +1,4 @@
-//! Where traces, lessons and weights are kept: one SQLite file, shared by all agents of a user.
+//! Storage of traces, lessons and weights: one SQLite file, shared by all agents of a user.
 //!
 //! `terms`: how texts are indexed and searched; `sqlite`: the store; `file`: creation, opening, damage.
 
@@ -14,36 +14,36 @@ use super::credit::Credit;
 use super::lesson::Lesson;
 use super::trace::ExecutionTrace;
 
-/// Why the store did not answer.
+/// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process holds it for longer than is waited.
+    /// Another process holds the lock for too long.
     #[error("the memory is locked by another process")]
     Locked,
     /// It cannot be read or written.
     #[error("the memory cannot be used: {0}")]
     Broken(String),
-    /// Several ids begin with this.
+    /// Several ids start with this.
     #[error("{0} is the beginning of {1} ids; write more of it")]
     Ambiguous(String, usize),
 }
 
-/// What storing a lesson came to.
+/// The result of storing a lesson.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
     /// It is new.
     New,
-    /// It was known and is counted once more.
+    /// It was known, and its count was increased.
     Known,
 }
 
-/// What one turn leaves behind; stored as a whole or not at all.
+/// The data of one turn; stored completely or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The traces; one that is stored already is left as it is.
+    /// The traces; one that is stored already is not changed.
     pub traces: Vec<ExecutionTrace>,
     /// The lessons.
     pub lessons: Vec<Lesson>,
-    /// How recalled lessons turned out.
+    /// The results of recalled lessons.
     pub credits: Vec<Credit>,
 }

@@ -1,4 +1,4 @@
-//! The store: opened when it is first needed, created when something is first written.
+//! The store: opened on first use, created on the first write.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use super::{Batch, Learned, StoreError};
 use crate::learning::lesson::{Lesson, Origin, Scope};
 use crate::learning::trace::ExecutionTrace;
 
-/// The weight of a skill or methodology about which nothing is known.
+/// The weight of an unknown skill or methodology.
 const NO_WEIGHT: f64 = 0.5;
-/// A file that is replaced while it is used is opened again so often.
+/// Limit: attempts to open a file that is replaced meanwhile.
 const MAX_TRIES: usize = 3;
-/// The words of a query stand in at most so many lessons, each counted once per word.
+/// Limit: lessons that contain the words of a query, each counted once per word.
 const MAX_OCCURRENCES: i64 = 3000;
 
 /// The memory of a user in one file.
 ///
-/// A damaged file is set aside, the lessons that can be read are taken over, and the user is notified.
+/// A damaged file is set aside, its readable lessons are restored, and the user is notified.
 pub struct SqliteStore {
     path: PathBuf,
     notify: Box<dyn Fn(String) + Send>,
@@ -30,7 +30,7 @@ pub struct SqliteStore {
     open: RefCell<Option<Open>>,
 }
 
-/// An open file, and which one it is: another process may set it aside.
+/// An open file with its identity: another process may set it aside.
 struct Open {
     db: Connection,
     identity: Option<Identity>,
@@ -39,15 +39,15 @@ struct Open {
 /// The state of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Lessons, in use or not.
+    /// Number of lessons, including retired ones.
     pub n_lessons: u64,
-    /// Traces.
+    /// Number of traces.
     pub n_traces: u64,
     /// Size of the file in bytes.
     pub bytes: u64,
     /// It is on a network file system: no write-ahead log, so readers wait for writers.
     pub is_on_network: bool,
-    /// What is wrong inside; empty: nothing.
+    /// Damage inside the file; empty if there is none.
     pub damage: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl SqliteStore {
         Self { path, notify: Box::new(notify), patience, open: RefCell::new(None) }
     }
 
-    /// It waits at most so long for another process.
+    /// Sets how long it waits for another process.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -114,7 +114,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Stores what a turn leaves; what became of each lesson.
+    /// Stores the data of a turn; returns the result for each lesson.
     pub fn commit(&self, batch: &Batch) -> Result<Vec<Learned>, StoreError> {
         self.write(|db| {
             batch.traces.iter().try_for_each(|trace| write_trace(db, trace))?;
@@ -129,7 +129,7 @@ impl SqliteStore {
         })
     }
 
-    /// All lessons of these scopes, in use or not, the latest first; empty: of all scopes.
+    /// All lessons of these scopes, including retired ones, the latest first; empty: of all scopes.
     pub fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
         let found = self.read(|db| {
             let mut select = db.prepare_cached(
@@ -174,8 +174,8 @@ impl SqliteStore {
         Ok(found.unwrap_or_default())
     }
 
-    /// The lessons in use of these scopes that share terms with a query ([`terms`]), the best first, each with its BM25
-    /// score; empty: of all scopes.
+    /// The lessons in use of these scopes that have terms in common with a query ([`terms`]), the best first,
+    /// each with its BM25 score; empty: of all scopes.
     pub fn matching(
         &self,
         scopes: &[Scope],
@@ -200,7 +200,7 @@ impl SqliteStore {
                    (SELECT rowid AS found, rank AS score FROM terms WHERE terms MATCH ?1 ORDER BY rank LIMIT 2 * ?2)
                  JOIN lessons ON n = found WHERE is_in_use ORDER BY score LIMIT ?2",
             )?;
-            // (Of those found first some may be retired.)
+            // (Some of the first results may be retired.)
             let values = params![query, integer(limit.min(10_000))];
             let rows = select.query_map(values, |row| Ok((row.get(0)?, lesson(row, 1)?)))?;
             rows.collect::<Result<Vec<_>, _>>()
@@ -208,9 +208,9 @@ impl SqliteStore {
         Ok(found.unwrap_or_default())
     }
 
-    /// The lesson whose id begins like this, in use or not; an error if there are several.
+    /// The lesson whose id starts with this, including retired ones; an error if there are several.
     pub fn lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
-        // No id holds a letter behind `~`.
+        // No id contains a character after `~`.
         let mut found =
             self.select("SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'", params![id])?;
         match found.len() {
@@ -222,7 +222,8 @@ impl SqliteStore {
         }
     }
 
-    /// Changes a lesson as it is now: what others wrote meanwhile stays. `None`: there is none with this id.
+    /// Changes the current version of a lesson, so that concurrent changes are kept. `None`: there is none
+    /// with this id.
     pub fn change(
         &self,
         id: &str,
@@ -236,7 +237,7 @@ impl SqliteStore {
         })
     }
 
-    /// Adds the lessons that are not there yet, all or nothing; how many were new.
+    /// Adds the lessons that do not exist yet, all or nothing; returns their number.
     pub fn import(&self, lessons: &[Lesson]) -> Result<usize, StoreError> {
         self.write(|db| {
             let mut n_new = 0;
@@ -258,7 +259,7 @@ impl SqliteStore {
         self.write(|db| erase(db, id))
     }
 
-    /// Removes the traces of a project, or all; how many.
+    /// Removes the traces of a project, or all; returns their number.
     pub fn forget_traces(&self, project: Option<&str>) -> Result<usize, StoreError> {
         if self.read(|_| Ok(()))?.is_none() {
             return Ok(0);
@@ -303,7 +304,7 @@ impl SqliteStore {
         })
     }
 
-    /// Removes older traces, and of more lessons than `max_lessons` those that were used least; how many.
+    /// Removes older traces, and the least used lessons beyond `max_lessons`; returns the number.
     pub fn prune(&self, before_ms: i64, max_lessons: usize) -> Result<usize, StoreError> {
         if self.read(|_| Ok(()))?.is_none() {
             return Ok(0);
@@ -314,7 +315,7 @@ impl SqliteStore {
             let n: i64 = db.query_row("SELECT count(*) FROM lessons", [], |row| row.get(0))?;
             let n_over = n.saturating_sub(integer(max_lessons));
             if n_over > 0 {
-                // What the user wrote stays.
+                // Lessons that the user wrote are kept.
                 let mut select = db.prepare(
                     "SELECT id FROM lessons WHERE NOT is_users
                      ORDER BY is_in_use, (body ->> 'helped') + (body ->> 'frequency'), last_occurred_ms
@@ -346,7 +347,7 @@ impl SqliteStore {
         done.ok_or_else(|| self.broken("it was replaced repeatedly while it was written"))
     }
 
-    /// Works on the file that is at the path now; `None`: there is nothing to read.
+    /// Works on the current file at the path; `None`: there is nothing to read.
     fn with<T>(
         &self,
         access: Access,
@@ -371,7 +372,7 @@ impl SqliteStore {
             };
             let identity = open.as_ref().map_or(now, |open| open.identity);
             match done {
-                // What was written into a file that had been set aside is written again.
+                // A write into a file that had been set aside is repeated.
                 Ok(done) if access == Access::Read || Identity::of(&self.path) == identity => {
                     return Ok(Some(done));
                 }
@@ -386,7 +387,7 @@ impl SqliteStore {
         Ok(None)
     }
 
-    /// Sets the damaged file aside and begins a new one with the lessons that can be read.
+    /// Sets the damaged file aside and creates a new one with the readable lessons.
     fn begin_again(
         &self,
         damaged: Option<Identity>,
@@ -410,7 +411,7 @@ impl SqliteStore {
             }
         }
         (self.notify)(format!(
-            "the memory {} is damaged ({why}); it was set aside as {}; lessons that could be taken over: {n_saved}",
+            "the memory {} is damaged ({why}); it was set aside as {}; lessons restored: {n_saved}",
             self.path.display(),
             aside.display(),
         ));
@@ -433,8 +434,8 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// The words that stand in the fewest lessons, as many as [`MAX_OCCURRENCES`] allows: BM25 weights a word by its rarity, and
-/// the cost of a query is the number of lessons that its words stand in.
+/// The words that occur in the fewest lessons, within [`MAX_OCCURRENCES`]: BM25 weights a word by its rarity,
+/// and the cost of a query is the number of lessons that contain its words.
 fn rarest<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a str>> {
     let mut count = db.prepare_cached("SELECT doc FROM term_counts WHERE term = ?1")?;
     let mut counted = Vec::with_capacity(words.len());
@@ -452,7 +453,7 @@ fn rarest<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a st
     Ok(within.map(|(_, word)| word).collect())
 }
 
-/// Stores a lesson; an equal one is counted once more.
+/// Stores a lesson; increases the count of an equal one.
 fn learn(db: &Connection, lesson: &Lesson) -> rusqlite::Result<Learned> {
     match by_id(db, &lesson.id)? {
         Some(mut known) => {
@@ -487,7 +488,7 @@ fn put(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// The term under which the lessons of a scope are found; no text has it.
+/// The index term of a scope; it occurs in no text.
 fn scope_term(scope: &Scope) -> String {
     format!("scope{}", &blake3::hash(scope.project().as_bytes()).to_hex()[..16])
 }

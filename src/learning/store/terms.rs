@@ -1,8 +1,8 @@
-//! How texts are indexed and searched: words, and pairs of characters where a script has no spaces.
+//! Index terms of texts: words, and pairs of characters in scripts without spaces.
 
 use std::fmt::Write as _;
 
-/// A text is searched by at most so many terms.
+/// Limit: terms of a query.
 const MAX_TERMS: usize = 400;
 
 /// The terms of a text, separated by spaces: its words in lower case, and each pair of neighbouring Chinese, Japanese or
@@ -28,7 +28,7 @@ pub fn terms(text: &str) -> String {
     terms
 }
 
-/// The run in pieces that are all of a script without spaces, or none of it.
+/// Splits the run into parts that are entirely of a script without spaces, or contain none of it.
 fn by_script(run: &str) -> impl Iterator<Item = &str> {
     let mut rest = run;
     std::iter::from_fn(move || {

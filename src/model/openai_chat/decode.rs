@@ -1,7 +1,7 @@
-//! The answers of Chat Completions servers, as deltas: what the standard says, and what servers send.
+//! Decodes answers of Chat Completions servers into deltas, including deviations from the standard.
 //!
-//! A whole `chat.completion` is read like a stream of one chunk, so that a server that does not stream
-//! is no other case.
+//! A whole `chat.completion` is decoded like a stream of one chunk, so that servers without streaming need no
+//! special case.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,26 +16,26 @@ use crate::protocol::model::{Delta, Request, StopReason, Usage};
 pub(in crate::model) struct Decoder<'a> {
     ids: Ids<'a>,
     slots: Vec<Slot>,
-    /// The provider's word for why the answer ended.
+    /// The provider's reason for the end of the answer.
     finish: Option<String>,
-    /// The model's words were a refusal.
+    /// The model's text was a refusal.
     refused: bool,
-    /// `[DONE]` was read.
+    /// `[DONE]` was received.
     done: bool,
 }
 
-/// What came instead of a chunk.
+/// Invalid or failed chunks.
 #[derive(Debug, PartialEq)]
 pub(in crate::model) enum Broken {
-    /// No JSON, or nothing that is known.
+    /// No JSON, or an unknown format.
     Garbage(String),
-    /// The server says what went wrong.
+    /// An error object of the server.
     Error(Value),
 }
 
 /// A call of this answer: its position is its index in the deltas.
 struct Slot {
-    /// The index and the id that the server gave it, if it did.
+    /// The index and the id that the server sent, if any.
     index: Option<u64>,
     id: Option<String>,
     name: Option<String>,
@@ -47,7 +47,7 @@ impl<'a> Decoder<'a> {
         Self { ids, slots: Vec::new(), finish: None, refused: false, done: false }
     }
 
-    /// Takes the data of one event, or a whole answer.
+    /// Decodes the data of one event, or a whole answer.
     pub(in crate::model) fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
         let data = data.trim();
         if data == "[DONE]" {
@@ -67,7 +67,7 @@ impl<'a> Decoder<'a> {
             return Err(Broken::Garbage(data.to_owned()));
         }
         let mut deltas = Vec::new();
-        // Further choices were not asked for.
+        // Further choices were not requested.
         if let Some(choice) = chunk["choices"].get(0) {
             for said in [&choice["delta"], &choice["message"]] {
                 self.said(said, &mut deltas);
@@ -86,24 +86,24 @@ impl<'a> Decoder<'a> {
         Ok(deltas)
     }
 
-    /// Nothing more is to come.
+    /// Nothing more follows.
     pub(in crate::model) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The model has said all; only the usage and `[DONE]` may still come.
+    /// The answer is complete; only the usage and `[DONE]` may still follow.
     pub(in crate::model) fn is_finished(&self) -> bool {
         self.done || self.finish.is_some()
     }
 
-    /// Why the answer ended; `None`: it did not, it only stopped coming.
+    /// Why the answer ended; `None`: the stream stopped before its end.
     pub(in crate::model) fn stop(&self) -> Option<StopReason> {
         if !self.is_finished() {
             return None;
         }
         let complete = if self.slots.is_empty() { StopReason::End } else { StopReason::ToolCalls };
         Some(match self.finish.as_deref() {
-            // Half of the servers say "stop" after calls, and some "tool_calls" without any.
+            // Many servers send "stop" after calls, and some "tool_calls" without any.
             None | Some("stop" | "end_turn" | "eos" | "tool_calls" | "function_call")
                 if !self.refused =>
             {
@@ -134,7 +134,7 @@ impl<'a> Decoder<'a> {
         for call in calls {
             deltas.extend(self.call(call, &call["function"]));
         }
-        // Some servers send the old form beside the new one: it says the same.
+        // Some servers send the old form in addition to the new one, with the same content.
         if calls.is_empty() && said["function_call"].is_object() {
             deltas.extend(self.call(&Value::Null, &said["function_call"]));
         }
@@ -179,7 +179,7 @@ impl<'a> Decoder<'a> {
 }
 
 impl Slot {
-    /// A fragment with this index and id may belong here: the last such slot is asked first.
+    /// A fragment with this index and id may belong here: the last such slot is checked first.
     fn holds(&self, index: Option<u64>, id: Option<&str>) -> bool {
         match (index, id) {
             (Some(_), _) => self.index == index,
@@ -188,7 +188,7 @@ impl Slot {
         }
     }
 
-    /// The fragment begins another call, though it may look as if it belonged here.
+    /// The fragment begins another call, although its index or id matches.
     fn is_over(
         &self,
         index: Option<u64>,
@@ -196,17 +196,17 @@ impl Slot {
         name: Option<&str>,
         arguments: &str,
     ) -> bool {
-        // Only the first fragment of a call has a name, with servers that go by the book.
+        // According to the standard only the first fragment of a call has a name.
         let (Some(name), Some(own_name)) = (name, self.name.as_deref()) else { return false };
         let other_id = id.is_some() && id != self.id.as_deref();
         let other_name = index.is_none() && name != own_name;
-        // The same name again: it is repeated in every fragment, or the tool is called again.
+        // The same name again: either repeated in every fragment, or another call of the tool.
         let whole = serde_json::from_str::<Object>(&self.arguments).is_ok();
         other_id || other_name || (whole && !arguments.is_empty())
     }
 }
 
-/// Where calls get ids that no other call of the session has.
+/// Generates call ids that are unique in the session.
 #[derive(Clone)]
 pub(in crate::model) struct Ids<'a> {
     prefix: &'a str,
@@ -215,7 +215,7 @@ pub(in crate::model) struct Ids<'a> {
 }
 
 impl<'a> Ids<'a> {
-    /// Ids beside those in the conversation; `prefix` and `next` are the model's.
+    /// Ids different from those in the conversation; `prefix` and `next` are the model's.
     pub(in crate::model) fn new(
         prefix: &'a str,
         next: &'a AtomicU64,
@@ -229,7 +229,7 @@ impl<'a> Ids<'a> {
         Self { prefix, next, taken: taken.collect() }
     }
 
-    /// The server's id where it is new, otherwise one of ours.
+    /// The server's id if it is new, otherwise a generated one.
     fn give(&mut self, offered: Option<&str>) -> String {
         if let Some(id) = offered
             && self.taken.insert(id.to_owned())
@@ -245,12 +245,12 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// A string that holds something.
+/// A non-empty string.
 fn filled(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
-/// The error objects of servers, also those that are sent with status 200.
+/// Error objects of servers, including those that are sent with status 200.
 fn is_error(chunk: &Value) -> bool {
     let named = |key: &str| chunk.get(key).is_some_and(|value| !value.is_null());
     let answered = chunk["choices"].get(0).is_some();
@@ -283,7 +283,7 @@ fn usage(usage: &Value) -> Option<Delta> {
     let count = |value: &Value| value.as_u64();
     let input_tokens = count(&usage["prompt_tokens"]).or(count(&usage["input_tokens"]));
     let output_tokens = count(&usage["completion_tokens"]).or(count(&usage["output_tokens"]));
-    // A server without usage may still send the object, full of nulls.
+    // A server without usage may send the object with nulls.
     if input_tokens.is_none() && output_tokens.is_none() {
         return None;
     }

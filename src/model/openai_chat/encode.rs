@@ -1,7 +1,7 @@
-//! A request as the bytes of a Chat Completions request.
+//! Encodes requests for Chat Completions servers.
 //!
-//! The keys stand in a fixed order with `messages` last, so that the next request of a conversation
-//! begins with the bytes of this one: providers cache by prefix.
+//! The keys have a fixed order with `messages` last, so that the next request of a conversation begins with
+//! the bytes of this one: providers cache by prefix.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub(in crate::model) fn encode(request: &Request<'_>, model: &str, quirks: Quirk
             .then_some(StreamOptions { include_usage: true }),
         max_tokens: limit.filter(|_| !quirks.max_completion_tokens),
         max_completion_tokens: limit.filter(|_| quirks.max_completion_tokens),
-        // Reasoning models refuse any but their own.
+        // Reasoning models reject other temperatures than their own.
         temperature: request.temperature.filter(|_| !quirks.structured_outputs),
         response_format: request.answer_schema.filter(|_| quirks.structured_outputs).map(
             |schema| json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}),
@@ -66,13 +66,13 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// A message as it is sent.
+/// A message as sent.
 #[derive(Serialize)]
 struct Sent<'a> {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
-    /// Never null: servers reject that beside calls.
+    /// Never null: servers reject that together with calls.
     content: Cow<'a, str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<SentCall<'a>>,
@@ -98,7 +98,7 @@ fn messages<'a>(request: &Request<'a>) -> Vec<Sent<'a>> {
     }
     for message in request.messages {
         match message.role {
-            // Many chat templates allow a system message at the beginning only.
+            // Many chat templates allow a system message only at the beginning.
             Role::System | Role::User => sent.push(plain("user", words(message))),
             Role::Assistant => sent.extend(assistant(message)),
             Role::Tool => sent.extend(results(message)),
@@ -111,7 +111,7 @@ fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Sent<'a> {
     Sent { role, tool_call_id: None, content, tool_calls: Vec::new() }
 }
 
-/// An answer as it is sent back; one that said nothing is left out, because servers refuse it.
+/// An answer as it is sent back; an empty one is left out, because servers reject it.
 fn assistant(message: &Message) -> Option<Sent<'_>> {
     let content = words(message);
     let tool_calls = message
@@ -160,8 +160,8 @@ fn words(message: &Message) -> Cow<'_, str> {
     words
 }
 
-/// The name as servers take it back: a name that the model made up may hold anything, and the whole
-/// conversation would be refused for it.
+/// The name in a form that servers accept: an invented name may contain any characters, and would make the
+/// whole conversation invalid.
 fn name(call: &ToolCall) -> Cow<'_, str> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
     if call.name.is_empty() {
@@ -174,8 +174,8 @@ fn name(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// The arguments as servers take them back: several parse them for their chat template, and fail for
-/// good on text that is no object.
+/// The arguments in a form that servers accept: several parse them for their chat template, and reject text
+/// that is no JSON object.
 fn arguments(call: &ToolCall) -> Cow<'_, str> {
     if call.arguments.trim().is_empty() {
         Cow::Borrowed("{}")

@@ -1,5 +1,5 @@
-//! The wire of `OpenAI`'s Chat Completions, which most servers speak more or less: a pure encoder and a
-//! pure decoder.
+//! The wire format of `OpenAI`'s Chat Completions, which most servers support with deviations: a pure encoder
+//! and a pure decoder.
 
 mod decode;
 mod encode;
@@ -7,13 +7,13 @@ mod encode;
 pub(super) use decode::{Broken, Decoder, Ids};
 pub(super) use encode::encode;
 
-/// What one server wants differently from most.
+/// Deviations of a server from the usual behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quirks {
-    /// It takes `max_completion_tokens` and refuses `max_tokens`.
+    /// It accepts `max_completion_tokens` and rejects `max_tokens`.
     pub max_completion_tokens: bool,
-    /// It refuses `stream_options`, with which we ask for the usage.
+    /// It rejects `stream_options`, which requests the usage.
     pub no_stream_options: bool,
-    /// It holds an answer to a JSON Schema, and takes no other temperature than its models' own.
+    /// It enforces a JSON Schema, and rejects other temperatures than the default.
     pub structured_outputs: bool,
 }

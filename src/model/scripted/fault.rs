@@ -1,6 +1,6 @@
-//! What a script can make go wrong.
+//! Faults that a script can simulate.
 
-/// What goes wrong with a turn.
+/// The fault of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     BrokenJson,
@@ -53,7 +53,7 @@ impl Fault {
         })
     }
 
-    /// There is no answer beside it.
+    /// It replaces the answer.
     pub(super) fn replaces_the_answer(self) -> bool {
         matches!(self, Self::Empty | Self::Unauthorized | Self::Overflow)
     }

@@ -1,7 +1,7 @@
-//! A model that reads its answers from a script: for tests, demonstrations and bug reports, without a
-//! key and without a network. `docs/SCRIPTED_MODEL.md` describes the dialect.
+//! A model that reads its answers from a script: for tests, demonstrations and bug reports, without a key or
+//! network. `docs/SCRIPTED_MODEL.md` describes the format.
 //!
-//! It remembers nothing but which turns were used, and that only as long as the process lives.
+//! Its only state is which turns were used, while the process runs.
 
 mod fault;
 mod parse;
@@ -39,12 +39,12 @@ pub struct Scripted {
 /// One answer.
 #[derive(Debug)]
 struct Turn {
-    /// Where it begins.
+    /// The line where it begins.
     line: usize,
     purpose: Purpose,
-    /// What the request must match, or the turn waits.
+    /// Patterns that the request must match for the turn to be used.
     when: Vec<Regex>,
-    /// What the last results must match, or the script is wrong.
+    /// Patterns that the last results must match; otherwise the script fails.
     expect: Vec<Regex>,
     /// How often it may be used.
     times: u32,
@@ -62,7 +62,7 @@ struct Call {
     arguments: Template,
 }
 
-/// What happens next in an answer.
+/// The next step of an answer.
 enum Step {
     Pause(Duration),
     Say(Delta),
@@ -71,7 +71,7 @@ enum Step {
 }
 
 impl Scripted {
-    /// The script in `text`; `source` is what messages call it, as a rule its path.
+    /// The script in `text`; `source` is its name in messages, usually its path.
     pub fn parse(source: &str, text: &str) -> Result<Self, ModelError> {
         let script = parse::parse(text).map_err(|(line, wrong)| {
             ModelError::new(ModelErrorKind::Configuration, format!("{source}:{line}: {wrong}"))
@@ -126,7 +126,7 @@ impl Scripted {
         })
     }
 
-    /// What fills the turn's templates, if what it expects holds.
+    /// The values for the turn's templates, if its expectations hold.
     fn filling(&self, turn: &Turn, request: &Request<'_>) -> Result<Filling, String> {
         let results = last_results(request);
         let last = results.join("\n");
@@ -171,7 +171,7 @@ impl Scripted {
                 return steps;
             }
             Some(Fault::RateLimited | Fault::Overloaded) => {
-                // The first try breaks in the middle of its text: all of that is void.
+                // The first attempt breaks in the middle of its text, which is void then.
                 let half = &text[..text.floor_char_boundary(text.len() / 2)];
                 steps.extend((!half.is_empty()).then(|| Step::Say(Delta::Text(half.to_owned()))));
                 steps.push(Step::Say(Delta::Retry(Retry {
@@ -191,7 +191,7 @@ impl Scripted {
         let said = steps.len();
         let reasoning = turn.reasoning.iter().map(|text| Step::Say(Delta::Reasoning(text.clone())));
         steps.extend(reasoning);
-        // Line by line, as an answer comes.
+        // Line by line, as an answer arrives.
         steps
             .extend(text.split_inclusive('\n').map(|line| Step::Say(Delta::Text(line.to_owned()))));
         let n_calls = calls.len();
@@ -243,7 +243,7 @@ impl Scripted {
             .collect()
     }
 
-    /// An id that no call of the conversation has, also of one that another process began.
+    /// An id that no call of the conversation has, including calls of earlier processes.
     fn id_of_call(&self, request: &Request<'_>) -> String {
         let is_taken = |id: &str| {
             let parts = request.messages.iter().flat_map(|message| &message.parts);
@@ -280,7 +280,7 @@ impl Model for Scripted {
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
-        // Who never polls the stream asked for no turn.
+        // A stream that is never polled uses no turn.
         stream::unfold(None, move |steps: Option<VecDeque<Step>>| async move {
             let mut steps = steps.unwrap_or_else(|| self.answer(request));
             loop {
@@ -301,7 +301,7 @@ impl Model for Scripted {
 }
 
 impl Step {
-    /// How much is said with it.
+    /// Size of its texts.
     fn bytes(&self) -> usize {
         match self {
             Self::Say(Delta::Text(text) | Delta::Reasoning(text)) => text.len(),
@@ -316,7 +316,7 @@ impl Step {
     }
 }
 
-/// The texts of the results since the model last said something.
+/// The texts of the results since the model's last answer.
 fn last_results<'a>(request: &Request<'a>) -> Vec<&'a str> {
     let last_answer = request.messages.iter().rposition(|message| message.role == Role::Assistant);
     let since = &request.messages[last_answer.map_or(0, |at| at + 1)..];
@@ -328,7 +328,7 @@ fn last_results<'a>(request: &Request<'a>) -> Vec<&'a str> {
     results.collect()
 }
 
-/// The request as text: what `when` is matched against.
+/// The request as text, which `when` is matched against.
 fn as_sent(request: &Request<'_>) -> String {
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     let said = parts.filter_map(|part| match part {
@@ -341,7 +341,7 @@ fn as_sent(request: &Request<'_>) -> String {
     system.chain(said).collect::<Vec<_>>().join("\n")
 }
 
-/// About how many tokens.
+/// An estimate of tokens.
 fn estimate(n_bytes: usize) -> u64 {
     u64::try_from(n_bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! A script's text, as turns.
+//! Parses a script into turns.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::template::Template;
 use super::{Call, Script, Turn};
 use crate::protocol::model::{Purpose, Usage};
 
-/// What is wrong, and in which line.
+/// The error, and its line.
 pub(super) type Wrong = (usize, String);
 
 const PURPOSES: [Purpose; 6] = [
@@ -37,15 +37,15 @@ pub(super) fn parse(text: &str) -> Result<Script, Wrong> {
     }
     turns.extend(draft.finish()?);
     if turns.is_empty() {
-        return Err((1, "there is no turn in it; a turn has `text: …` or `call: NAME {…}`".into()));
+        return Err((1, "it contains no turn; a turn has `text: …` or `call: NAME {…}`".into()));
     }
     Ok(turns)
 }
 
-/// A turn that is still read.
+/// A turn that is being parsed.
 #[derive(Default)]
 struct Draft {
-    /// The first line that says something; 0: none did.
+    /// Its first line with content; 0: none yet.
     line: usize,
     purpose: Option<Purpose>,
     when: Vec<Regex>,
@@ -58,7 +58,7 @@ struct Draft {
     usage: Option<Usage>,
     pause: Option<Duration>,
     fault: Option<Fault>,
-    /// The last line was a `call:`, or went on with one.
+    /// The last line was a `call:`, or continued one.
     in_call: bool,
 }
 
@@ -129,7 +129,7 @@ impl Draft {
                 ));
             }
             Some(fault) if fault.replaces_the_answer() && !is_silent => {
-                return Err((line, format!("`fault: {}` leaves no room for words", fault.name())));
+                return Err((line, format!("`fault: {}` allows no text", fault.name())));
             }
             Some(Fault::BrokenJson) if self.calls.is_empty() => {
                 return Err((line, "`fault: broken_json` wants a `call:` to break".into()));
@@ -141,7 +141,7 @@ impl Draft {
             let json = if json.trim().is_empty() { "{}".to_owned() } else { json };
             let arguments = Template::parse(&json).map_err(|wrong| (line, wrong))?;
             arguments.check_json().map_err(|wrong| {
-                (line, format!("the arguments of `{name}` are no JSON: {wrong}"))
+                (line, format!("the arguments of `{name}` are not JSON: {wrong}"))
             })?;
             calls.push(Call { name, arguments });
         }
@@ -186,7 +186,7 @@ fn once<T>(word: &str, slot: &mut Option<T>, value: T) -> Result<(), String> {
 /// `^` and `$` match at every line.
 fn regex(text: &str) -> Result<Regex, String> {
     let regex = RegexBuilder::new(text).multi_line(true).build();
-    regex.map_err(|error| format!("`{text}` is no regular expression: {error}"))
+    regex.map_err(|error| format!("`{text}` is not a regular expression: {error}"))
 }
 
 fn purpose(word: &str) -> Result<Purpose, String> {
@@ -232,7 +232,7 @@ fn duration(value: &str) -> Result<Duration, String> {
     let product = number.zip(milliseconds).and_then(|(number, unit)| number.checked_mul(unit));
     product
         .map(Duration::from_millis)
-        .ok_or_else(|| format!("`{value}` is no time: write `200ms`, `3s` or `1m`"))
+        .ok_or_else(|| format!("`{value}` is not a duration: write `200ms`, `3s` or `1m`"))
 }
 
 #[cfg(test)]
@@ -272,11 +272,11 @@ mod tests {
         check("# only\n---\n", 1, "no turn");
         check("text: a\n---\ntxet: b", 3, "unknown word `txet`; the words are text, call");
         check("hello", 1, "a word and a colon");
-        check("call: Read {\"path\": }", 1, "the arguments of `Read` are no JSON");
-        check("call: Read {\"path\":\n  }", 1, "are no JSON");
+        check("call: Read {\"path\": }", 1, "the arguments of `Read` are not JSON");
+        check("call: Read {\"path\":\n  }", 1, "are not JSON");
         check("call:", 1, "NAME");
         check("text: a\n  b", 2, "an indented line");
-        check("text: a\nexpect: (", 2, "no regular expression");
+        check("text: a\nexpect: (", 2, "not a regular expression");
         check("text: a\nfor: fun", 2, "main, reflect, plan, summary, learn, task");
         check("text: a\ntimes: 0", 2, "`times: 3`, or `times: any`");
         check("text: a\ntimes: 2\ntimes: any", 3, "a second `times:`");
@@ -285,7 +285,7 @@ mod tests {
         check("text: a\npause: 1s\npause: 1s", 3, "a second `pause:`");
         check("fault: boom", 1, "broken_json, unknown_tool, empty");
         check("# x\nusage: 1 2", 2, "says nothing");
-        check("text: a\nfault: unauthorized", 1, "no room");
+        check("text: a\nfault: unauthorized", 1, "allows no text");
         check("text: a\nfault: broken_json", 1, "a `call:` to break");
         check("text: {{last.txt}}", 1, "unknown `{{last.txt}}`");
         check("expect: (a)\ntext: {{match.2}}", 1, "has 1 groups");

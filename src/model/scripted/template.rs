@@ -1,8 +1,8 @@
-//! `{{last.text}}`, `{{last.line}}` and `{{match.1}}` in what a script says.
+//! Templates in scripts: `{{last.text}}`, `{{last.line}}` and `{{match.1}}`.
 
 use serde_json::Value;
 
-/// A text with holes.
+/// A text with placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Template {
     pieces: Vec<Piece>,
@@ -16,7 +16,7 @@ enum Piece {
     Match(usize),
 }
 
-/// What fills the holes.
+/// The values of the placeholders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filling {
     /// The texts of the last results.
@@ -26,7 +26,7 @@ pub(super) struct Filling {
 }
 
 impl Template {
-    /// Other `{{…}}` are text like any other: a script may write a file that has them.
+    /// Other `{{…}}` are ordinary text: a script may write a file that contains them.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -67,7 +67,7 @@ impl Template {
         Ok(Self { pieces })
     }
 
-    /// The highest group that is asked for.
+    /// The highest group that is used.
     pub(super) fn groups(&self) -> usize {
         let group = |piece: &Piece| match piece {
             Piece::Match(group) => *group,
@@ -76,13 +76,13 @@ impl Template {
         self.pieces.iter().map(group).max().unwrap_or_default()
     }
 
-    /// The text, filled.
+    /// The text with its placeholders replaced.
     pub(super) fn text(&self, filling: &Filling) -> String {
         self.pieces.iter().map(|piece| piece.fill(filling)).collect()
     }
 
-    /// The JSON text, filled: inside of a string what fills a hole is escaped, elsewhere it stands as
-    /// it is.
+    /// The JSON text with its placeholders replaced: inside a string the values are escaped, elsewhere they
+    /// are not.
     pub(super) fn json(&self, filling: &Filling) -> String {
         let mut json = String::new();
         let mut in_string = false;
@@ -103,7 +103,7 @@ impl Template {
         json
     }
 
-    /// Whether it is JSON once the holes are filled (a digit fits everywhere).
+    /// Whether it is JSON after replacement (a digit is valid everywhere).
     pub(super) fn check_json(&self) -> Result<(), String> {
         let filling = Filling { last: "0".to_owned(), groups: vec!["0".to_owned(); self.groups()] };
         let json = self.json(&filling);

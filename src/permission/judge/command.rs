@@ -1,4 +1,5 @@
-//! Every command that a line may run: its simple commands, and those behind `env`, `xargs`, `sh -c`, `find -exec` and so on.
+//! Lists every command that a line may run: its simple commands, and those run by `env`, `xargs`, `sh -c`,
+//! `find -exec` and so on.
 
 use super::table::{Wrapper, table};
 use crate::permission::shell::{How, Kind, Redirect, Script, Simple, Word, is_assignment};
@@ -12,24 +13,24 @@ const MAX_COMMANDS: usize = 10_000;
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about its surroundings")]
 pub(in super::super) struct Command {
-    /// Its program as it is written.
+    /// Its program as written.
     program: String,
     /// The bare name of its program and its arguments.
     pub(in super::super) words: Vec<Word>,
     pub(in super::super) assignments: Vec<Word>,
     redirects: Vec<Redirect>,
-    /// It reads a pipe, a file or a text.
+    /// Its standard input is a pipe, a file or a text.
     pub(in super::super) has_input: bool,
     pub(super) writes_pipe: bool,
     /// `timeout` ends it.
     pub(super) is_limited: bool,
-    /// Where it runs, if known.
+    /// The directory in which it runs, if known.
     pub(super) directory: Option<String>,
-    /// The place of its simple command in the script.
+    /// The index of its simple command in the script.
     pub(in super::super) of: usize,
-    /// It only runs the command behind it.
+    /// It only runs the command after it.
     pub(in super::super) is_wrapper: bool,
-    /// Its operands, as places in `words`.
+    /// The indexes of its operands in `words`.
     operands: Vec<usize>,
 }
 
@@ -37,7 +38,7 @@ pub(in super::super) struct Command {
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Commands {
     pub(in super::super) all: Vec<Command>,
-    /// The line, and every text in it that is run, is understood.
+    /// The line, and every text in it that is executed, was parsed completely.
     pub(in super::super) is_understood: bool,
     /// A limit was reached.
     pub(in super::super) is_too_long: bool,
@@ -51,7 +52,7 @@ impl Commands {
         commands
     }
 
-    /// Adds the commands of a script, which `by` may run.
+    /// Adds the commands of a script that `by` may run.
     fn script(&mut self, script: &Script, by: Option<&Command>, depth: usize) {
         self.is_understood &= script.is_understood;
         self.is_too_long |= script.is_too_long;
@@ -87,7 +88,7 @@ impl Commands {
             Some(place) => self.text(&command, wrapper, place, depth),
             None => self.wrapped(&command, wrapper, depth),
         };
-        // What `uv run` or `npm exec` finds under a name may be the project's own program.
+        // A name that `uv run` or `npm exec` resolves may be the project's own program.
         self.all[at].is_wrapper = is_followed && wrapper.n_words(&command) == 0;
     }
 
@@ -116,7 +117,7 @@ impl Commands {
         true
     }
 
-    /// The text that a shell, `eval` or the like runs.
+    /// The text that a shell, `eval` or the like executes.
     fn text(&mut self, command: &Command, wrapper: &Wrapper, place: &str, depth: usize) -> bool {
         let n_words = wrapper.n_words(command);
         let joined = |words: &[Word]| {
@@ -157,7 +158,7 @@ impl Commands {
         }
     }
 
-    /// What `find -exec … ;` and `fd -x …` run.
+    /// The command that `find -exec … ;` or `fd -x …` runs.
     fn found(&mut self, command: &Command, depth: usize) {
         let is_find = command.name() == "find";
         let runs = |word: &Word| match word.text.as_str() {
@@ -185,7 +186,7 @@ impl Commands {
 }
 
 impl Wrapper {
-    /// Where the command begins: after the wrapper's options, their values and its own operands.
+    /// The index where the command begins: after the wrapper's options, their values and its own operands.
     fn command_at(&self, command: &Command) -> usize {
         let n_own = self.operands + self.n_words(command);
         let mut n_operands = 0;
@@ -225,7 +226,7 @@ impl Command {
         }
     }
 
-    /// Takes the path off the program's name, and finds the operands.
+    /// Removes the path from the program's name, and finds the operands.
     fn normalise(&mut self) {
         let Some(program) = self.words.first_mut() else { return };
         self.program.clone_from(&program.text);
@@ -250,7 +251,7 @@ impl Command {
             match word.text.as_str() {
                 "--" if !is_option_end => is_option_end = true,
                 text if text.len() > 1 && text.starts_with('-') && !is_option_end => {
-                    // The last letter of a cluster may take one: `curl -so FILE`.
+                    // The last letter of a cluster may take a value: `curl -so FILE`.
                     let last = text.chars().next_back().map(|letter| format!("-{letter}"));
                     let is_cluster = text[1..].bytes().all(|byte| byte.is_ascii_alphabetic());
                     let is_it = |option: &String| {
@@ -268,7 +269,7 @@ impl Command {
         self.words.first().and_then(Word::known).unwrap_or_default()
     }
 
-    /// The name of its program and its first word that is no option, if they are literal: `cargo test`.
+    /// The name of its program and its first word that is not an option, if they are literal: `cargo test`.
     pub(in super::super) fn in_short(&self) -> Option<String> {
         let name = self.words.first()?.known().filter(|name| !name.is_empty())?;
         let mut arguments = self.arguments().iter().map_while(Word::known);
@@ -276,7 +277,7 @@ impl Command {
         Some(first.map_or_else(|| name.to_owned(), |first| format!("{name} {first}")))
     }
 
-    /// Its assignments and words as they are written.
+    /// Its assignments and words as written.
     pub(in super::super) fn written(&self) -> Vec<String> {
         let assignments = self.assignments.iter().map(|word| word.text.clone());
         let program = self.words.first().map(|_| self.program.clone());
@@ -284,7 +285,7 @@ impl Command {
         assignments.chain(program).chain(arguments).collect()
     }
 
-    /// For each word whether a rule that denies or asks may pass over it: an option, or the value of one.
+    /// For each word, whether a rule that denies or asks may skip it: an option, or the value of one.
     pub(in super::super) fn is_option_at(&self, at: usize) -> bool {
         at > 0 && !self.operands.contains(&at)
     }
@@ -298,7 +299,7 @@ impl Command {
         self.operands.iter().map(|at| &self.words[*at])
     }
 
-    /// How many leading operands are one of these sequences; `None` if they are none of them.
+    /// The number of leading operands that match one of these sequences; `None` if none matches.
     pub(super) fn begins_with(&self, sequences: &[String]) -> Option<usize> {
         if sequences.is_empty() {
             return Some(0);
@@ -312,7 +313,7 @@ impl Command {
         sequences.iter().filter_map(fits).max()
     }
 
-    /// It has this option, also in a cluster, shortened or with a value, or this word.
+    /// It has this word or option, also in a cluster, abbreviated or with a value.
     pub(super) fn has(&self, option: &str) -> bool {
         self.arguments().iter().any(|word| Self::is_option(&word.text, option))
     }
@@ -329,7 +330,7 @@ impl Command {
         let Some(letter) = option.strip_prefix('-').filter(|letter| letter.len() == 1) else {
             return false;
         };
-        // `-rf`; programs whose options are words (`find -name`) are not asked about letters.
+        // `-rf`; not for programs whose options are words (`find -name`).
         let is_cluster = |letters: &str| {
             letters.len() <= 5
                 && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
@@ -338,7 +339,7 @@ impl Command {
         word.strip_prefix('-').is_some_and(is_cluster)
     }
 
-    /// The same, also with a value in the same word: `-Oless`, `-am"a message"`.
+    /// The same, also with an attached value: `-Oless`, `-am"a message"`.
     pub(super) fn may_have(&self, option: &str) -> bool {
         let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1 && *letter != "-");
         let holds = |word: &Word| {
@@ -366,7 +367,7 @@ impl Command {
         texts.map(|to| &to.target).next()
     }
 
-    /// It reads input that is not the text it runs.
+    /// It reads input other than the text that it executes.
     fn reads_input(&self) -> bool {
         self.has_input && self.input_text().is_none()
     }

@@ -1,4 +1,4 @@
-//! Conditions of the table that are computed: the `when` of a rule.
+//! The computed conditions of the command table: the `when` of a rule.
 
 use serde::Deserialize;
 
@@ -21,29 +21,29 @@ pub(super) enum When {
     NoReader,
     /// No `timeout` ends it.
     NotLimited,
-    /// The line names no editor that answers by itself.
+    /// The line sets no editor that exits without interaction.
     OpensEditor,
     /// An operand is a host or URL other than localhost.
     RemoteHost,
     /// An operand is `host:path`.
     RemotePath,
-    /// The repository is not a path.
+    /// The repository is a URL, not a path.
     RemoteRepository,
     /// `npx` of a program that the project has not installed.
     NotInstalled,
     /// `python -m pip install`.
     PipInstall,
-    /// `git config` with a value, or with an option that changes something.
+    /// `git config` with a value, or with an option that changes the configuration.
     SetsConfiguration,
     /// It deletes the root, the home, the project or its `.git`.
     ProtectedTarget,
-    /// It deletes something that no checkpoint covers and that is not build output.
+    /// It deletes a path that no checkpoint covers and that is not build output.
     UncoveredTarget,
     /// `find` with an action that deletes.
     Deletes,
     /// `dd` with an output file.
     WritesOutput,
-    /// A script of `sed` or `awk` that writes no file and runs nothing.
+    /// A script of `sed` or `awk` that only prints.
     PrintsOnly,
 }
 
@@ -89,9 +89,9 @@ impl When {
     }
 }
 
-/// A host among the operands is not this machine, or not known.
+/// An operand is a host other than this machine, or an unknown one.
 fn is_remote(command: &Command) -> bool {
-    // Options that name hosts elsewhere.
+    // Options that name remote hosts.
     let options: &[&str] = match command.name() {
         "curl" => &["-x", "--proxy", "-K", "--config", "--connect-to", "--resolve"],
         "wget" => &["-i", "--input-file", "-e", "--execute"],
@@ -100,7 +100,7 @@ fn is_remote(command: &Command) -> bool {
     if options.iter().any(|option| command.has(option)) {
         return true;
     }
-    // The port of `nc` is no host.
+    // The port of `nc` is not a host.
     let is_number = |word: &&Word| word.text.bytes().all(|byte| byte.is_ascii_digit());
     let mut hosts = command.operands().filter(|word| !is_number(word)).peekable();
     match hosts.peek() {
@@ -126,7 +126,7 @@ fn is_localhost(text: &str) -> bool {
 
 fn is_path(word: &Word, command: &Command, context: &Context<'_>) -> bool {
     let text = word.text.as_str();
-    // A variable in front of a slash may hold an address: then the command fails without the network.
+    // A variable before a slash may hold an address: then the command fails without the network.
     text.starts_with(['.', '/', '~'])
         || text.starts_with("file://")
         || text.starts_with('$') && text.contains('/') && !text.contains(':')
@@ -195,7 +195,7 @@ fn prints_only(command: &Command) -> bool {
         })
 }
 
-/// `print > file`, pipes, `system` and `getline` are what an awk program reaches others by.
+/// An awk program accesses files and programs with `print > file`, pipes, `system` and `getline`.
 fn awk_only_prints(script: &str) -> bool {
     let alone = script.replace("||", "");
     let redirects =
@@ -205,7 +205,7 @@ fn awk_only_prints(script: &str) -> bool {
         && !script.split([';', '}', '\n']).any(redirects)
 }
 
-/// A sed script of commands that write no file and run nothing.
+/// The sed script contains only commands that write no file and run nothing.
 fn sed_only_prints(script: &str) -> bool {
     let mut rest = script;
     loop {
@@ -262,7 +262,7 @@ fn without_addresses(mut rest: &str) -> &str {
     }
 }
 
-/// What follows the next delimiter that is neither escaped nor in brackets.
+/// The text after the next delimiter that is neither escaped nor in brackets.
 fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
     let mut chars = text.char_indices();
     let mut is_bracket = false;
@@ -279,13 +279,13 @@ fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
 }
 
 impl Context<'_> {
-    /// What is at the path that a word names.
+    /// The kind of the path that a word names.
     pub(super) fn kind_of(&self, word: &Word, command: &Command) -> Option<PathKind> {
         let path = directory::path_of(command.directory.as_deref(), word)?;
         Some(self.kind(&path))
     }
 
-    /// What is at a path, as seen from where the line runs.
+    /// The kind of a path relative to the line's directory.
     pub(super) fn kind(&self, path: &str) -> PathKind {
         self.facts.kind(&directory::join(self.directory, path))
     }

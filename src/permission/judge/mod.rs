@@ -1,6 +1,7 @@
-//! What a command line is: whether it only reads, what must be asked about it, and what never runs.
+//! Judges command lines: whether a line only reads, needs approval, or is never allowed.
 //!
-//! It decides only whether to ask; the sandbox is what protects. What is not understood runs in the sandbox.
+//! It decides only whether to ask; the sandbox is what protects. A line that cannot be parsed runs in the
+//! sandbox.
 
 mod command;
 mod conditions;
@@ -14,9 +15,9 @@ use serde::Deserialize;
 pub(super) use command::{Command, Commands};
 use table::{Class, table};
 
-/// What is at a path: asked by the judge, answered by the tools.
+/// Facts about paths that the judge needs, provided by the tools.
 pub trait PathFacts {
-    /// What is at this path: relative to the project root, absolute, or from the home (`~/x`).
+    /// The kind of a path: relative to the project root, absolute, or below the home (`~/x`).
     fn kind(&self, path: &str) -> PathKind;
 
     /// It is an ordinary file.
@@ -25,13 +26,13 @@ pub trait PathFacts {
         false
     }
 
-    /// Where the links in a path lead, as tools name it.
+    /// The path with symlinks resolved, in the form that tools use.
     fn real(&self, path: &str) -> String {
         path.to_owned()
     }
 }
 
-/// What is at a path.
+/// The kind of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     /// The project root.
@@ -42,17 +43,17 @@ pub enum PathKind {
     HomeOrAbove,
     /// In the project, and covered by checkpoints.
     Covered,
-    /// It exists in the project, and something of it is neither covered by checkpoints nor build output.
+    /// It exists in the project, and a part of it is neither covered by checkpoints nor build output.
     Uncovered,
     /// Outside the project and writable.
     Outside,
     /// Anywhere else.
     Elsewhere,
-    /// Nothing.
+    /// It does not exist.
     Missing,
 }
 
-/// What a command gets if it is approved.
+/// The right that a command gets if it is approved.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Right {
@@ -61,11 +62,11 @@ pub(super) enum Right {
     Outside,
 }
 
-/// What the conditions of the table depend on besides the command.
+/// What the table's conditions depend on besides the command.
 pub(super) struct Context<'a> {
     /// The line.
     pub(super) text: &'a str,
-    /// Where the line runs.
+    /// The directory in which the line runs.
     pub(super) directory: &'a str,
     pub(super) is_background: bool,
     /// The functions that the line defines.
@@ -73,10 +74,10 @@ pub(super) struct Context<'a> {
     pub(super) facts: &'a dyn PathFacts,
 }
 
-/// What the table says of a command.
+/// The result of a table lookup for a command.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
-    /// The place of the command among those of the line.
+    /// The index of the command among those of the line.
     pub(super) at: usize,
     pub(super) class: FindingClass,
     pub(super) reason: &'static str,
@@ -85,18 +86,18 @@ pub(super) struct Finding {
     pub(super) program: String,
 }
 
-/// Why a command does not simply run.
+/// Why a command needs a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FindingClass {
-    /// It asks only where checkpoints are off.
+    /// Needs approval if checkpoints are off.
     Destructive,
-    /// It asks.
+    /// Needs approval.
     Asks(Option<Right>),
-    /// It never runs.
+    /// Never allowed.
     Never,
 }
 
-/// What the table says of each command of a line.
+/// The table's findings about each command of a line.
 pub(super) fn findings(commands: &[Command], context: &Context<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, command) in commands.iter().enumerate() {
@@ -110,7 +111,7 @@ pub(super) fn findings(commands: &[Command], context: &Context<'_>) -> Vec<Findi
                 (Some(Class::Reads), _) | (None, false) => continue,
                 (None, true) => FindingClass::Destructive,
             };
-            // What a function does is judged by the commands in it.
+            // A function is judged by the commands in its body.
             if class != FindingClass::Never
                 && context.functions.iter().any(|it| it == command.name())
             {
@@ -128,7 +129,7 @@ pub(super) fn findings(commands: &[Command], context: &Context<'_>) -> Vec<Findi
     found
 }
 
-/// The command is known only to read. A wrapper is: what it runs is judged by itself.
+/// The command is known to only read. So is a wrapper: the command that it runs is judged separately.
 pub(super) fn only_reads(command: &Command, text: &str) -> bool {
     let table = table();
     let steers = |word: &super::shell::Word| {
@@ -153,7 +154,7 @@ pub(super) fn only_reads(command: &Command, text: &str) -> bool {
         && (rules.iter().all(reads) || table.is_information(command))
 }
 
-/// For questions that no path can change.
+/// For questions that do not depend on paths.
 struct NoFacts;
 
 impl PathFacts for NoFacts {
@@ -162,12 +163,12 @@ impl PathFacts for NoFacts {
     }
 }
 
-/// A part of this path in the project is well-known build output.
+/// A component of this path in the project is well-known build output.
 pub fn is_build_output(path: &std::path::Path) -> bool {
     table().is_build_output(&path.to_string_lossy())
 }
 
-/// The table of `docs/PERMISSIONS.md`: what never runs, and what a user is asked about.
+/// The table of `docs/PERMISSIONS.md`: commands that are never allowed, and those that need approval.
 pub fn documentation() -> String {
     let mut text = String::new();
     let asks =

@@ -1,4 +1,4 @@
-//! The rules of `data/commands.toml`: what is known about commands.
+//! The command table: the rules of `data/commands.toml`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ pub(super) struct Table {
     values: HashMap<String, Vec<String>>,
     wrapper: Vec<Wrapper>,
     rule: Vec<Rule>,
-    /// The places of the rules about each program.
+    /// The indexes of the rules about each program.
     #[serde(skip)]
     by_program: HashMap<String, Vec<usize>>,
 }
@@ -36,19 +36,19 @@ pub(super) struct Wrapper {
     /// The number of its own arguments before the command.
     #[serde(default)]
     pub(super) operands: usize,
-    /// Assignments may stand before the command.
+    /// Assignments may precede the command.
     #[serde(default)]
     pub(super) assignments: bool,
-    /// It appends arguments that are not known.
+    /// It appends unknown arguments.
     #[serde(default)]
     pub(super) appends: bool,
     #[serde(default)]
     without: Vec<String>,
-    /// Where the text that it runs is: `joined`, `first`, or the value of this option.
+    /// The text that it executes: `joined`, `first`, or the value of this option.
     pub(super) text: Option<String>,
 }
 
-/// What a matching command is.
+/// The class of a matching command.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Class {
@@ -95,7 +95,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// The table, parsed at its first use.
+/// The table, parsed on first use.
 pub(super) fn table() -> &'static Table {
     &TABLE
 }
@@ -121,12 +121,12 @@ impl Table {
         self.values.get(program).or_else(|| self.values.get(base)).map_or(&[], Vec::as_slice)
     }
 
-    /// The command's only argument asks the program about itself.
+    /// The command's only argument is `--version`, `--help` or similar.
     pub(super) fn is_information(&self, command: &Command) -> bool {
         matches!(command.arguments(), [word] if self.information.iter().any(|own| word.known() == Some(own)))
     }
 
-    /// The variable chooses which programs or libraries run.
+    /// The variable determines which programs or libraries run.
     pub(super) fn is_unsafe_variable(&self, name: &str) -> bool {
         self.unsafe_variables.iter().any(|own| match own.strip_suffix('*') {
             Some(prefix) => name.starts_with(prefix),
@@ -134,7 +134,7 @@ impl Table {
         })
     }
 
-    /// A part of the path is well-known build output.
+    /// A component of the path is well-known build output.
     pub(super) fn is_build_output(&self, path: &str) -> bool {
         path.split('/').any(|part| {
             self.build_output.iter().any(|own| match own.strip_prefix('*') {
@@ -155,7 +155,7 @@ impl Table {
 }
 
 impl Wrapper {
-    /// How many leading words it has in this command: `submodule foreach`.
+    /// The number of leading words of this wrapper in the command: `submodule foreach`.
     pub(super) fn n_words(&self, command: &Command) -> usize {
         command.begins_with(&self.words).unwrap_or_default()
     }
@@ -170,7 +170,7 @@ impl Rule {
         let arguments = command.arguments();
         let is_only = self.only.is_empty()
             || matches!(arguments, [word] if self.only.iter().any(|own| word.known() == Some(own)));
-        // An option may hide in an expansion that is split into words.
+        // An option may result from an expansion that is split into words.
         let is_sure =
             !is_reads || self.without.is_empty() || arguments.iter().all(|word| !word.is_split());
         let n_operands = command.operands().len() - n_words;

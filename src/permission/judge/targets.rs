@@ -1,10 +1,10 @@
-//! What commands delete, as far as they name it.
+//! The paths that commands delete, as far as the line names them.
 
 use super::command::Command;
 use super::{Context, PathKind};
 use crate::permission::shell::{Kind, Word, directory};
 
-/// Actions of `find` that do not narrow down what it finds.
+/// Actions of `find` that do not restrict its results.
 const NOT_CONDITIONS: &[&str] = &[
     "-delete",
     "-depth",
@@ -24,7 +24,7 @@ const NOT_CONDITIONS: &[&str] = &[
     "-P",
 ];
 
-/// It deletes the root, the home or what is above it, the project or its `.git`.
+/// It deletes the root, the home or a directory above it, the project or its `.git`.
 pub(super) fn is_protected(command: &Command, context: &Context<'_>) -> bool {
     let is_find = command.name() == "find";
     if is_find && (!find_deletes(command) || has_condition(command)) {
@@ -38,7 +38,7 @@ pub(super) fn is_protected(command: &Command, context: &Context<'_>) -> bool {
     targets.iter().filter_map(|word| target(word, command)).any(is_it)
 }
 
-/// It deletes or replaces something that exists, that no checkpoint covers and that is not build output.
+/// It deletes or replaces an existing path that no checkpoint covers and that is not build output.
 pub(super) fn is_uncovered(command: &Command, context: &Context<'_>) -> bool {
     let paths: Vec<String> = match command.name() {
         "find" if !find_deletes(command) => return false,
@@ -49,7 +49,7 @@ pub(super) fn is_uncovered(command: &Command, context: &Context<'_>) -> bool {
     paths.iter().any(|path| context.is_uncovered(path))
 }
 
-/// It is a `find` that deletes what it finds.
+/// It is a `find` that deletes its results.
 pub(super) fn find_deletes(command: &Command) -> bool {
     let is_exec = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir");
     let deletes = |word: &Word| matches!(word.text.as_str(), "rm" | "/bin/rm" | "shred" | "unlink");
@@ -61,7 +61,7 @@ fn has_condition(command: &Command) -> bool {
     let mut arguments = command.arguments().iter().peekable();
     while let Some(word) = arguments.next() {
         match word.text.as_str() {
-            // The command of an action is no condition.
+            // The command of an action is not a condition.
             "-exec" | "-execdir" => {
                 while arguments.next_if(|word| !matches!(word.text.as_str(), ";" | "+")).is_some() {
                 }
@@ -73,7 +73,7 @@ fn has_condition(command: &Command) -> bool {
     false
 }
 
-/// Where a `find` starts.
+/// The start paths of a `find`.
 fn start_paths(command: &Command) -> Vec<Word> {
     let is_option = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
     let is_expression = |word: &Word| word.text.starts_with(['-', '(', '!']);
@@ -82,7 +82,7 @@ fn start_paths(command: &Command) -> Vec<Word> {
     if paths.is_empty() { vec![Word::literal(".")] } else { paths }
 }
 
-/// What `mv` replaces: the destination, or the entries of that name in it.
+/// The paths that `mv` replaces: the destination, or the entries of that name in it.
 fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
     let mut operands: Vec<&Word> = command.operands().collect();
     let named = command.arguments().iter().skip_while(|word| word.text != "-t").nth(1);

@@ -1,10 +1,11 @@
-//! The directory in which each command of a line runs, followed through `cd`.
+//! Determines the directory in which each command of a line runs, following `cd`.
 //!
-//! A directory is relative to the project root (`""`, `a/b`, `../c`), absolute (`/etc`), or below the home (`~`, `~/x`).
+//! A directory is relative to the project root (`""`, `a/b`, `../c`), absolute (`/etc`), or below the home
+//! (`~`, `~/x`).
 
 use super::word::{Kind, Word};
 
-/// The directory after `cd` or `pushd` with these arguments, which is assumed to succeed; `None` if it is not known.
+/// The directory after `cd` or `pushd` with these arguments, which is assumed to succeed; `None` if unknown.
 pub(super) fn after_cd<'a>(
     directory: Option<&str>,
     mut arguments: impl Iterator<Item = &'a Word>,
@@ -17,7 +18,7 @@ pub(super) fn after_cd<'a>(
     }
 }
 
-/// The path that a word names, as seen from `directory`; `None` if the text does not determine it.
+/// The path that a word names, relative to `directory`; `None` if the text does not determine it.
 pub(in super::super) fn path_of(directory: Option<&str>, word: &Word) -> Option<String> {
     let text = word.text.as_str();
     let below = |prefixes: &[&str]| {

@@ -1,7 +1,7 @@
-//! Parses a command line with a grammar of bash into its simple commands, wherever they stand.
+//! Parses a command line with a grammar of bash into its simple commands, at any nesting depth.
 //!
-//! An expansion is marked and never guessed. If the grammar does not accept a line, or reads it differently from bash, the
-//! line is not understood; the commands that were found still count.
+//! An expansion is marked, not evaluated. If the grammar does not accept a line, or parses it differently
+//! from bash, the line counts as not understood; the commands that were found are still used.
 
 pub(super) mod directory;
 mod read;
@@ -24,7 +24,7 @@ pub(super) struct Script {
     pub(super) is_understood: bool,
     /// A limit of the parser was reached.
     pub(super) is_too_long: bool,
-    /// It consists of pipelines of simple commands, one after the other.
+    /// It is a sequence of pipelines of simple commands.
     pub(super) is_plain: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Simple {
     pub(super) reads_pipe: bool,
     /// It writes to a pipe.
     pub(super) writes_pipe: bool,
-    /// Where it runs, if known; see [`directory`].
+    /// The directory in which it runs, if known; see [`directory`].
     pub(super) directory: Option<String>,
     /// Its range in the text.
     pub(super) at: Range<usize>,
@@ -82,12 +82,12 @@ pub(super) enum How {
 }
 
 impl Script {
-    /// Parses a line that starts in `directory`. Never fails, and takes time in proportion to the text.
+    /// Parses a line that starts in `directory`. Never fails; takes time in proportion to the text.
     pub(super) fn read(text: &str, directory: &str) -> Self {
         read::read(text, Some(directory.to_owned()), read::max_depth())
     }
 
-    /// Parses a text that another command runs, nested up to `depth` levels.
+    /// Parses a text that another command executes, nested up to `depth` levels.
     pub(super) fn read_nested(text: &str, directory: Option<String>, depth: usize) -> Self {
         read::read(text, directory, depth)
     }

@@ -1,4 +1,4 @@
-//! Turns the syntax tree of a command line into its simple commands.
+//! Converts the syntax tree of a command line to its simple commands.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use super::{Pipeline, Redirect, Script, Simple};
 mod pipelines;
 mod redirects;
 
-/// The longest line that is parsed: what bash accepts as one argument.
+/// Length limit of a line: the longest argument that bash accepts.
 const MAX_LENGTH: usize = 128 * 1024;
 /// Maximal nesting of commands in commands.
 const MAX_DEPTH: usize = 100;
@@ -100,16 +100,16 @@ fn with_small_code_points(text: &str) -> Cow<'_, str> {
     text.chars().map(small).collect::<String>().into()
 }
 
-/// Adds the missing newline at the end: without it the parser is much slower, because it follows two readings of a
-/// pipeline and repairs the one that was cut off.
+/// Adds the missing newline at the end: without it the parser is much slower, because it pursues two parses
+/// of a pipeline and repairs the one that was cut off.
 fn with_newline(text: &str) -> Cow<'_, str> {
-    // (After a backslash it would not end the line.)
+    // (After a backslash a newline would not end the line.)
     if text.ends_with(['\n', '\\']) { text.into() } else { format!("{text}\n").into() }
 }
 
 struct Reader<'a> {
     text: &'a str,
-    /// Where the next command runs, if known.
+    /// The directory in which the next command runs, if known.
     directory: Option<String>,
     depth: usize,
     script: Script,
@@ -117,7 +117,7 @@ struct Reader<'a> {
     covered: usize,
 }
 
-/// The surroundings of a statement.
+/// The context of a statement.
 #[derive(Clone, Default)]
 struct Context {
     redirects: Vec<Redirect>,
@@ -146,8 +146,8 @@ impl Reader<'_> {
         &self.text[node.byte_range()]
     }
 
-    /// Marks a range as visited. If the tree skips anything but blanks and continued lines, the grammar understood the
-    /// text differently from bash.
+    /// Marks a range as visited. If the tree skips anything except blanks and continued lines, the grammar
+    /// parsed the text differently from bash.
     fn cover(&mut self, range: Range<usize>) {
         if range.start > self.covered {
             let between = &self.text[self.covered..range.start];
@@ -270,7 +270,7 @@ impl Reader<'_> {
         inner.writes_pipe |= is_process && text.starts_with('<');
         inner.reads_pipe |= is_process && text.starts_with('>');
         match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
-            // Inside backquotes a backslash escapes the next character, so bash runs another text.
+            // Inside backquotes a backslash escapes the next character, so bash executes a different text.
             Some(text) if text.contains('\\') => {
                 let text = text.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
                 self.embed(&text);
@@ -281,7 +281,7 @@ impl Reader<'_> {
         self.covered = covered.max(node.end_byte());
     }
 
-    /// Adds the commands of another text that runs here.
+    /// Adds the commands of another text that is executed here.
     fn embed(&mut self, text: &str) {
         let script = match self.depth.checked_sub(1) {
             Some(depth) => read(text, self.directory.clone(), depth),
@@ -419,7 +419,7 @@ impl Reader<'_> {
 
     /// Visits the commands in the words below a node.
     fn nested(&mut self, node: Node<'_>) {
-        // Of a text the grammar has nodes only for the special parts.
+        // Inside a text the grammar has nodes only for the special parts.
         if is_word(node.kind()) || node.kind() == "heredoc_body" {
             self.cover(node.byte_range());
         }

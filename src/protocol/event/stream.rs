@@ -1,11 +1,11 @@
-//! The one stream of events: stamped, masked, and handed to whoever reads it.
+//! The event stream: stamps events, masks them, and passes them to the sinks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Body, Event, Header, Place, VERSION};
 use crate::protocol::mask::Masker;
 
-/// An event as sinks get it: masked, and already serialised once for all of them.
+/// An event as sinks receive it: masked, and serialised once for all of them.
 #[derive(Debug)]
 pub struct Stamped {
     /// The event.
@@ -14,23 +14,23 @@ pub struct Stamped {
     pub line: String,
 }
 
-/// The third seam: something that reads the stream.
+/// A consumer of the stream.
 ///
-/// Called in order, synchronously, in the emitter's thread. A sink that fails says so in its own way
-/// and never changes what the loop does.
+/// Called in order, synchronously, in the emitter's thread. A sink reports its own failures and never changes
+/// what the loop does.
 pub trait Sink: Send {
     /// Takes the next event.
     fn take(&mut self, stamped: &Stamped);
 
-    /// What had happened before, in a session that goes on: told once, before its next event.
+    /// The events before this process, in a resumed session: called once, before its next event.
     fn recorded(&mut self, _events: &[&Event]) {}
 }
 
-/// The time, as the program is told it: injected, so that tests own it.
+/// The time, injected so that tests control it.
 pub trait Clock: Send + Sync {
     /// UTC now, RFC 3339 with milliseconds.
     fn timestamp(&self) -> String;
-    /// A time that only grows.
+    /// Monotonic time.
     fn now(&self) -> std::time::Instant;
 }
 
@@ -74,30 +74,30 @@ impl Events {
         &self.0.clock
     }
 
-    /// The masker that every event passes, for texts that leave the program otherwise.
+    /// The masker of every event, for texts that leave the program in another way.
     pub fn masker(&self) -> &Arc<Masker> {
         &self.0.masker
     }
 
-    /// One more sink, which takes every event from now on.
+    /// Adds a sink for all further events.
     pub fn add(&self, sink: Box<dyn Sink>) {
         self.stream().sinks.push(sink);
     }
 
-    /// From now on events happen here.
+    /// Sets the position of further events.
     pub fn at(&self, place: Place) {
         self.stream().place = place;
     }
 
-    /// Where events happen now.
+    /// The current position.
     pub fn place(&self) -> Place {
         self.stream().place
     }
 
-    /// Emits a fact; every sink has taken it when this returns. Returns the event as they got it.
+    /// Emits a fact; returns when every sink has taken it. Returns the event as they received it.
     pub fn emit(&self, body: Body) -> Event {
         let mut stream = self.stream();
-        // What is never stored has no number: numbers have no gaps.
+        // Events that are not stored have no number, so that numbers have no gaps.
         if body.is_stored() {
             stream.seq += 1;
         }
@@ -132,12 +132,12 @@ impl Events {
         }
         let mut value = serde_json::to_value(&event).unwrap_or_default();
         self.0.masker.mask_value(&mut value);
-        // Only a `redact_extra` that hides the words of the format itself fails here: then the texts
-        // go and the fact stays.
+        // This fails only if a `redact_extra` matches the words of the format itself: then the texts are
+        // dropped and the fact stays.
         let event = serde_json::from_value(value).unwrap_or_else(|_| {
             let body = Body::Error {
                 source: "record".into(),
-                message: "an event was withheld: record.redact_extra hides words of its format"
+                message: "an event was withheld: record.redact_extra matches words of its format"
                     .into(),
                 retry_in_ms: None,
                 attempt: None,
@@ -148,8 +148,8 @@ impl Events {
         Stamped { event, line }
     }
 
-    /// A rule, a mode or a pin is masked in its words alone: an expression of `record.redact_extra` that matches more
-    /// does not change its effect, now or when the session is resumed.
+    /// A rule, a mode or a pin is masked only in its text, so that an expression of `record.redact_extra`
+    /// that matches more does not change its effect, now or on resume.
     fn masked_in_its_words(&self, body: &mut Body) -> bool {
         let words = match body {
             Body::ModeChanged { words: Some(words), .. } => words,
@@ -169,7 +169,7 @@ impl Events {
     }
 }
 
-/// A rule in which anything fits in the place of a secret: it forbids more then, and never less.
+/// A rule with a wildcard in place of each secret: it denies more, never less.
 fn with_holes(masked: &str) -> String {
     const BEGIN: &str = "[redacted:";
     let mut rule = String::new();

@@ -1,4 +1,4 @@
-//! `BashOutput` and `BashKill`: commands that run beside others.
+//! `BashOutput` and `BashKill`: background commands.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn started(id: &str, command: &str) -> Report {
     Report { data, text, ..Report::default() }
 }
 
-/// What is done with a background command.
+/// What to do with a background command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Read,

@@ -1,13 +1,13 @@
-//! How the stages of a command's pipelines ended, for the reader.
+//! The statuses of pipeline stages in the result of a command.
 
 use serde_json::{Value, json};
 
 use super::shown;
 use crate::permission::Line;
 
-/// The pipelines of several stages that ran, as far as they are known.
+/// The pipelines with several stages that ran, as far as they are known.
 pub(super) struct Pipelines {
-    /// In their order; the last one that ran is told apart.
+    /// In order; the last one is also returned separately.
     pipelines: Vec<Vec<Stage>>,
     /// The pipeline that ran last had several stages.
     ends_with_pipeline: bool,
@@ -15,13 +15,13 @@ pub(super) struct Pipelines {
 
 /// One stage of a pipeline.
 struct Stage {
-    /// Its text in the command; `None` where it is not certain which text it was.
+    /// Its text in the command; `None` if it cannot be determined.
     command: Option<String>,
     exit_code: i32,
 }
 
 impl Pipelines {
-    /// What bash said of them.
+    /// From the statuses that bash reported.
     pub(super) fn read(line: &Line, statuses: &[Vec<i32>]) -> Self {
         let Some(last) = statuses.last() else {
             return Self { pipelines: Vec::new(), ends_with_pipeline: false };
@@ -46,20 +46,20 @@ impl Pipelines {
         }
     }
 
-    /// The stages of the pipeline that the shell ended with.
+    /// The stages of the last pipeline.
     pub(super) fn last(&self) -> Vec<Value> {
         let last = self.pipelines.last().filter(|_| self.ends_with_pipeline);
         last.into_iter().flatten().map(Stage::row).collect()
     }
 
-    /// The stages of every pipeline, where there are others than that.
+    /// The stages of every pipeline, if there are others.
     pub(super) fn all(&self) -> Option<Value> {
         let is_more = self.pipelines.len() > usize::from(self.ends_with_pipeline);
         let row = |stages: &Vec<Stage>| stages.iter().map(Stage::row).collect::<Vec<_>>();
         is_more.then(|| json!(self.pipelines.iter().map(row).collect::<Vec<_>>()))
     }
 
-    /// `stage 1/3 `rg x` exited 2`, for each that failed on the way to a last stage.
+    /// `stage 1/3 `rg x` exited 2`, for each failed stage except the last.
     pub(super) fn failed_stages(&self) -> Option<String> {
         let failed: Vec<String> =
             self.pipelines.iter().flat_map(|stages| failed_of(stages)).collect();
@@ -89,8 +89,8 @@ impl Stage {
         }
     }
 
-    /// It did not do what it should. One that was ended by SIGPIPE only did not get to say all that
-    /// it had, because its reader had enough; and to find nothing is no failure of a search.
+    /// The stage failed. SIGPIPE only means that its reader needed no more output; and a search that finds
+    /// nothing has not failed.
     fn has_failed(&self) -> bool {
         const FINDS_NOTHING: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp"];
         let program = self.command.as_deref().and_then(|text| text.split_whitespace().next());

@@ -1,4 +1,4 @@
-//! The search itself: which files, in what order, and how much of it is kept.
+//! The search: selects files, searches them in parallel, and keeps the matches to show.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ use crate::protocol::envelope::Failure;
 use crate::tools::files::Stop;
 use crate::workspace::{Base, Kind, Part, ProjectPath, Rules, Walk, Workspace};
 
-/// A line (or, with multiline, a file) that is larger is not searched.
+/// Size limit of a line (or, with multiline, of a file) that is searched.
 const MAX_HEAP: usize = 64 * 1024 * 1024;
-/// A NUL within this much of the beginning makes a file binary, as for Read.
+/// Size of the beginning in which a NUL makes a file binary, as in Read.
 const BINARY_WITHIN: usize = 8 * 1024;
-/// A smaller file is read at once, and searched as it lies there.
+/// Size up to which a file is read and searched as a whole.
 const SMALL: usize = 128 * 1024;
 
 #[derive(Clone)]
@@ -39,14 +39,14 @@ pub(super) struct Search<'a> {
     pub(super) stop: Stop,
 }
 
-/// What matched in one file.
+/// The matches in one file.
 pub(super) struct FileHits {
     pub(super) path: String,
     pub(super) hits: Vec<Hit>,
     pub(super) matched_lines: u64,
 }
 
-/// What was found, newest file first.
+/// The matches, newest file first.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) files: Vec<FileHits>,
@@ -54,22 +54,22 @@ pub(super) struct Found {
     pub(super) matched_lines: u64,
     pub(super) matched_files: u64,
     pub(super) searched: u64,
-    /// Files that were met, also those that `file_pattern` excluded.
+    /// Number of files, including those that `file_pattern` excluded.
     pub(super) met: u64,
     pub(super) binary_skipped: u64,
     /// Files that look like secrets.
     pub(super) secret_skipped: u64,
-    /// Files that a rule keeps from being read.
+    /// Files that a rule denies to read.
     pub(super) withheld: u64,
     pub(super) unreadable: u64,
     pub(super) too_long: u64,
-    /// Lines that are shown in part.
+    /// Number of lines that are shown in part.
     pub(super) lines_cut: u64,
     /// Git's own directories.
     pub(super) git_skipped: u64,
 }
 
-/// What a thread found. Of the files only the newest are kept, as many as can be shown.
+/// The results of one thread: only the newest files that can be shown are kept.
 #[derive(Default)]
 struct Gathered {
     counts: Found,
@@ -77,9 +77,9 @@ struct Gathered {
     n_kept: usize,
 }
 
-/// What a thread works with.
+/// The tools of one thread.
 struct Tools {
-    /// (One for each thread: what it needs while it matches is not waited for.)
+    /// (A copy for each thread avoids waiting for its cache.)
     matcher: LineMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -112,7 +112,7 @@ impl Search<'_> {
                 if met.kind() != Kind::File {
                     return true;
                 }
-                // Named itself such a file is a question for the gate; met on the way it is passed by.
+                // If such a file is named, permission is asked before; if a search finds it, it is skipped.
                 let why = if has_rules || is_secret(&met.name()) {
                     self.withheld.why("Grep", met.path().relative())
                 } else {
@@ -176,7 +176,7 @@ impl Search<'_> {
             return;
         }
         let has_match = collect.matched_lines > 0;
-        // What it is was seen when it was met; of what is shown it is made sure.
+        // The walk determined the type; for a file that is shown it is checked again.
         let data = has_match.then(|| file.metadata().ok().filter(Metadata::is_file)).flatten();
         counts.searched += 1;
         match result {
@@ -200,7 +200,7 @@ impl Search<'_> {
         gathered.keep((Reverse(time), path), hits, self);
     }
 
-    /// Looks for the pattern in the whole file, if that is text.
+    /// Searches the whole file, if it is text.
     fn look<'a>(
         &'a self,
         tools: &mut Tools,
@@ -233,7 +233,7 @@ impl Search<'_> {
             }
             return searcher.search_slice(&*matcher, begin, collect);
         }
-        // Not in memory as a whole, or in another encoding.
+        // Too large for memory, or in another encoding.
         searcher.set_binary_detection(BinaryDetection::quit(0));
         let mut result =
             searcher.search_reader(&*matcher, begin.chain(&mut watched), &mut *collect);
@@ -241,7 +241,7 @@ impl Search<'_> {
         if collect.binary_at.is_some_and(|at| at >= BINARY_WITHIN as u64)
             && watched.file.rewind().is_ok()
         {
-            // Text that holds a NUL somewhere: searched on.
+            // Text that contains a NUL: searched again.
             *collect = self.collect();
             result = searcher.search_reader(&*matcher, watched, collect);
         }
@@ -259,7 +259,7 @@ impl Gathered {
         Found { files: self.newest.into_values().collect(), ..self.counts }
     }
 
-    /// Adds what another thread found.
+    /// Merges the results of another thread.
     fn add(&mut self, part: Self, search: &Search<'_>) {
         let (sum, other) = (&mut self.counts, &part.counts);
         for (sum, n) in [
@@ -289,7 +289,7 @@ impl Gathered {
         };
         self.n_kept += weight(&hits);
         self.newest.insert(key, hits);
-        // The oldest file goes if those before it fill the answer already.
+        // Drops the oldest file if the others fill the result already.
         while let Some(oldest) = self.newest.last_entry()
             && self.n_kept - weight(oldest.get()) >= search.limit
         {
@@ -299,7 +299,7 @@ impl Gathered {
     }
 }
 
-/// A file that ends early when the search has to.
+/// A reader that ends early when the search has to end.
 struct Watched<'a> {
     file: &'a File,
     stop: &'a Stop,

@@ -1,4 +1,4 @@
-//! What one file's matches become: lines, cut where they are too long.
+//! Converts matches of one file to lines, shortened if they are too long.
 
 use std::io;
 use std::ops::Range;
@@ -11,9 +11,9 @@ use super::matcher::LineMatcher;
 
 /// A longer line is cut around its match.
 const MAX_CHARACTERS: usize = 500;
-/// So much of them stands before the match.
+/// Number of characters before the match.
 const BEFORE_MATCH: usize = 100;
-/// A match over more lines is cut.
+/// Limit: lines of a match.
 const MAX_LINES: usize = 50;
 
 /// One match.
@@ -36,7 +36,7 @@ impl Hit {
     }
 }
 
-/// Takes what the searcher finds in one file.
+/// Receives the matches of one file from the searcher.
 pub(super) struct Collect<'a> {
     matcher: &'a LineMatcher,
     limit: usize,
@@ -44,12 +44,12 @@ pub(super) struct Collect<'a> {
     pub(super) hits: Vec<Hit>,
     pub(super) n_hits: u64,
     pub(super) matched_lines: u64,
-    /// Lines that were cut.
+    /// Number of shortened lines.
     pub(super) lines_cut: u64,
-    /// Where a NUL was met.
+    /// Offset of a NUL byte.
     pub(super) binary_at: Option<u64>,
     before: Vec<String>,
-    /// The last match was kept: what follows it is its context.
+    /// The last match was kept: the following lines are its context.
     last_kept: bool,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Collect<'a> {
                 break;
             }
             let line = without_end(line);
-            // A match over several lines has no place in a single one.
+            // A match over several lines has no position in a single one.
             let at = self.matcher.find(line).ok().flatten();
             lines.push(self.cut(line, at.map_or(0..0, |at| at.start()..at.end())));
         }
@@ -146,9 +146,9 @@ fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The line, or the part of it around the match; and whether it is only a part.
+/// The line, or the part of it around the match; and whether it was shortened.
 fn cut(line: &[u8], found: Range<usize>) -> (String, bool) {
-    // No character has more than four bytes: much of a very long line is never looked at.
+    // A character has at most four bytes: most of a very long line is not decoded.
     let reach = MAX_CHARACTERS * 4;
     if line.len() <= reach {
         let text = String::from_utf8_lossy(line);

@@ -229,8 +229,8 @@ async fn racing_writers_lose_no_change() {
     let (mut won, mut lost) = (0, 0);
     let until = SystemTime::now() + Duration::from_secs(2);
     let patience = until + Duration::from_mins(1);
-    let goes_on = |both| SystemTime::now() < if both { until } else { patience };
-    while goes_on(won > 0 && lost > 0) {
+    let continues = |both| SystemTime::now() < if both { until } else { patience };
+    while continues(won > 0 && lost > 0) {
         let read = desk.ok(&read::tool(), json!({"path": "a"})).await;
         // Name only the last known writer: a list of all would eventually exceed the length of a
         // shown line and be truncated.

@@ -1,4 +1,4 @@
-//! Cells: what happened, one thing each, and how it looks in brief and in full.
+//! Cells: the elements of the conversation, and their short and full display.
 
 mod call;
 mod lines;
@@ -17,71 +17,71 @@ use crate::protocol::harmless::clean;
 use crate::protocol::plan::{Plan, TodoStatus};
 use lines::{first_line, live_output, output, prefixed, title};
 
-/// How wide a screen is, and its colours.
+/// The width of the screen, and its colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) width: usize,
     pub(super) theme: Theme,
 }
 
-/// How much of a cell is shown.
+/// How much of a cell is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// What one needs to follow.
+    /// The essential part.
     Brief,
-    /// All there is.
+    /// Everything.
     Full,
 }
 
-/// Lines of what runs.
+/// Limit: lines of running commands.
 const RUNNING_LINES: usize = 3;
-/// Lines of a check that failed, in brief.
+/// Limit: lines of a failed check, in brief.
 const FAILED_LINES: usize = 10;
-/// Lines of the user's words, from their beginning and from their end, in brief.
+/// Limits: lines of the user's message, from its beginning and end, in brief.
 const FIRST_LINES: usize = 8;
 const LAST_LINES: usize = 4;
 
-/// One thing that happened.
+/// An element of the conversation.
 #[derive(Debug)]
 pub(super) enum Cell {
-    /// What the session is.
+    /// Facts about the session.
     Head(Vec<(String, String)>),
-    /// The user's words.
+    /// The user's message.
     User(String),
-    /// The model's words.
+    /// The model's answer.
     Answer(String),
-    /// What the model thought before.
+    /// The model's reasoning.
     Reasoning(String),
-    /// A call of a tool.
+    /// A tool call.
     Call(Box<Call>),
-    /// The plan, as it is from now on.
+    /// The new plan.
     Plan(Plan),
     /// One sentence.
     Note(Tone, String),
-    /// A check was run.
+    /// A check ran.
     Check { command: String, passed: bool, how: String, tail: String },
-    /// The turn is over.
+    /// The turn ended.
     Ended(Box<TurnFinished>),
-    /// A command of the user's own.
+    /// A command of the user.
     Shell(Box<Shell>),
-    /// What a command of the chat answered.
+    /// The output of a command of the chat.
     Page { title: String, text: String },
 }
 
-/// What a note is about.
+/// The tone of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// For the record.
+    /// Secondary information.
     Quiet,
-    /// Look at this.
+    /// A warning.
     Warn,
-    /// It went wrong.
+    /// An error.
     Bad,
-    /// The kernel decided what happens next.
+    /// A decision of the kernel.
     Decision,
 }
 
-/// A command of the user's own (`!`).
+/// A command of the user (`!`).
 #[derive(Debug)]
 pub(super) struct Shell {
     pub(super) command: String,
@@ -89,24 +89,24 @@ pub(super) struct Shell {
     pub(super) exit_code: Option<i32>,
 }
 
-/// A command of the user's own that runs, and the end of what it wrote.
+/// A running command of the user, with the end of its output.
 pub(super) fn running_shell(command: &str, tail: &str, look: Look) -> Vec<Line<'static>> {
     let mut lines = vec![title(("! ", Part::User), "", &first_line(command), "", look)];
     lines.extend(live_output(tail, RUNNING_LINES, look));
     lines
 }
 
-/// Cells of one kind stand together; a blank line separates kinds.
+/// Groups of cells: a blank line separates different groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Words.
+    /// Text.
     Words,
-    /// Things that were done.
+    /// Actions.
     Deeds,
 }
 
 impl Cell {
-    /// What kind of thing it is.
+    /// The group of a cell.
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Head(_)
@@ -140,7 +140,7 @@ impl Cell {
         }
     }
 
-    /// How it looks. In brief no line is wider than the screen but those of code.
+    /// The lines of the display. In brief, only lines of code may be wider than the screen.
     pub(super) fn lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
         let theme = look.theme;
         let quiet = theme.style(Part::Quiet);
@@ -202,7 +202,7 @@ impl Cell {
                 let mut lines = vec![Line::styled(title.clone(), theme.style(Part::Strong))];
                 lines.extend(text.lines().flat_map(|line| {
                     let line = clean(line);
-                    // What goes on in a second column goes on below it.
+                    // Continuation lines of the second column are indented to it.
                     let indent =
                         second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
                     let (first, text) = line.split_at(indent);
@@ -215,7 +215,7 @@ impl Cell {
         }
     }
 
-    /// What a search looks through.
+    /// The text for searching.
     pub(super) fn text(&self) -> String {
         let theme = Theme::new(super::theme::Depth::None, super::theme::Background::Dark);
         let look = Look { width: usize::MAX / 4, theme };
@@ -223,7 +223,7 @@ impl Cell {
     }
 }
 
-/// The plan, at most so many lines of it: what is done gives way first, then what is far away.
+/// The plan in at most `most` lines: completed todos are left out first, then the most distant ones.
 pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'static>> {
     let theme = look.theme;
     let count = |status| plan.todos.iter().filter(|todo| todo.status == status).count();
@@ -266,7 +266,7 @@ pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'stat
     lines
 }
 
-/// What a decision of the kernel is, for people; none where nothing failed.
+/// A decision of the kernel in words; `None` if nothing failed.
 pub(super) fn decision(
     decision: ControlDecision,
     reason: &str,
@@ -284,7 +284,7 @@ pub(super) fn decision(
 
 fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'static>> {
     let theme = look.theme;
-    // A quick answer without any work speaks for itself.
+    // A quick answer without tool calls needs no summary.
     let is_trifle =
         finished.ending.is_success() && finished.rounds <= 1 && finished.time_ms < 10_000;
     if is_trifle && detail == Detail::Brief {
@@ -308,7 +308,7 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         Ending::Failed => ("✗", Part::Bad, "failed"),
         Ending::CheckFailed => ("✗", Part::Bad, "a check does not pass"),
         Ending::ModelRefused => ("✗", Part::Bad, "the model refused"),
-        Ending::ModelUnavailable => ("✗", Part::Bad, "the model can not be reached"),
+        Ending::ModelUnavailable => ("✗", Part::Bad, "the model is not reachable"),
         Ending::PermissionDenied => ("■", Part::Warn, "not everything was allowed"),
         Ending::MaxTurns => ("■", Part::Warn, "the limit of model answers was reached"),
         Ending::MaxBudget => ("■", Part::Warn, "the limit of money was reached"),
@@ -345,10 +345,10 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     lines
 }
 
-/// What a person who was there needs to know of a failure, and what can be done about it here.
+/// The failure report in short, with the user's options.
 fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
     let mut text = String::new();
-    // Who was asked knows what was not allowed.
+    // The user already knows which permission was denied.
     if finished.ending != Ending::PermissionDenied {
         text.extend(finished.errors.iter().map(|error| format!("{error}\n")));
         for tried in &report.attempts {
@@ -372,10 +372,10 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
     text
 }
 
-/// A long message: its beginning and its end. The whole is there in full.
+/// A long message in short: its beginning and its end.
 fn folded(mut lines: Vec<Line<'static>>, look: Look) -> Vec<Line<'static>> {
     let n_more = lines.len().saturating_sub(FIRST_LINES + LAST_LINES);
-    // A few lines more are shown rather than announced.
+    // A few more lines are shown instead of being counted.
     if n_more > 2 {
         let text = cut(&format!("  … {n_more} more lines"), look.width).into_owned();
         let more = Line::styled(text, look.theme.style(Part::Quiet));
@@ -384,7 +384,7 @@ fn folded(mut lines: Vec<Line<'static>>, look: Look) -> Vec<Line<'static>> {
     lines
 }
 
-/// Where the second of two columns begins: behind two spaces or more.
+/// The start of the second column: after two or more spaces.
 fn second_column(line: &str) -> Option<usize> {
     let start = line.len() - line.trim_start().len();
     let gap = start + line[start..].find("  ")?;

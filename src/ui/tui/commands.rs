@@ -1,27 +1,27 @@
-//! The commands of the chat: one line each, in the order in which they are offered.
+//! The commands of the chat, in the order in which they are offered.
 
 use crate::protocol::directives::UserInput;
 
-/// What a command does.
+/// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Says what there is.
+    /// Shows the help.
     Help,
-    /// Says which model answers, or takes another.
+    /// Shows or changes the model.
     Model,
-    /// Says how freely the agent may act, or changes it.
+    /// Shows or changes the permission mode.
     Mode,
     /// Lists the permission rules, or removes one of this session.
     Permissions,
     /// Shows the plan.
     Plan,
-    /// Undoes what a turn changed.
+    /// Undoes the changes of a turn.
     Undo,
-    /// Takes the latest undo back.
+    /// Redoes the latest undo.
     Redo,
-    /// Goes back to what was before a turn.
+    /// Goes back to before a turn.
     Rewind,
-    /// Shows what the session changed.
+    /// Shows the changes of the session.
     Diff,
     /// Lists the sessions of this project.
     Sessions,
@@ -29,21 +29,21 @@ pub enum Deed {
     Resume,
     /// Summarises the older part of the conversation.
     Compact,
-    /// Shows how much of the window each layer takes.
+    /// Shows the size of each layer of the context.
     Context,
-    /// Pins words of the user's.
+    /// Pins a text.
     Pin,
     /// Shows the pins.
     Pins,
-    /// Takes a pin away.
+    /// Removes a pin.
     Unpin,
-    /// Shows what is remembered of earlier sessions, or forgets one thing.
+    /// Shows lessons of earlier sessions, or forgets one.
     Memory,
     /// Begins a new session.
     Clear,
-    /// Shows what happened, step by step.
+    /// Shows the timeline of the session.
     Trace,
-    /// Shows tokens and money.
+    /// Shows tokens and cost.
     Cost,
     /// Copies the last answer.
     Copy,
@@ -55,7 +55,7 @@ pub enum Deed {
     Theme,
     /// Shows the keys.
     Keys,
-    /// Checks what works here.
+    /// Checks the installation.
     Doctor,
     /// Ends the chat.
     Quit,
@@ -64,13 +64,13 @@ pub enum Deed {
 /// A command.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// What it does.
+    /// Its action.
     pub deed: Deed,
     /// Its name, without the slash.
     pub name: &'static str,
-    /// What may stand behind it.
+    /// Its arguments.
     pub args: &'static str,
-    /// One line for people.
+    /// A description in one line.
     pub what: &'static str,
 }
 
@@ -85,9 +85,9 @@ const fn command(
 
 /// Every command.
 pub const COMMANDS: &[Command] = &[
-    command(Deed::Help, "help", "", "what there is, and the most useful keys"),
+    command(Deed::Help, "help", "", "commands, and the most useful keys"),
     command(Deed::Model, "model", "[PROVIDER/MODEL]", "which model answers, or another"),
-    command(Deed::Mode, "mode", "[MODE]", "how freely the agent may act"),
+    command(Deed::Mode, "mode", "[MODE]", "the permission mode"),
     command(
         Deed::Permissions,
         "permissions",
@@ -106,25 +106,25 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Diff, "diff", "", "what this session changed, outside git too"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
     command(Deed::Resume, "resume", "ID", "resume another session"),
-    command(Deed::Compact, "compact", "[FOCUS]", "summarise what is older"),
-    command(Deed::Context, "context", "", "what takes how much of the model's window"),
-    command(Deed::Pin, "pin", "WORDS", "keep words for the whole session"),
+    command(Deed::Compact, "compact", "[FOCUS]", "summarise the older part of the conversation"),
+    command(Deed::Context, "context", "", "the size of each layer of the context"),
+    command(Deed::Pin, "pin", "TEXT", "keep a text for the whole session"),
     command(Deed::Pins, "pins", "", "the pins of this session"),
     command(Deed::Unpin, "unpin", "NUMBER", "remove a pin"),
-    command(Deed::Memory, "memory", "[show|forget ID]", "what earlier sessions taught here"),
+    command(Deed::Memory, "memory", "[show|forget ID]", "lessons of earlier sessions"),
     command(Deed::Clear, "clear", "", "begin a new session; this one stays recorded"),
-    command(Deed::Trace, "trace", "", "what happened in this session, step by step"),
+    command(Deed::Trace, "trace", "", "the timeline of this session, step by step"),
     command(Deed::Cost, "cost", "", "tokens and money of this session"),
     command(Deed::Copy, "copy", "", "copy the last answer"),
     command(Deed::Export, "export", "[FILE]", "write the conversation to a file, as Markdown"),
-    command(Deed::Config, "config", "", "the configuration, and where each value came from"),
+    command(Deed::Config, "config", "", "the configuration, with the origin of each value"),
     command(Deed::Theme, "theme", "[dark|light]", "colours for a dark or a light background"),
     command(Deed::Keys, "keys", "", "every key and what it does"),
-    command(Deed::Doctor, "doctor", "", "check what works here, and how to fix what does not"),
+    command(Deed::Doctor, "doctor", "", "check the installation, and how to fix problems"),
     command(Deed::Quit, "quit", "", "end the chat; `agent -c` resumes it"),
 ];
 
-/// The command that is called so here, or by those who come from another program.
+/// The command of this name or alias.
 pub fn built_in(name: &str) -> Option<&'static Command> {
     let name = match name {
         "exit" | "q" => "quit",
@@ -138,19 +138,19 @@ pub fn built_in(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
 }
 
-/// A command of the user's own, from `.agent/commands/NAME.md`.
+/// A command of the user, from `.agent/commands/NAME.md`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnCommand {
     /// Its name: the file's, without `.md`.
     pub name: String,
-    /// One line for people: the first of the file.
+    /// A description in one line.
     pub what: String,
-    /// What is sent; `$ARGUMENTS` is what stands behind the command.
+    /// The text that is sent; `$ARGUMENTS` is replaced by the arguments.
     pub text: String,
 }
 
 impl OwnCommand {
-    /// What is sent for these arguments. Only they are the user's own words.
+    /// The message for these arguments. Only they count as the user's own words.
     pub fn message(&self, arguments: &str) -> UserInput {
         let mut message = UserInput::default();
         let text = self.text.trim_end();

@@ -1,4 +1,4 @@
-//! What fits what is being written: commands behind `/`, files behind `@`, arguments of commands.
+//! Completion: commands after `/`, files after `@`, arguments of commands.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::commands::{COMMANDS, OwnCommand};
 
-/// Items that are kept.
+/// Limit: items that are kept.
 const MOST: usize = 50;
 
-/// More candidates are scored in the quick way.
+/// Number of candidates above which a faster score is used.
 const QUICK_FROM: usize = 5000;
-/// So many are looked at in one step: a few milliseconds.
+/// Number of files that are matched per step, which takes a few milliseconds.
 const STEP: usize = 10_000;
 
 /// A list to choose from, for a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Popup {
     pub(super) kind: Kind,
-    /// The part of the text that the choice replaces.
+    /// Start of the part of the text that the choice replaces.
     pub(super) from: usize,
     pub(super) items: Vec<Item>,
     pub(super) selected: usize,
 }
 
-/// What is chosen from.
+/// The kind of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Command,
@@ -32,33 +32,33 @@ pub(super) enum Kind {
     File,
 }
 
-/// One of the things to choose from.
+/// An item of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Item {
-    /// What stands in the text when it was chosen.
+    /// The text that is inserted.
     pub(super) insert: String,
-    /// What can be written behind it.
+    /// Its arguments.
     pub(super) args: &'static str,
-    /// What is shown beside it.
+    /// The description.
     pub(super) what: String,
-    /// More can be written behind it.
+    /// It accepts arguments.
     pub(super) takes_more: bool,
-    /// It means nothing without more behind it.
+    /// It requires arguments.
     pub(super) needs_more: bool,
 }
 
-/// Finds files by a few of their letters; typing more looks only at what fitted before. Of very many files
-/// some are looked at now and the rest in further steps, so that no key waits.
+/// Finds files by some of their letters; further letters search only the previous matches. Many files are
+/// searched in several steps, so that keys are not delayed.
 #[derive(Debug, Default)]
 pub(super) struct Finder {
     files: Arc<[String]>,
     query: String,
-    /// Indexes of the files that may fit, of which so many were looked at.
+    /// Indexes of the files that may match, and how many of them were searched.
     candidates: Vec<u32>,
     n_seen: usize,
-    /// Those that fit.
+    /// The files that match.
     fitting: Vec<u32>,
-    /// The best of them, the best first, each with its score.
+    /// The best matches with their scores, in order.
     best: Vec<(u16, u32)>,
 }
 
@@ -67,7 +67,7 @@ impl Finder {
         *self = Self { files, ..Self::default() };
     }
 
-    /// The files that fit best, as far as it is known by now.
+    /// The best matches among the files searched so far.
     pub(super) fn find(&mut self, query: &str) -> Vec<Item> {
         if query.is_empty() {
             *self = Self { files: self.files.clone(), ..Self::default() };
@@ -87,25 +87,25 @@ impl Finder {
         self.items()
     }
 
-    /// There are files that nobody has looked at.
+    /// Not all files have been searched.
     pub(super) fn is_searching(&self) -> bool {
         self.n_seen < self.candidates.len()
     }
 
-    /// The files that fit best of those that were looked at.
+    /// The best matches among the files searched so far.
     pub(super) fn items(&self) -> Vec<Item> {
         self.best.iter().map(|(_, index)| item(&self.files[*index as usize])).collect()
     }
 
-    /// Looks at some more files.
+    /// Searches more files.
     pub(super) fn step(&mut self) {
         let mut config = Config::DEFAULT.match_paths();
-        // Who writes a capital means it.
+        // A capital letter makes the search case-sensitive.
         config.ignore_case = !self.query.contains(char::is_uppercase);
         let mut matcher = Matcher::new(config);
         let mut of_query = Vec::new();
         let needle = Utf32Str::new(&self.query, &mut of_query);
-        // Of very many the first way in which the letters occur is good enough to choose by.
+        // For many candidates the first match of the letters is a sufficient score.
         let is_quick = self.candidates.len() > QUICK_FROM;
         let mut buffer = Vec::new();
         let end = self.candidates.len().min(self.n_seen + STEP);
@@ -123,7 +123,7 @@ impl Finder {
             }
         }
         self.n_seen = end;
-        // The best first; of equals the shortest, then as the files stand.
+        // The best first; at equal scores the shortest, then by index.
         let files = &self.files;
         let key = |(score, index): &(u16, u32)| {
             (std::cmp::Reverse(*score), files[*index as usize].len(), *index)
@@ -140,7 +140,7 @@ fn item(file: &str) -> Item {
     Item { insert: format!("@{file} "), ..Item::default() }
 }
 
-/// The commands that fit what stands behind the slash.
+/// The commands that match the text after the slash.
 pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     let built_in = COMMANDS.iter().map(|command| {
         let needs_more = !command.args.is_empty() && !command.args.starts_with('[');
@@ -161,7 +161,7 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     let all = built_in.chain(own);
     let mut fitting: Vec<(usize, Item)> = all
         .filter_map(|(name, item)| {
-            // What is called so, then what begins so, contains it, and has its letters in this order.
+            // Exact matches first, then prefixes, substrings, and letters in order.
             let rank = if name == query {
                 0
             } else if name.starts_with(query) {
@@ -180,7 +180,7 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     fitting.into_iter().map(|(_, item)| item).collect()
 }
 
-/// Of these words the ones that fit what is written.
+/// The words that match the text.
 pub(super) fn words<'a>(
     query: &str,
     words: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -1,8 +1,8 @@
-//! Where the user writes: a text of several lines with a cursor, undo, and pastes folded into one word.
+//! The input field: a text of several lines with a cursor, undo, and folded pastes.
 //!
-//! A text that begins with `!` or `/` is a command, and only the user begins one; directives are read in the user's own
-//! words only. So of every character it is known how it came here. Whatever was not typed here is words, also where it
-//! comes to the beginning, as is what begins in a fold.
+//! A text that begins with `!` or `/` is a command, and only the user may start one; directives are read only
+//! in the user's own words. Therefore the origin of every character is recorded. Text that was not typed here
+//! is never a command, even if it is moved to the beginning or begins inside a fold.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,29 +14,30 @@ use super::text::width;
 use crate::protocol::directives::UserInput;
 use crate::protocol::harmless::without_controls;
 
-/// A paste of more lines or bytes is folded.
+/// Size above which a paste is folded, in lines and bytes.
 const FOLD_LINES: usize = 8;
 const FOLD_BYTES: usize = 1000;
-/// An earlier message of more lines or bytes is folded when it comes back.
+/// Size above which a recalled message is folded, in lines and bytes.
 const RECALL_LINES: usize = 24;
 const RECALL_BYTES: usize = 4000;
-/// So much of a line is seen on any screen.
+/// The part of a line that is visible on any screen.
 const SHOWN_BYTES: usize = 200;
-/// Steps that can be undone.
+/// Limit: undo steps.
 const MAX_UNDO: usize = 500;
 
-/// How a character came here.
+/// The origin of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// By a key, with one short line that was pasted, or as a new line in the editor: it may begin a command.
+    /// Typed, pasted as one short line, or a new line in the editor: it may start a command.
     Typed,
-    /// The user's words otherwise: a message that came back, words of the command line.
+    /// The user's words from elsewhere: a recalled message, words of the command line.
     Words,
     /// Pasted, or perhaps pasted.
     Pasted,
 }
 
-/// A text, and how each of its bytes came here. It holds no control characters: what is done or said is what was seen.
+/// A text with the origin of each byte. It contains no control characters, so that what is sent is what was
+/// displayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     text: String,
@@ -44,28 +45,28 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// What the user writes here.
+    /// Typed by the user here.
     pub(super) fn own(text: &str) -> Self {
         Self::new(text, Origin::Typed)
     }
 
-    /// What the user wrote elsewhere.
+    /// Written by the user elsewhere.
     pub(super) fn words(text: &str) -> Self {
         Self::new(text, Origin::Words)
     }
 
-    /// An earlier message, of which it is not known what was pasted: one line counts as the user's words.
+    /// An earlier message, whose pastes are unknown: a single line counts as the user's words.
     pub(super) fn earlier(text: &str) -> Self {
         let is_line = !text.trim_end().contains('\n');
         Self::new(text, if is_line { Origin::Words } else { Origin::Pasted })
     }
 
-    /// An earlier message, as it was: a command, or words.
+    /// An earlier message, either a command or words.
     pub(super) fn message(text: &str) -> Self {
         Self::earlier(text).begun(is_command(text))
     }
 
-    /// The first line was typed if it is a command.
+    /// Marks the first line as typed if it is a command.
     fn begun(mut self, is_command: bool) -> Self {
         if is_command {
             let end = self.text.find('\n').unwrap_or(self.text.len());
@@ -79,7 +80,7 @@ impl Written {
         Self { origins: vec![origin; text.len()], text }
     }
 
-    /// These bytes were pasted.
+    /// Marks these bytes as pasted.
     fn mark_pasted(&mut self, range: &Range<usize>) {
         let end = range.end.min(self.origins.len());
         self.origins[range.start.min(end)..end].fill(Origin::Pasted);
@@ -89,7 +90,7 @@ impl Written {
         Self { text: self.text[from..to].to_owned(), origins: self.origins[from..to].to_vec() }
     }
 
-    /// Puts this in the place of these bytes.
+    /// Replaces these bytes.
     fn splice(&mut self, from: usize, to: usize, with: &Self) {
         self.text.replace_range(from..to, &with.text);
         self.origins.splice(from..to, with.origins.iter().copied());
@@ -100,21 +101,21 @@ impl Written {
     }
 }
 
-/// The text, and what is needed to write it.
+/// The text with the state of the input field.
 #[derive(Debug, Default)]
 pub(super) struct Composer {
     written: Written,
-    /// Byte of the text, at a grapheme's boundary.
+    /// Byte offset in the text, at a grapheme boundary.
     cursor: usize,
-    /// Folded pastes, by the word that stands for each.
+    /// Folded pastes, by their placeholder.
     pastes: Vec<(String, String)>,
     n_pastes: usize,
     undo: Vec<(Written, usize)>,
     redo: Vec<(Written, usize)>,
-    /// The step before was the same kind of typing: both are undone at once.
+    /// The previous step was the same kind of typing: both are undone together.
     joins: Option<Typing>,
     killed: Written,
-    /// The column that moving up and down keeps to.
+    /// The column that is kept when moving up and down.
     column: Option<usize>,
 }
 
@@ -125,7 +126,7 @@ enum Typing {
     Deleting,
 }
 
-/// Where to.
+/// Where to move the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Motion {
     Left,
@@ -136,7 +137,7 @@ pub(super) enum Motion {
     LineEnd,
 }
 
-/// One row of the text as it is shown: bytes of the text.
+/// A row of the text as displayed: a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) start: usize,
@@ -148,7 +149,7 @@ impl Composer {
         &self.written.text
     }
 
-    /// The text, and whose it is.
+    /// The text with its origins.
     pub(super) fn written(&self) -> &Written {
         &self.written
     }
@@ -161,7 +162,7 @@ impl Composer {
         self.text().is_empty()
     }
 
-    /// The text would not be said to the model, but done.
+    /// The text is a command, not a message to the model.
     pub(super) fn is_command(&self) -> bool {
         self.written.is_command()
     }
@@ -171,17 +172,17 @@ impl Composer {
         self.is_command() && self.text().starts_with('!')
     }
 
-    /// The text looks like a command, and is none.
+    /// The text looks like a command, but is not one.
     pub(super) fn is_no_command(&self) -> bool {
         !self.is_command() && is_command(self.text().trim_start_matches(' '))
     }
 
-    /// The text with its pastes unfolded. One that is no command does not begin like one, whoever reads it.
+    /// The text with unfolded pastes. If it is not a command, it does not begin like one.
     pub(super) fn message(&self) -> String {
         self.unfolded().text
     }
 
-    /// The message, and where in it pastes are, in bytes.
+    /// The message with the ranges of pastes.
     pub(super) fn unfolded(&self) -> UserInput {
         let mut input = UserInput::default();
         let mut at = 0;
@@ -218,7 +219,7 @@ impl Composer {
         }
     }
 
-    /// Takes all of it, and begins anew.
+    /// Takes the text and resets the field.
     pub(super) fn take(&mut self) -> String {
         let message = self.message();
         let killed = std::mem::take(&mut self.killed);
@@ -226,14 +227,14 @@ impl Composer {
         message
     }
 
-    /// Another text instead; it can be undone.
+    /// Replaces the text; can be undone.
     pub(super) fn set(&mut self, text: Written) {
         self.step(None);
         self.written = text;
         self.cursor = self.text().len();
     }
 
-    /// What was made of the message in an editor. A line that stood in it is what it was there.
+    /// Replaces the message by the edited one. Unchanged lines keep their origin.
     pub(super) fn set_edited(&mut self, text: &str) {
         let draft = self.unfolded();
         let line = text.lines().next().unwrap_or_default();
@@ -252,8 +253,8 @@ impl Composer {
         self.set(edited.begun(is_command(text) && (is_new || is_same)));
     }
 
-    /// A message instead of the text; one that nobody writes by hand as one word, as it was pasted. Of a command its
-    /// beginning is seen.
+    /// Replaces the text by a message; a long one is folded like a paste. The beginning of a command stays
+    /// visible.
     pub(super) fn set_folded(&mut self, text: &Written) {
         let n_bytes = text.text.len();
         if text.text.lines().count() <= RECALL_LINES && n_bytes <= RECALL_BYTES {
@@ -265,7 +266,7 @@ impl Composer {
         self.fold(&text.part(end, n_bytes).text);
     }
 
-    /// Puts a message that was not sent in front of the text.
+    /// Inserts a message that was not sent before the text.
     pub(super) fn put_before(&mut self, message: &UserInput) {
         let mut words = Written::words(&message.text);
         message.pasted.iter().for_each(|range| words.mark_pasted(range));
@@ -276,7 +277,7 @@ impl Composer {
         self.go_to(usize::MAX);
     }
 
-    /// Inserts what is typed.
+    /// Inserts a typed character.
     pub(super) fn insert(&mut self, char: char) {
         let typing = if char.is_whitespace() { Typing::Space } else { Typing::Word };
         self.change(
@@ -287,12 +288,13 @@ impl Composer {
         );
     }
 
-    /// Inserts what the user writes, as one step.
+    /// Inserts text of the user as one step.
     pub(super) fn insert_text(&mut self, text: &str) {
         self.replace(self.cursor, self.cursor, text);
     }
 
-    /// Inserts a paste; a large one as one word. Of several lines it is hardly seen how each begins.
+    /// Inserts a paste; a large one is folded. The beginnings of several lines are hard to see, so they
+    /// cannot be commands.
     pub(super) fn paste(&mut self, text: &str) {
         let n_lines = text.lines().count();
         if n_lines > FOLD_LINES || text.len() > FOLD_BYTES {
@@ -317,11 +319,11 @@ impl Composer {
         self.pastes.push((word, text));
     }
 
-    /// Deletes from here to there; what is more than a character can be inserted again.
+    /// Deletes up to the target; more than one character can be yanked.
     pub(super) fn delete(&mut self, motion: Motion) {
         let mut to = self.target(motion);
         if motion == Motion::LineEnd && to == self.cursor {
-            // At the end of a line: its break.
+            // At the end of a line: its line break.
             to = (to + 1).min(self.text().len());
         }
         let (from, to) = (self.cursor.min(to), self.cursor.max(to));
@@ -335,28 +337,28 @@ impl Composer {
         self.change(is_one.then_some(Typing::Deleting), from, to, &Written::default());
     }
 
-    /// Replaces these bytes by what the user writes.
+    /// Replaces these bytes by text of the user.
     pub(super) fn replace(&mut self, from: usize, to: usize, text: &str) {
         self.put(from, to, &Written::own(text));
     }
 
-    /// Puts this in the place of these bytes, as one step.
+    /// Replaces these bytes as one step.
     pub(super) fn put(&mut self, from: usize, to: usize, text: &Written) {
         self.change(None, from, to, text);
     }
 
-    /// Inserts what was deleted last.
+    /// Inserts the text that was deleted last.
     pub(super) fn yank(&mut self) {
         let killed = self.killed.clone();
         self.put(self.cursor, self.cursor, &killed);
     }
 
-    /// Keeps these bytes as if they had been deleted.
+    /// Stores these bytes for yanking.
     pub(super) fn keep(&mut self, from: usize, to: usize) {
         self.killed = self.written.part(from, to);
     }
 
-    /// Takes all of it, and keeps it as if it had been deleted.
+    /// Takes the text, and stores it for yanking.
     pub(super) fn take_away(&mut self) {
         let message = self.take();
         self.killed = Written::message(&message);
@@ -376,7 +378,7 @@ impl Composer {
         self.column = None;
     }
 
-    /// Moves a row up or down on a screen so wide; false where there is none.
+    /// Moves a row up or down at this width; false if there is none.
     pub(super) fn go_row(&mut self, down: bool, columns: usize) -> bool {
         let rows = self.rows(columns);
         let at = self.row_of_cursor(&rows);
@@ -415,7 +417,7 @@ impl Composer {
         }
     }
 
-    /// The rows of the text on a screen so wide, in order, covering every byte but line breaks.
+    /// The rows of the text at this width, in order, covering every byte except line breaks.
     pub(super) fn rows(&self, columns: usize) -> Vec<Row> {
         let columns = columns.max(1);
         let mut rows = Vec::new();
@@ -427,7 +429,7 @@ impl Composer {
             for (at, part) in line.grapheme_indices(true) {
                 let part_width = width(part);
                 if used + part_width > columns {
-                    // Between words, where there is a word that is not all of the row.
+                    // Between words, unless one word fills the row.
                     let end = word.filter(|end| *end > row).unwrap_or(start + at);
                     rows.push(Row { start: row, end });
                     row = end;
@@ -445,12 +447,12 @@ impl Composer {
         rows
     }
 
-    /// The row that the cursor stands in.
+    /// The row of the cursor.
     pub(super) fn row_of_cursor(&self, rows: &[Row]) -> usize {
         rows.iter().rposition(|row| row.start <= self.cursor).unwrap_or(0)
     }
 
-    /// The word before the cursor that begins with this mark, without it, and where it begins.
+    /// The word before the cursor that begins with this mark: its start, and its text without the mark.
     pub(super) fn mention(&self, mark: char) -> Option<(usize, &str)> {
         let before = &self.text()[..self.cursor];
         let at = before.rfind(mark)?;
@@ -486,7 +488,7 @@ impl Composer {
         }
     }
 
-    /// What every change of a part comes to.
+    /// Common part of all changes.
     fn change(&mut self, typing: Option<Typing>, from: usize, to: usize, text: &Written) {
         self.step(typing);
         self.written.splice(from, to, text);
@@ -494,12 +496,12 @@ impl Composer {
         self.settle();
     }
 
-    /// A change follows.
+    /// Saves an undo step before a change.
     fn step(&mut self, typing: Option<Typing>) {
-        let goes_on = typing.is_some() && self.joins == typing;
-        // A space after a word still belongs to it.
+        let continues = typing.is_some() && self.joins == typing;
+        // A space after a word belongs to its step.
         let ends_word = self.joins == Some(Typing::Word) && typing == Some(Typing::Space);
-        if !goes_on && !ends_word {
+        if !continues && !ends_word {
             self.undo.push((self.written.clone(), self.cursor));
             if self.undo.len() > MAX_UNDO {
                 self.undo.remove(0);
@@ -510,7 +512,7 @@ impl Composer {
         self.column = None;
     }
 
-    /// What was inserted may join what stands beside it to one character.
+    /// Inserted characters may combine with adjacent ones.
     fn settle(&mut self) {
         let near = self.text().floor_char_boundary(self.cursor.saturating_sub(64));
         let is_boundary = self.text()[near..]
@@ -532,7 +534,7 @@ fn is_command(text: &str) -> bool {
     text.starts_with('!') || name.is_some_and(|name| !name.contains('/'))
 }
 
-/// The text as something to be said, whatever it begins with: behind a space.
+/// The text as a message, whatever it begins with: after a space.
 fn as_words(text: &str) -> Cow<'_, str> {
     if is_command(text) { Cow::Owned(format!(" {text}")) } else { Cow::Borrowed(text) }
 }

@@ -1,4 +1,4 @@
-//! The conversation: events folded into cells, and which of them are in the terminal's own history.
+//! The conversation: converts events to cells, and tracks which are in the terminal's scrollback.
 
 mod history;
 mod notes;
@@ -16,28 +16,28 @@ use crate::protocol::event::{Body, Event, Layer, ModelResponded, SessionStarted,
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::plan::Plan;
 
-/// Everything that was said and done, and what is going on.
+/// The conversation and its current state.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     pub(super) cells: Vec<Cell>,
-    /// So many of them are printed.
+    /// Number of printed cells.
     printed: usize,
-    /// Of the next one, what was asked about it is printed.
+    /// The question of the next cell is printed.
     question_is_printed: bool,
-    /// The kind of what was printed last.
+    /// The group of the last printed cell.
     last: Option<Kind>,
-    /// What the model is saying.
+    /// The answer that is being streamed.
     stream: Stream,
-    /// All of it, for the cell that it becomes.
+    /// Its whole text, for the cell.
     said: String,
-    /// Something of it was printed.
+    /// A part of the stream was printed.
     stream_has_begun: bool,
-    /// The cells that earlier answers became, until they are printed.
+    /// Cells of earlier answers, until they are printed.
     ended: VecDeque<Ended>,
-    /// What the model is thinking.
+    /// The current reasoning.
     pub(super) thought: String,
-    /// The user's words are on the terminal already: it has shown them as they were typed.
+    /// The user's message is already on the terminal, as it was typed.
     pub(super) hides_user: bool,
     pub(super) plan: Plan,
     /// The turns so far.
@@ -49,19 +49,19 @@ pub(super) struct Conversation {
     pub(super) cwd: String,
     /// Tokens of the last request.
     pub(super) context_tokens: u64,
-    /// Each layer of the last request.
+    /// The layers of the last request.
     layers: BTreeMap<String, Layer>,
-    /// How many bytes of the last request were those of the one before, and how many it had.
+    /// Bytes of the last request that it has in common with the previous one, and its size.
     shared_bytes: (usize, usize),
-    /// Why the model was asked again last.
+    /// The reason of the last retry.
     retried_for: String,
-    /// The model's window, where it is known.
+    /// The model's window, if known.
     pub(super) window: Option<u64>,
     pub(super) usage: Usage,
     pub(super) cost_usd: Option<f64>,
-    /// The mode of which it was said that it asks.
+    /// The mode for which the reason of questions was explained.
     explained: Option<String>,
-    /// Another session was shown above.
+    /// It follows another session on the screen.
     is_below: bool,
 }
 
@@ -73,46 +73,46 @@ struct Ended {
     has_begun: bool,
 }
 
-/// The turn that runs.
+/// The running turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) started: Instant,
-    /// What runs now.
+    /// The current activity.
     pub(super) doing: Doing,
-    /// When that began.
+    /// Since when.
     pub(super) since: Instant,
 }
 
-/// What runs now.
+/// The current activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// The model was asked.
+    /// A request was sent.
     Waiting,
-    /// It thinks.
+    /// The model is reasoning.
     Thinking,
-    /// It answers.
+    /// The model is answering.
     Answering,
-    /// Tools run.
+    /// Tools are running.
     Calling(String),
-    /// A person is asked.
+    /// A question is waiting for the user.
     Asking,
-    /// Another try follows.
+    /// A request is retried.
     Retrying,
-    /// The model is asked for something beside the conversation.
+    /// A request outside the conversation.
     Consulting(&'static str),
 }
 
-/// What was asked in a turn, and what came of it.
+/// The task of a turn, and its result.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) turn: u32,
     pub(super) words: String,
-    /// The files it changed and that are so still.
+    /// The files that it changed, without undone ones.
     pub(super) files: Vec<String>,
 }
 
 impl Conversation {
-    /// Takes one more event.
+    /// Applies an event.
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
         match &event.body {
             Body::SessionStarted(started) => self.begin(&event.header.session, started, None),
@@ -165,7 +165,7 @@ impl Conversation {
             }
             Body::ToolFinished { call, tool, envelope, .. } => {
                 self.answered(call, tool, envelope);
-                // The kernel takes it when all of the round is done, which may be long after.
+                // The kernel applies it after the whole round, which may be much later.
                 if let Some(plan) = Plan::written(envelope).filter(|_| tool == "TodoWrite") {
                     let methodology = self.plan.methodology.take();
                     self.plan_is(&Plan { methodology, ..plan });
@@ -189,13 +189,13 @@ impl Conversation {
                 self.end_stream();
                 self.does(Doing::Retrying, now);
                 let (n, wait) = (attempt.unwrap_or(1), seconds(*ms));
-                // The same reason is told once.
+                // A repeated reason is shown once.
                 let is_known = n > 1 && self.retried_for == *message;
                 let how = if is_known { " as well" } else { &format!(": {message}") };
                 self.note(Tone::Warn, &format!("try {n} failed{how}; the next in {wait}"));
                 message.clone_into(&mut self.retried_for);
             }
-            // The report at the turn's end says what the model's own error was.
+            // The report at the end of the turn contains the model's error.
             Body::Error { source, message, retry_in_ms: None, .. } => {
                 self.end_stream();
                 if source != "model" {
@@ -219,8 +219,8 @@ impl Conversation {
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
             | Body::TurnUndone { .. } => self.noted(&event.body),
-            // What the user ran is shown when it ends; what is taken back or copied is told to whoever
-            // goes on from there.
+            // Commands of the user are shown when they end; rewinds and forks are reported when the session
+            // continues.
             Body::UserCommand { .. }
             | Body::ContextOverflowed { .. }
             | Body::ModelResponded(_)
@@ -231,7 +231,7 @@ impl Conversation {
         }
     }
 
-    /// Why a person is asked. What a mode always asks needs a reason once.
+    /// Why the user is asked. The reason of a mode is shown once.
     fn why(&mut self, reason: &str, rule: &str) -> String {
         let Some(mode) = rule.strip_prefix("mode ") else { return format!("{reason} ({rule})") };
         if self.explained.as_deref() == Some(mode) {
@@ -256,7 +256,7 @@ impl Conversation {
             self.context_tokens = usage.total();
         }
         if answer.discarded {
-            self.note(Tone::Warn, "this answer can not be used; the model is asked again");
+            self.note(Tone::Warn, "this answer is not usable; the request is repeated");
         } else {
             let calls = answer.calls.iter();
             self.cells.extend(calls.map(|call| {
@@ -282,7 +282,7 @@ impl Conversation {
         if plan.todos.is_empty() || is_shown {
             return;
         }
-        // One plan after the other: the last is the one that counts.
+        // Of consecutive plans only the last counts.
         let from = self.printed;
         let mut waiting = self.cells.iter_mut().skip(from);
         match waiting.find(|cell| matches!(cell, Cell::Plan(_))) {
@@ -317,7 +317,7 @@ impl Conversation {
         self.mode = Some(started.permission_mode);
         self.cwd.clone_from(&started.cwd);
         let sandbox = match started.sandbox.backend.as_str() {
-            "none" => "none: commands are asked about one by one".to_owned(),
+            "none" => "none: each command needs approval".to_owned(),
             backend => format!("{backend}, network {}", started.sandbox.network),
         };
         let mut rows = vec![
@@ -326,7 +326,7 @@ impl Conversation {
             ("model".to_owned(), started.model.clone()),
             ("sandbox".to_owned(), sandbox),
         ];
-        // Below another session only what is other now.
+        // After another session only changed facts are shown.
         if self.is_below {
             rows.retain(|(name, _)| name == "model");
         }
@@ -342,12 +342,12 @@ impl Conversation {
         self.cells.push(Cell::Head(rows));
     }
 
-    /// One sentence more.
+    /// Adds a note.
     pub(super) fn note(&mut self, tone: Tone, text: &str) {
         self.cells.push(Cell::Note(tone, text.to_owned()));
     }
 
-    /// What the person asked the chat itself, and what they ran: it is shown at once, above what still runs.
+    /// Adds output of a command of the chat or the user: shown immediately, above running calls.
     pub(super) fn aside(&mut self, cell: Cell) {
         let open = self.cells[self.printed..].iter().position(|cell| !cell.is_done());
         let at = open.map_or(self.cells.len(), |open| self.printed + open);
@@ -357,12 +357,12 @@ impl Conversation {
         }
     }
 
-    /// One sentence of that kind.
+    /// Adds a note as an aside.
     pub(super) fn remark(&mut self, tone: Tone, text: &str) {
         self.aside(Cell::Note(tone, text.to_owned()));
     }
 
-    /// The call that a person is asked about.
+    /// The call of a permission question.
     pub(super) fn asked(&self, id: &str) -> Option<&Call> {
         self.cells.iter().rev().find_map(|cell| match cell {
             Cell::Call(call) if call.id == id => Some(&**call),
@@ -370,7 +370,7 @@ impl Conversation {
         })
     }
 
-    /// The calls that wait or run, oldest first.
+    /// The waiting and running calls, oldest first.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &Call> {
         self.cells[self.printed..].iter().filter_map(|cell| match cell {
             Cell::Call(call) if !cell.is_done() => Some(&**call),
@@ -385,13 +385,13 @@ impl Conversation {
         })
     }
 
-    /// The model is asked for something that is no answer to the person.
+    /// A request outside the conversation was sent.
     pub(super) fn consults(&mut self, purpose: Purpose, now: Instant) {
         let what = match purpose {
-            // What is learnt is asked beside the work, which goes on.
+            // Learning requests run in the background.
             Purpose::Main | Purpose::Learn => return,
             Purpose::Reflect => "reflecting",
-            Purpose::Plan => "planning anew",
+            Purpose::Plan => "planning",
             Purpose::Summary => "compacting",
             Purpose::Task => "a sub-agent works",
         };
@@ -414,7 +414,7 @@ impl Conversation {
         self.thought.clear();
     }
 
-    /// What was said becomes a cell.
+    /// Converts the streamed answer to a cell.
     fn end_stream(&mut self) {
         if !self.said.is_empty() {
             self.ended.push_back(Ended {
@@ -426,12 +426,12 @@ impl Conversation {
         }
     }
 
-    /// What is being said, and is in no cell yet.
+    /// The streamed text that is in no cell yet.
     pub(super) fn saying(&self) -> &str {
         &self.said
     }
 
-    /// The end of what is being said, as it looks now.
+    /// The end of the streamed text, rendered.
     pub(super) fn tail(&self, look: Look) -> Vec<Line<'static>> {
         if self.said.is_empty() { Vec::new() } else { self.stream.tail(look) }
     }

@@ -1,26 +1,26 @@
-//! From the bytes of a terminal to what they mean: keys, pastes, focus, and its answers to questions.
+//! Decodes the terminal's input: keys, pastes, focus changes, and responses to queries.
 //!
-//! Terminals answer late, split sequences and lie; whatever is not understood is dropped whole, and never
-//! becomes text in a message.
+//! Terminals respond late, split sequences, and deviate from standards; unknown sequences are dropped
+//! completely, so that they never become text in a message.
 
 use super::keys::{Code, Key};
 
-/// What came from the terminal.
+/// An input from the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     /// A key.
     Key(Key),
-    /// A paste, whole.
+    /// A complete paste.
     Paste(String),
-    /// The window got the focus, or lost it.
+    /// The window gained or lost the focus.
     Focus(bool),
     /// The background is light.
     LightBackground(bool),
-    /// The terminal says what it is.
+    /// The terminal's name.
     Name(String),
 }
 
-/// Bytes that were read and are not understood yet.
+/// Bytes that are not decoded yet.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
@@ -29,29 +29,29 @@ pub(super) struct Decoder {
 }
 
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// A longer sequence is no sequence.
+/// Limit of a sequence.
 const MAX_SEQUENCE: usize = 4096;
 
 enum Step {
-    /// So many bytes are understood.
+    /// This many bytes were decoded.
     Took(usize, Option<Typed>),
-    /// It goes on.
+    /// The sequence is incomplete.
     More,
 }
 
 impl Decoder {
-    /// Takes bytes, and says what they are.
+    /// Decodes bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Typed> {
         self.buffer.extend_from_slice(bytes);
         self.drain(false)
     }
 
-    /// Nothing came for a while: what is there is all there is.
+    /// No input for a while: incomplete sequences are complete.
     pub(super) fn pause(&mut self) -> Vec<Typed> {
         self.drain(true)
     }
 
-    /// Something is there that may go on, or be complete.
+    /// An incomplete sequence is buffered.
     pub(super) fn is_waiting(&self) -> bool {
         !self.buffer.is_empty() && self.paste.is_none()
     }
@@ -78,7 +78,7 @@ impl Decoder {
                     }
                 }
                 Step::More if is_all => {
-                    // It never became anything.
+                    // It was never completed.
                     self.buffer.clear();
                 }
                 Step::More => return found,
@@ -86,7 +86,7 @@ impl Decoder {
         }
     }
 
-    /// Moves bytes into the paste; the paste once its end has come.
+    /// Moves bytes into the paste; returns the paste at its end.
     fn paste_part(&mut self) -> Option<Typed> {
         let paste = self.paste.as_mut()?;
         let from = paste.len().saturating_sub(PASTE_END.len());
@@ -95,7 +95,7 @@ impl Decoder {
         let mut paste = self.paste.take()?;
         self.buffer = paste.split_off(from + end + PASTE_END.len());
         paste.truncate(from + end);
-        // Terminals send the line breaks of a paste as they send the key Enter.
+        // Terminals send line breaks of a paste as the key Enter.
         let text = String::from_utf8_lossy(&paste).replace("\r\n", "\n").replace('\r', "\n");
         Some(Typed::Paste(text))
     }
@@ -108,7 +108,7 @@ fn step(bytes: &[u8], is_all: bool) -> Step {
         [0x1b, b'[', rest @ ..] => csi(rest, is_all),
         [0x1b, b'O', rest @ ..] => ss3(rest, is_all),
         [0x1b, kind @ (b']' | b'P' | b'_' | b'^' | b'X'), rest @ ..] => {
-            // Alt and this character, or the beginning of a string of the terminal's.
+            // Alt with this character, or the start of a string sequence.
             if rest.is_empty() {
                 return if is_all { alt(&bytes[1..], is_all) } else { Step::More };
             }
@@ -125,7 +125,7 @@ fn key(key: Key) -> Option<Typed> {
     Some(Typed::Key(key))
 }
 
-/// A key behind an escape: the key with Alt.
+/// A key after an escape: the key with Alt.
 fn alt(rest: &[u8], is_all: bool) -> Step {
     match one(rest, is_all) {
         Step::Took(n, Some(Typed::Key(pressed))) => {
@@ -152,13 +152,13 @@ fn one(bytes: &[u8], is_all: bool) -> Step {
     Step::Took(1, key(code))
 }
 
-/// A character of several bytes.
+/// A multi-byte character.
 fn wide(bytes: &[u8], is_all: bool) -> Step {
     let length = match bytes[0] {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
         0xf0..=0xf4 => 4,
-        // No UTF-8: dropped.
+        // Invalid UTF-8 is dropped.
         _ => return Step::Took(1, None),
     };
     let there = &bytes[..bytes.len().min(length)];
@@ -233,7 +233,7 @@ fn csi(rest: &[u8], is_all: bool) -> Step {
     Step::Took(took, typed.map(as_typed))
 }
 
-/// Ctrl and a letter is one key, however the terminal says it.
+/// Normalises Ctrl with a letter, which terminals encode in several ways.
 fn as_typed(typed: Typed) -> Typed {
     match typed {
         Typed::Key(Key { code: Code::Char(char), ctrl, alt, shift }) => {
@@ -275,7 +275,7 @@ fn ss3(rest: &[u8], is_all: bool) -> Step {
     Step::Took(3, key(Key::plain(code)))
 }
 
-/// A string of the terminal's, up to BEL or ST.
+/// A string sequence, terminated by BEL or ST.
 fn string(kind: u8, rest: &[u8]) -> Step {
     let end = rest.iter().enumerate().find_map(|(at, byte)| match byte {
         0x07 => Some((at, at + 1)),
@@ -298,7 +298,7 @@ fn string(kind: u8, rest: &[u8]) -> Step {
     Step::Took(after + 2, typed)
 }
 
-/// `rgb:1e1e/1e1e/2e2e`: is that light?
+/// Whether `rgb:1e1e/1e1e/2e2e` is light.
 fn is_light(color: &str) -> Option<bool> {
     let parts: Vec<f32> = color
         .strip_prefix("rgb:")?

@@ -1,4 +1,4 @@
-//! From the state to what stands on the screen.
+//! Draws the state on the screen.
 
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
@@ -16,13 +16,13 @@ use crate::protocol::control::PermissionMode;
 use crate::protocol::harmless::clean;
 use crate::protocol::plan::TodoStatus;
 
-/// What a person can do who has said nothing yet.
-const HINT: &str = "say what is to be done · / commands · @ files · ! your own commands";
-/// What the message is that looks like a command and is none.
-const WORDS: &str = "words, no command: for one type its first sign yourself";
-/// Rows of the plan, at most.
+/// The hint before the first message.
+const HINT: &str = "describe the task · / commands · @ files · ! your own commands";
+/// The note for a message that looks like a command but is not one.
+const WORDS: &str = "text, not a command: for a command type the first character yourself";
+/// Limit: rows of the plan.
 const PLAN_ROWS: usize = 6;
-/// Rows that a call needs that runs, with the blank ones around it.
+/// Rows of a running call, with blank ones around it.
 const CALL_ROWS: usize = 4;
 
 impl State {
@@ -30,7 +30,7 @@ impl State {
         Look { width: self.size.0.max(1), theme: self.settings.theme }
     }
 
-    /// The live area: never more than half of the screen, but for what is being written.
+    /// The live area: at most half of the screen, except for the input field.
     pub(super) fn live(&self) -> Live {
         let look = self.look();
         let most = (self.size.1 / 2).max(4);
@@ -39,7 +39,7 @@ impl State {
         let mut lines = self.above(look, room);
         let above = lines.len();
         lines.append(&mut foot.lines);
-        // While it works and nobody writes, the cursor rests at the beginning (see `screen`).
+        // While the session works and nothing is typed, the cursor rests at the beginning (see `screen`).
         let is_quiet = self.is_working && self.composer.is_empty() && self.focus == Focus::Composer;
         let cursor = foot.cursor.map(|(row, column)| (above + row, column));
         if let Some((row, column)) = cursor.filter(|_| is_quiet) {
@@ -49,7 +49,7 @@ impl State {
         Live { lines, cursor }
     }
 
-    /// The conversation on all of the screen, and what is written below it where that is so arranged.
+    /// The full-screen layout: the conversation, and the input field below it.
     pub(super) fn full(&mut self) -> Live {
         let look = self.look();
         let (_, rows) = self.size;
@@ -58,7 +58,7 @@ impl State {
         } else {
             Foot::new(self, look, (rows / 2).max(4))
         };
-        // What is asked about stands next to its question.
+        // The call of a question is shown next to the question.
         let mut above = if self.is_browsing() || self.asked.is_some() {
             Vec::new()
         } else {
@@ -85,13 +85,13 @@ impl State {
         Live { lines, cursor: foot.cursor.map(|(row, column)| (offset + row, column)) }
     }
 
-    /// What is going on: the end of the answer, the calls that run, the plan, what is queued.
+    /// The current activity: the end of the answer, running calls, the plan, queued messages.
     fn above(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(Part::Quiet);
         let waiting = self.waiting(look, room.saturating_sub(CALL_ROWS));
         let mut end = Vec::new();
-        // What is asked about stands next to its question, and a plan that was printed last is still there. What
-        // runs now is more than what comes later.
+        // The call of a question is shown next to the question, and a plan that was printed last is still
+        // visible. The running calls are more important than the plan.
         if self.is_working && self.asked.is_none() && !self.conversation.ends_in_plan() {
             let taken = if waiting.is_empty() { 2 } else { waiting.len() + CALL_ROWS };
             end.extend(self.plan(look, room.saturating_sub(taken).min(PLAN_ROWS)));
@@ -106,7 +106,7 @@ impl State {
                 let text = format!("∴ {}", clean(last.trim()));
                 lines.push(Line::styled(cut(&text, look.width).into_owned(), quiet));
             }
-            // What is asked about stands with its question.
+            // The call of a question is shown with the question.
             let asked = self.asked.as_ref().map(|asked| asked.call.as_str());
             let calls =
                 self.conversation.open_calls().filter(|call| Some(call.id.as_str()) != asked);
@@ -116,7 +116,7 @@ impl State {
             let room = room.saturating_sub(end.len() + 2);
             for (n, call) in calls.iter().enumerate() {
                 let mut of_call = call.outcome_lines(look, Detail::Brief);
-                // Of what it wrote the beginning gives way, not what it is.
+                // The beginning of its output is left out, not its title.
                 if n == 0 && of_call.len() > room.max(1) {
                     of_call.drain(1..=of_call.len() - room.max(1));
                 }
@@ -138,13 +138,13 @@ impl State {
             lines.push(Line::default());
         }
         let room = room.saturating_sub(end.len());
-        // Of what is too long the end is shown: the beginning moves up when its block is complete.
+        // Of a long text the end is shown: the beginning is printed when its block is complete.
         lines.drain(..lines.len().saturating_sub(room));
         lines.extend(end);
         lines
     }
 
-    /// What was said and not heard, and what the user runs.
+    /// Queued messages, and running commands of the user.
     fn waiting(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(Part::Quiet);
         let queued = self.queue.iter().map(|queued| {
@@ -167,7 +167,7 @@ impl State {
         plan_lines(plan, look, room)
     }
 
-    /// Nothing was said yet, and nothing is being said.
+    /// The conversation is empty, and nothing is typed.
     fn is_new(&self) -> bool {
         !self.is_working
             && self.conversation.turns.is_empty()
@@ -175,7 +175,7 @@ impl State {
             && self.focus == Focus::Composer
     }
 
-    /// What runs now, and for how long.
+    /// The current activity with its duration.
     fn doing(&self) -> Option<String> {
         if self.is_stopping {
             return Some("stopping".to_owned());
@@ -202,7 +202,7 @@ impl State {
         Some(format!("{what}{of_this} · {}", whole_seconds(passed)))
     }
 
-    /// The last line: what runs, where, with which model and mode, and what it cost.
+    /// The status line: activity, directory, model, mode, and cost.
     fn status(&self, look: Look) -> Line<'static> {
         let theme = look.theme;
         let quiet = theme.style(Part::Quiet);
@@ -213,7 +213,7 @@ impl State {
         let conversation = &self.conversation;
         let key = |deed| self.settings.keymap.key_for(deed);
         let (escape, send) = (key(Deed::Escape), key(Deed::Send));
-        // The least important gives way first: it stands last here.
+        // The least important part, which is left out first, comes last.
         let mut parts: Vec<(String, Part)> = Vec::new();
         let runs = !self.shells.is_empty();
         let doing = self.doing().or_else(|| runs.then(|| "your command runs".to_owned()));
@@ -222,9 +222,9 @@ impl State {
         if self.composer.is_no_command() && self.focus == Focus::Composer {
             parts.push((WORDS.to_owned(), Part::Warn));
         }
-        // What the key does here and now.
+        // The keys of the current state.
         let keys = match &self.focus {
-            Focus::Instead => Some(format!("{send} says no with these words · {escape} goes back")),
+            Focus::Instead => Some(format!("{send} rejects with this text · {escape} goes back")),
             Focus::Search(..) => {
                 let earlier = key(Deed::SearchHistory);
                 Some(format!("{send} takes it · {earlier} an earlier one · {escape} leaves"))
@@ -288,7 +288,7 @@ impl State {
     }
 }
 
-/// What stands at the foot: the question or the message, a list to choose from, the status.
+/// The lower part: the question or the input field, a list, the status.
 struct Foot {
     lines: Vec<Line<'static>>,
     cursor: Option<(usize, usize)>,
@@ -301,7 +301,7 @@ impl Foot {
             foot.question(state, look);
         }
         match &state.focus {
-            // While it waits for a key, nothing is written.
+            // No text while a question waits for a key.
             Focus::Question => {}
             Focus::Instead => foot.write(&state.instead, "no › ", state, look, most),
             Focus::Composer => foot.write(&state.composer, "› ", state, look, most),
@@ -309,7 +309,7 @@ impl Foot {
         }
         if let (Some(popup), Focus::Composer) = (&state.popup, &state.focus) {
             let room = most.saturating_sub(foot.lines.len() + 1).clamp(2, POPUP_ROWS);
-            // Of files the best are offered, and nobody counts the rest.
+            // Files are not counted, only the best are listed.
             let is_more = popup.kind != complete::Kind::File && popup.items.len() > room;
             let room = if is_more { room.saturating_sub(1).max(1) } else { room };
             let from = (popup.selected + 1).saturating_sub(room);
@@ -344,7 +344,7 @@ impl Foot {
         foot
     }
 
-    /// The choices; what is asked about stands above, in full.
+    /// The choices; the call is shown in full above.
     fn question(&mut self, state: &State, look: Look) {
         let theme = look.theme;
         let Some(call) = state.asked_call() else { return };
@@ -357,7 +357,7 @@ impl Foot {
         }
         if state.focus != Focus::Question {
             let key = state.settings.keymap.key_for(Deed::Complete);
-            let text = format!("{key} answers it; what you write stays");
+            let text = format!("{key} answers it; your text is kept");
             let line = cut(&text, look.width).into_owned();
             self.lines.push(Line::styled(line, theme.style(Part::Quiet)));
             return;
@@ -388,7 +388,7 @@ impl Foot {
         let columns = look.width.saturating_sub(width(mark) + 1).max(1);
         let rows = composer.rows(columns);
         let at = composer.row_of_cursor(&rows);
-        // The list below needs its rows too.
+        // Reserves rows for the list below.
         let reserved = if state.popup.is_some() { 4 } else { 1 };
         let room = most.saturating_sub(self.lines.len() + reserved).max(1);
         let from = at.saturating_sub(room.saturating_sub(1)).min(rows.len().saturating_sub(room));
@@ -424,10 +424,10 @@ impl Foot {
     }
 }
 
-/// Shows where the cursor would be.
+/// Marks the position of the cursor.
 fn mark_cursor(line: &mut Line<'static>, column: usize) {
     let used: usize = line.spans.iter().map(|span| width(&span.content)).sum();
-    // It is only so shown where nothing is written: behind the end.
+    // Only displayed if nothing is typed: after the end.
     line.spans.push(Span::raw(" ".repeat(column.saturating_sub(used))));
     line.spans
         .push(Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED)));

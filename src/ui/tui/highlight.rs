@@ -1,22 +1,22 @@
-//! Syntax colours, line by line: comments, strings, numbers, keywords and names, as far as one can tell
-//! without a grammar. It loads nothing and takes any line at once, so code can be shown while it streams.
+//! Syntax highlighting, line by line: comments, strings, numbers, keywords and names, without a grammar.
+//! Needs no loading and accepts incomplete code, so that it works while code is streamed.
 
 use ratatui::text::Span;
 
 use super::theme::{Part, Theme};
 
-/// A language: what of it is needed to colour a line.
+/// The lexical features of a language.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Language {
     line_comments: &'static [&'static str],
     block_comment: Option<(&'static str, &'static str)>,
     quotes: &'static [&'static str],
     keywords: &'static [&'static str],
-    /// Its lines are those of a diff: the first character says what each is.
+    /// Lines are those of a diff, marked by their first character.
     is_diff: bool,
 }
 
-/// What goes on from one line to the next.
+/// A construct that continues on the next line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Open {
     /// Nothing.
@@ -274,7 +274,7 @@ const C_COMMENTS: (&[&str], Option<(&str, &str)>) = (&["//"], Some(("/*", "*/"))
 const QUOTES: &[&str] = &["\"", "'"];
 
 impl Language {
-    /// The language that goes by this name in a code fence, or as the ending of a file.
+    /// The language with this name in a code fence, or this file extension.
     pub(super) fn named(name: &str) -> Option<Self> {
         let name = name.rsplit('.').next().unwrap_or(name).to_lowercase();
         let ((line_comments, block_comment), quotes, keywords): ((&[&str], _), &[&str], _) =
@@ -308,7 +308,7 @@ impl Language {
         Some(Self { line_comments, block_comment, quotes, keywords, is_diff })
     }
 
-    /// The line in colours, and what goes on in the next.
+    /// The highlighted line, and what continues on the next one.
     pub(super) fn line(self, line: &str, open: Open, theme: Theme) -> (Vec<Span<'static>>, Open) {
         if self.is_diff {
             let span = Span::styled(line.to_owned(), theme.style(part_of_diff(line)));
@@ -338,9 +338,9 @@ impl Language {
                 Open::String(quote) => {
                     let Some(at) = end_of_string(rest, quote) else {
                         put(rest, Part::String);
-                        // Only these go over the end of a line.
-                        let goes_on = quote.len() == 3 || quote == "`";
-                        return (spans, if goes_on { open } else { Open::Nothing });
+                        // Only these may span lines.
+                        let continues = quote.len() == 3 || quote == "`";
+                        return (spans, if continues { open } else { Open::Nothing });
                     };
                     put(&rest[..at], Part::String);
                     rest = &rest[at..];
@@ -387,7 +387,7 @@ impl Language {
     }
 }
 
-/// What a line of a diff is.
+/// The kind of a line in a diff.
 fn part_of_diff(line: &str) -> Part {
     // The names of the files, before the lines.
     if line.starts_with("+++ ") || line.starts_with("--- ") {
@@ -401,7 +401,7 @@ fn part_of_diff(line: &str) -> Part {
     }
 }
 
-/// Behind the end of a string, where it ends in this text.
+/// The end of a string, if it is in this text.
 fn end_of_string(text: &str, quote: &str) -> Option<usize> {
     let mut from = 0;
     loop {

@@ -1,9 +1,9 @@
-//! Keys as they are pressed and named, and the map from a key to what it does.
+//! Keys and their names, and the map from keys to actions.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A key and what was held with it.
+/// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// The key.
@@ -12,11 +12,11 @@ pub struct Key {
     pub ctrl: bool,
     /// Alt was held.
     pub alt: bool,
-    /// Shift was held, where that is not part of the character.
+    /// Shift was held, unless it is part of the character.
     pub shift: bool,
 }
 
-/// A key without what is held with it.
+/// A key without modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Code {
     /// A character, as it is typed.
@@ -37,13 +37,13 @@ pub enum Code {
     Up,
     /// An arrow.
     Down,
-    /// To the beginning.
+    /// The key Home.
     Home,
-    /// To the end.
+    /// The key End.
     End,
-    /// A page up.
+    /// The key Page Up.
     PageUp,
-    /// A page down.
+    /// The key Page Down.
     PageDown,
     /// The key Delete.
     Delete,
@@ -82,7 +82,7 @@ impl Key {
         Self { code: Code::Char(char), ctrl: true, alt: false, shift: false }
     }
 
-    /// A character that is typed into a text.
+    /// The character that the key types.
     pub fn typed(self) -> Option<char> {
         match self.code {
             Code::Char(char) if !self.ctrl && !self.alt => Some(char),
@@ -90,9 +90,9 @@ impl Key {
         }
     }
 
-    /// Reads a key as a person writes it: `ctrl-t`, `alt-enter`, `f1`, `?`.
+    /// Parses a key: `ctrl-t`, `alt-enter`, `f1`, `?`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let unknown = || format!("{text:?} is no key; write it like ctrl-t, alt-enter, f1 or ?");
+        let unknown = || format!("{text:?} is not a key; write it like ctrl-t, alt-enter, f1 or ?");
         let mut key = Self::plain(Code::Esc);
         let mut rest = text.trim();
         loop {
@@ -152,14 +152,14 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a key can do. Keys that write into the composer are none of these.
+/// An action of a key, except typing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Send what is written.
+    /// Send the message.
     Send,
     /// A new line in the message.
     NewLine,
-    /// Stop the turn, close what is open, or leave a selection.
+    /// Stop the turn, close a list or viewer, or leave a selection.
     Escape,
     /// Clear the message; twice on an empty one, quit.
     Cancel,
@@ -171,15 +171,15 @@ pub enum Deed {
     NextMode,
     /// Write the message in the external editor.
     Editor,
-    /// Search the messages sent before.
+    /// Search earlier messages.
     SearchHistory,
-    /// Draw the screen anew.
+    /// Redraw the screen.
     Redraw,
     /// Suspend the program.
     Suspend,
     /// Show or hide the plan.
     TogglePlan,
-    /// Complete, or answer the question.
+    /// Complete, or confirm the answer.
     Complete,
     /// Up: a line, or an earlier message.
     Up,
@@ -199,11 +199,11 @@ pub enum Deed {
     LineEnd,
     /// Delete the character before.
     DeleteBack,
-    /// Delete the character behind.
+    /// Delete the character after.
     DeleteForward,
     /// Delete the word before.
     DeleteWordBack,
-    /// Delete the word behind.
+    /// Delete the word after.
     DeleteWordForward,
     /// Delete to the beginning of the line.
     DeleteToStart,
@@ -213,19 +213,19 @@ pub enum Deed {
     Yank,
     /// Undo.
     Undo,
-    /// Undo the undo.
+    /// Redo.
     Redo,
 }
 
-/// One line of the key map.
+/// An entry of the key map.
 pub struct Binding {
-    /// What it does.
+    /// The action.
     pub deed: Deed,
     /// Its name in the configuration.
     pub name: &'static str,
-    /// The keys that do it, as long as the configuration says nothing else.
+    /// The default keys.
     pub keys: &'static [&'static str],
-    /// One line for people.
+    /// A description in one line.
     pub what: &'static str,
 }
 
@@ -238,7 +238,7 @@ const fn binding(
     Binding { deed, name, keys, what }
 }
 
-/// Every deed, the keys that do it, and what it is in one line.
+/// All actions with their default keys and descriptions.
 pub const BINDINGS: &[Binding] = &[
     binding(
         Deed::Send,
@@ -256,14 +256,14 @@ pub const BINDINGS: &[Binding] = &[
         Deed::Escape,
         "escape",
         &["esc"],
-        "stop the agent; close what is open; twice: an earlier turn",
+        "stop the agent; close a list or viewer; twice: an earlier turn",
     ),
     binding(Deed::Cancel, "cancel", &["ctrl-c"], "clear the message; stop the agent; twice: quit"),
     binding(
         Deed::EndOfInput,
         "end-of-input",
         &["ctrl-d"],
-        "quit, where the message is empty; else delete the character behind",
+        "quit if the message is empty; else delete the next character",
     ),
     binding(
         Deed::Transcript,
@@ -276,7 +276,7 @@ pub const BINDINGS: &[Binding] = &[
     binding(Deed::Editor, "editor", &["ctrl-g"], "write the message in $VISUAL or $EDITOR"),
     binding(Deed::SearchHistory, "search-history", &["ctrl-r"], "search the messages sent before"),
     binding(Deed::Complete, "complete", &["tab"], "complete; go to the question that waits"),
-    binding(Deed::Redraw, "redraw", &["ctrl-l"], "draw the screen anew"),
+    binding(Deed::Redraw, "redraw", &["ctrl-l"], "redraw the screen"),
     binding(Deed::Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
     binding(Deed::Up, "up", &["up", "ctrl-p"], "a line up; on the first line an earlier message"),
     binding(
@@ -302,14 +302,14 @@ pub const BINDINGS: &[Binding] = &[
         &["backspace", "ctrl-h"],
         "delete the character before",
     ),
-    binding(Deed::DeleteForward, "delete-forward", &["delete"], "delete the character behind"),
+    binding(Deed::DeleteForward, "delete-forward", &["delete"], "delete the next character"),
     binding(
         Deed::DeleteWordBack,
         "delete-word-back",
         &["ctrl-w", "alt-backspace"],
         "delete the word before",
     ),
-    binding(Deed::DeleteWordForward, "delete-word-forward", &["alt-d"], "delete the word behind"),
+    binding(Deed::DeleteWordForward, "delete-word-forward", &["alt-d"], "delete the next word"),
     binding(
         Deed::DeleteToStart,
         "delete-to-start",
@@ -317,12 +317,12 @@ pub const BINDINGS: &[Binding] = &[
         "delete to the beginning of the line",
     ),
     binding(Deed::DeleteToEnd, "delete-to-end", &["ctrl-k"], "delete to the end of the line"),
-    binding(Deed::Yank, "yank", &["ctrl-y"], "insert what was deleted last"),
+    binding(Deed::Yank, "yank", &["ctrl-y"], "insert the last deleted text"),
     binding(Deed::Undo, "undo", &["ctrl-_", "ctrl-x"], "undo"),
     binding(Deed::Redo, "redo", &["alt-_", "alt-x"], "undo the undo"),
 ];
 
-/// Which key does what.
+/// The map from keys to actions.
 #[derive(Clone, Debug)]
 pub struct Keymap(BTreeMap<Key, Deed>);
 
@@ -341,7 +341,7 @@ fn of_bindings(keys: impl Fn(&Binding) -> Vec<String>) -> BTreeMap<Key, Deed> {
 }
 
 impl Keymap {
-    /// The default map, with the keys of these deeds replaced.
+    /// The default map, with the keys of these actions replaced.
     pub fn new(own: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
         for (name, keys) in own {
             if !BINDINGS.iter().any(|binding| binding.name == name) {
@@ -359,17 +359,17 @@ impl Keymap {
             Some(_) => Vec::new(),
             None => default(binding),
         });
-        // A key that was given away does what it was given for.
+        // A configured key overrides its default action.
         map.extend(of_bindings(|binding| own.get(binding.name).cloned().unwrap_or_default()));
         Ok(Self(map))
     }
 
-    /// What this key does.
+    /// The action of this key.
     pub fn deed(&self, key: Key) -> Option<Deed> {
         self.0.get(&key).copied()
     }
 
-    /// The first key that does this, for people; empty where none does.
+    /// The first key of this action; empty if there is none.
     pub fn key_for(&self, deed: Deed) -> String {
         let binding = BINDINGS.iter().find(|binding| binding.deed == deed);
         let default = binding
@@ -379,7 +379,7 @@ impl Keymap {
         default.or_else(any).map_or_else(String::new, |key| key.to_string())
     }
 
-    /// Every deed: its keys, and what it does.
+    /// All actions with their keys and descriptions.
     pub fn rows(&self) -> Vec<(String, &'static str, &'static str)> {
         let rows = BINDINGS.iter().map(|binding| {
             let mut keys: Vec<Key> =

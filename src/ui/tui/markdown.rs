@@ -1,6 +1,6 @@
-//! An answer as it streams: Markdown cut into blocks that do not change any more, and their look.
+//! Renders streamed Markdown: splits it into blocks that will not change any more.
 //!
-//! A whole answer goes the same way as one that arrives letter by letter, so both look the same.
+//! A complete text is rendered in the same way as a streamed one, so that both look the same.
 
 mod page;
 mod table;
@@ -9,23 +9,23 @@ use ratatui::text::{Line, Span};
 
 use super::cells::Look;
 use super::highlight::{Language, Open};
-use super::text::behind;
+use super::text::with_prefix;
 use super::theme::Part;
 use crate::protocol::harmless::clean;
 use page::{Before, Block, block};
 
-/// More text without an end of a block is cut here: what a frame costs has a limit.
+/// Limit of an open block, which bounds the cost of a frame.
 const MAX_OPEN: usize = 16 * 1024;
-/// A whole text is taken in parts of so many bytes.
+/// Size of the parts in which a whole text is processed.
 const PART: usize = 64 * 1024;
-/// The rows of a table that its columns are measured by: later ones are given one by one.
+/// Number of table rows that determine the column widths: later rows are printed one by one.
 const MEASURED_ROWS: usize = 10;
-/// No screen has more columns.
+/// Limit of the columns of a screen.
 const WIDEST: usize = 1000;
-/// Columns before code.
+/// The indentation of code.
 const CODE: &str = "  ";
 
-/// The whole text.
+/// Renders a whole text.
 pub(super) fn render(text: &str, look: Look) -> Vec<Line<'static>> {
     let mut stream = Stream::default();
     let mut lines = Vec::new();
@@ -40,22 +40,22 @@ pub(super) fn render(text: &str, look: Look) -> Vec<Line<'static>> {
     lines
 }
 
-/// A text that is still being written.
+/// A text that is being streamed.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// What is not finished yet.
+    /// The part that is not finished yet.
     open: String,
-    /// So many of its bytes have been looked at, and belong to one block.
+    /// Number of its bytes that were scanned and belong to one block.
     seen: usize,
-    /// The block code fence that is open.
+    /// The open code fence.
     fence: Option<Fence>,
     /// A fence inside the open block (in a list).
     inner: Option<String>,
-    /// The open block ended in a blank line.
+    /// The open block ends with a blank line.
     is_after_blank: bool,
     /// Something was finished before: a blank line separates what follows.
     has_begun: bool,
-    /// The list or table that the open block goes on with.
+    /// The list or table that the open block continues.
     before: Option<Begun>,
 }
 
@@ -66,10 +66,10 @@ enum Begun {
     List {
         mark: char,
         number: Option<u64>,
-        /// A blank line stands between.
+        /// Items are separated by blank lines.
         is_apart: bool,
     },
-    /// A table: how wide its columns are, and its head as it was written, once it is finished.
+    /// A table: the widths of its columns, and the source of its header once it is finished.
     Table { head: String, columns: Vec<usize> },
 }
 
@@ -82,24 +82,24 @@ struct Fence {
 }
 
 impl Fence {
-    /// This line ends the code.
+    /// This line closes the fence.
     fn is_ended_by(&self, trimmed: &str) -> bool {
         trimmed.starts_with(self.mark.as_str()) && trimmed.trim_start_matches(['`', '~']).is_empty()
     }
 }
 
 impl Stream {
-    /// More of it.
+    /// Appends text.
     pub(super) fn push(&mut self, text: &str) {
         self.open.push_str(text);
     }
 
-    /// Nothing is there that was not taken.
+    /// Everything was taken.
     pub(super) fn is_empty(&self) -> bool {
         self.open.trim().is_empty()
     }
 
-    /// The lines that will not change any more; each is given once.
+    /// Takes the lines that will not change any more.
     pub(super) fn take_finished(&mut self, look: Look) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         while let Some(length) = self.open[self.seen..].find('\n') {
@@ -125,11 +125,11 @@ impl Stream {
         lines
     }
 
-    /// What is left, as it is: the text is over.
+    /// Renders the rest at the end of the text.
     pub(super) fn finish(&mut self, look: Look) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         if let Some(fence) = &self.fence {
-            // The mark that ends the code may be the very last of the text, without an end of its line.
+            // The closing fence may be the end of the text, without a line break.
             let is_end = fence.is_ended_by(self.open.trim());
             let rest = std::mem::take(&mut self.open);
             for line in rest.lines().filter(|_| !is_end) {
@@ -142,13 +142,13 @@ impl Stream {
         lines
     }
 
-    /// What is not finished, as it looks now.
+    /// Renders the unfinished part.
     pub(super) fn tail(&self, look: Look) -> Vec<Line<'static>> {
         if self.is_empty() {
             return Vec::new();
         }
         if let Some(fence) = &self.fence {
-            // Perhaps the end of the code, perhaps half of it.
+            // A complete or incomplete closing fence.
             let is_mark = fence.mark.starts_with(self.open.trim());
             if is_mark || fence.is_ended_by(self.open.trim()) {
                 return Vec::new();
@@ -158,7 +158,7 @@ impl Stream {
         let text = without_mark(self.open.trim_end());
         let is_row = text.trim_start().starts_with('|');
         let (mut lines, is_joined) = if is_row && text.lines().count() < 3 && !self.is_in_table() {
-            // Whether it is a table is known with its third line.
+            // A table is recognised at its third line.
             let quiet = look.theme.style(Part::Quiet);
             let head = text.lines().next().map(|row| clean(row).into_owned());
             (head.into_iter().map(|row| Line::styled(row, quiet)).collect(), false)
@@ -172,11 +172,11 @@ impl Stream {
         lines
     }
 
-    /// The open block is over, whatever the line will be that has begun.
+    /// The open block is complete, whatever the started line will be.
     fn is_over(&self) -> bool {
         let (block, line) = self.open.split_at(self.seen);
         match item_of(block) {
-            // An item may go on after a blank line.
+            // An item may continue after a blank line.
             Some(mark) => {
                 let is_outer = line.starts_with(|char: char| !char.is_whitespace());
                 let is_item = || item_of(line) == Some(mark) && line.contains(char::is_whitespace);
@@ -190,7 +190,7 @@ impl Stream {
         matches!(self.before, Some(Begun::Table { .. }))
     }
 
-    /// A block that may go on with what is finished, and whether it does so without a blank line.
+    /// Renders a block that may continue the finished part, and whether it does so without a blank line.
     fn rendered(&self, text: &str, look: Look) -> (Block, bool) {
         match &self.before {
             Some(Begun::List { mark, number, is_apart }) if item_of(text) == Some(*mark) => {
@@ -206,7 +206,7 @@ impl Stream {
         }
     }
 
-    /// Takes one complete line.
+    /// Processes one complete line.
     fn line(&mut self, line: &str, length: usize, look: Look, lines: &mut Vec<Line<'static>>) {
         let trimmed = line.trim();
         if let Some(fence) = &self.fence {
@@ -228,13 +228,13 @@ impl Stream {
         }
         let indent = line.len() - line.trim_start().len();
         let of_list = item_of(&self.open);
-        let goes_on = of_list.is_some() && indent >= 2;
+        let continues = of_list.is_some() && indent >= 2;
         let is_next_item = indent < 2 && of_list.is_some() && item_of(line) == of_list;
-        if (self.is_after_blank && !goes_on || is_next_item) && !trimmed.is_empty() {
+        if (self.is_after_blank && !continues || is_next_item) && !trimmed.is_empty() {
             self.block(self.seen, look, lines);
         }
         if let Some(mark) = fence_of(trimmed) {
-            if goes_on {
+            if continues {
                 self.inner = Some(mark);
                 self.seen += length;
                 self.is_after_blank = false;
@@ -257,7 +257,7 @@ impl Stream {
         if self.is_in_table() {
             self.block(self.seen, look, lines);
         } else if self.open[..self.seen].lines().count() == 2 + MEASURED_ROWS {
-            // Enough rows to know how wide the columns are, if it is a table at all.
+            // There are enough rows to determine the column widths, if it is a table.
             let needed = block(&self.open[..self.seen], &Before::default(), look).columns;
             if !needed.is_empty() {
                 let columns = with_room(needed);
@@ -267,7 +267,7 @@ impl Stream {
         }
     }
 
-    /// So many bytes are a block, or a part of one.
+    /// Renders the first `end` bytes as a block, or a part of one.
     fn block(&mut self, end: usize, look: Look, lines: &mut Vec<Line<'static>>) {
         let text: String = self.open.drain(..end).collect();
         let is_apart = std::mem::take(&mut self.is_after_blank);
@@ -322,19 +322,19 @@ fn code_line(text: &str, fence: &Fence, look: Look) -> (Line<'static>, Open) {
         Some(language) => language.line(&text, fence.open, look.theme),
         None => (vec![Span::raw(text.into_owned())], Open::Nothing),
     };
-    (behind(Span::raw(CODE), spans), open)
+    (with_prefix(Span::raw(CODE), spans), open)
 }
 
-/// The mark of the code fence that this line opens.
+/// The code fence that this line opens.
 fn fence_of(trimmed: &str) -> Option<String> {
     let mark = trimmed.chars().next().filter(|char| matches!(char, '`' | '~'))?;
     let length = trimmed.chars().take_while(|char| *char == mark).count();
-    // A line of inline code is no fence.
+    // Inline code is no fence.
     let is_fence = length >= 3 && !trimmed[length..].contains('`');
     is_fence.then(|| mark.to_string().repeat(length))
 }
 
-/// The mark of the list's item that the text begins with: `-`, `*`, `+`, or what stands behind its number.
+/// The mark of the list item at the start of the text: `-`, `*`, `+`, or the character after its number.
 fn item_of(text: &str) -> Option<char> {
     let text = text.trim_start();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -348,7 +348,7 @@ fn item_of(text: &str) -> Option<char> {
     (is_mark && behind.is_none_or(char::is_whitespace)).then_some(mark)
 }
 
-/// The text without the mark of an item that is not written yet: it would look like the end of the last one.
+/// The text without an incomplete item mark, which would look like the end of the previous item.
 fn without_mark(text: &str) -> &str {
     let last = text.rfind('\n').map_or(0, |at| at + 1);
     let line = text[last..].trim();
@@ -357,7 +357,8 @@ fn without_mark(text: &str) -> &str {
     if last > 0 && is_mark { &text[..last] } else { text }
 }
 
-/// Columns of a table whose later rows are not known: each has some room, and the last has all that is left.
+/// Column widths of a table with unknown further rows: each column gets some extra space, and the last one
+/// the rest.
 fn with_room(mut columns: Vec<usize>) -> Vec<usize> {
     for columns in &mut columns {
         *columns += *columns / 2 + 2;
@@ -368,7 +369,7 @@ fn with_room(mut columns: Vec<usize>) -> Vec<usize> {
     columns
 }
 
-/// The text with what is open in its last paragraph closed, so that it looks as it will.
+/// Closes open inline markup in the last paragraph, so that it looks as it will be.
 fn closed(text: &str) -> String {
     let last = text.rsplit("\n\n").next().unwrap_or(text);
     let mut text = text.to_owned();

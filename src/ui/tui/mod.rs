@@ -1,8 +1,8 @@
-//! The chat in a terminal: one state, one pure `update`, one set of cells, arranged inline, over the whole
-//! screen, or as plain lines.
+//! The chat in a terminal: one state, a pure `update`, and cells, displayed inline, on the full screen, or as
+//! plain lines.
 //!
-//! [`start`] runs it in a thread of its own, so that no work of the session makes a key wait. News go in
-//! through a [`Handle`], [`Request`]s come out of a channel; nothing else is shared.
+//! [`start`] runs it in a separate thread, so that keys are never delayed by the session. News are sent
+//! through a [`Handle`], [`Request`]s are received from a channel; nothing else is shared.
 
 mod cells;
 mod commands;
@@ -44,28 +44,28 @@ use terminal::Terminal;
 use crate::protocol::event::{Event, Sink, Stamped};
 use crate::protocol::harmless::clean;
 
-/// Frames are this far apart, unless a key was pressed: a text that streams is read, not watched.
+/// Interval of frames while no key is pressed.
 const FRAME: Duration = Duration::from_millis(33);
-/// A signal that comes so soon after the program came back tells what is known already.
+/// A signal this soon after the program was resumed is redundant.
 const JUST_NOW: Duration = Duration::from_secs(1);
-/// So many messages are taken before the next frame.
+/// Number of messages that are processed before the next frame.
 const BATCH: usize = 512;
 
-/// What the chat's thread hears.
+/// A message to the chat's thread.
 enum Message {
     Typed(Typed, Instant),
     /// A line, in plain mode.
     Line(String),
     News(News),
-    /// The screen may have another size, or was written to.
+    /// The screen's size may have changed, or another program wrote to it.
     Resized,
-    /// The program was stopped and goes on.
+    /// The program was suspended and resumed.
     Continued,
-    /// Nobody can type any more.
+    /// The input is closed.
     Closed,
 }
 
-/// How the chat is shown.
+/// How the chat is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
     /// On the terminal's screen.
@@ -74,14 +74,14 @@ pub enum Arrangement {
     Plain,
 }
 
-/// The way to the chat. Clones lead to the same.
+/// Sends messages to the chat. Clones share the chat.
 #[derive(Clone)]
 pub struct Handle(Sender<Message>);
 
 impl Handle {
-    /// Tells the chat something.
+    /// Sends news.
     pub fn tell(&self, news: News) {
-        // A chat that is over needs to know nothing.
+        // The chat may have ended.
         _ = self.0.send(Message::News(news));
     }
 
@@ -90,13 +90,13 @@ impl Handle {
         _ = self.0.send(Message::Resized);
     }
 
-    /// The program was stopped from outside, and goes on.
+    /// The program was suspended from outside and resumed.
     pub fn continued(&self) {
         _ = self.0.send(Message::Continued);
     }
 }
 
-/// A face of the session: the chat sees every event.
+/// The chat receives every event of the session.
 impl Sink for Handle {
     fn take(&mut self, stamped: &Stamped) {
         self.tell(News::Event(Box::new(stamped.event.clone())));
@@ -107,11 +107,11 @@ impl Sink for Handle {
     }
 }
 
-/// A chat that runs. Dropping it ends it and gives the terminal back.
+/// A running chat. Dropping it ends it and restores the terminal.
 pub struct Chat {
-    /// The way to it.
+    /// Sends messages to it.
     pub handle: Handle,
-    /// What it wants.
+    /// Its requests.
     pub requests: UnboundedReceiver<Request>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -126,7 +126,7 @@ pub fn start(settings: Settings, arrangement: Arrangement) -> io::Result<Chat> {
             Arrangement::Screen => on_screen(settings, &messages, sender, &ask),
             Arrangement::Plain => plain::run(settings, &messages, sender, &ask),
         };
-        // However it ended, the session is told.
+        // The session is notified, however the chat ended.
         _ = ask.send(Request::Quit);
         done
     })?;
@@ -134,7 +134,7 @@ pub fn start(settings: Settings, arrangement: Arrangement) -> io::Result<Chat> {
 }
 
 impl Chat {
-    /// Ends it: what is not printed yet is, and the terminal is as it was before.
+    /// Ends the chat: prints the rest, and restores the terminal.
     pub fn end(&mut self) -> io::Result<()> {
         self.handle.tell(News::End);
         let Some(thread) = self.thread.take() else { return Ok(()) };
@@ -144,7 +144,7 @@ impl Chat {
 
 impl Drop for Chat {
     fn drop(&mut self) {
-        // A screen that can not be written has no one left to be told.
+        // If writing fails, nobody can be notified.
         _ = self.end();
         if std::thread::panicking()
             && let Some(panic) = terminal::last_panic()
@@ -154,18 +154,18 @@ impl Drop for Chat {
     }
 }
 
-/// The screen, and what it shows.
+/// The screen with the state.
 struct Face<'a> {
     state: State,
     terminal: Terminal,
     screen: Screen,
-    /// The alternate screen, while it is shown.
+    /// The alternate screen, if it is displayed.
     page: Option<Screen>,
     ask: &'a UnboundedSender<Request>,
     reflows: bool,
-    /// An editor has the terminal.
+    /// An editor uses the terminal.
     is_away: bool,
-    /// When it came back from being suspended.
+    /// When the program was resumed.
     came_back: Option<Instant>,
     is_over: bool,
 }
@@ -245,7 +245,7 @@ impl Face<'_> {
             Message::Line(_) | Message::Resized => Ok(()),
             Message::Continued => {
                 let is_known = self.came_back.is_some_and(|at| at.elapsed() < JUST_NOW);
-                // Somebody else had stopped the program.
+                // Another program had suspended this one.
                 if self.is_away || is_known { Ok(()) } else { self.come_back() }
             }
             Message::Closed => {
@@ -269,7 +269,7 @@ impl Face<'_> {
                     self.step_aside()?;
                     self.is_away = true;
                 }
-                // A session that is over wants nothing more.
+                // A closed session accepts no requests.
                 self.is_over |= self.ask.send(request).is_err();
                 Ok(())
             }
@@ -300,7 +300,7 @@ impl Face<'_> {
         }
     }
 
-    /// Another program is to have the terminal.
+    /// Releases the terminal for another program.
     fn step_aside(&mut self) -> io::Result<()> {
         self.terminal.alternate(false)?;
         self.page = None;
@@ -355,7 +355,7 @@ impl Face<'_> {
         Ok(())
     }
 
-    /// The end: all that was said stays in the terminal's history.
+    /// Ends: prints the rest of the conversation to the scrollback.
     fn leave(mut self) -> io::Result<()> {
         if !self.is_away {
             self.terminal.alternate(false)?;
@@ -371,7 +371,7 @@ impl Face<'_> {
     }
 }
 
-/// As terminals take a text for the clipboard.
+/// The encoding of text for the terminal's clipboard.
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,5 +1,5 @@
-//! The chat as plain lines: for screen readers, for terminals that can do nothing, and for pipes. Nothing
-//! moves, nothing is written twice.
+//! The chat as plain lines: for screen readers, simple terminals, and pipes. Output is never rewritten or
+//! repeated.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -18,10 +18,10 @@ use super::theme::{Background, Depth, Theme};
 use crate::protocol::control::Approval;
 use crate::protocol::harmless::clean;
 
-/// Columns where the terminal does not have fewer; long lines of prose are broken there.
+/// Width unless the terminal is narrower; longer prose is wrapped.
 const COLUMNS: usize = 100;
 
-/// Runs the chat on lines.
+/// Runs the chat.
 pub(super) fn run(
     settings: Settings,
     messages: &Receiver<Message>,
@@ -34,17 +34,17 @@ pub(super) fn run(
     let words = settings.first_message.take();
     let has_columns = if io::stdout().is_terminal() { terminal::size().0 } else { COLUMNS };
     let mut state = State::new(settings, (has_columns.min(COLUMNS), 24), Instant::now());
-    // It ends with the program: nothing stops it from waiting for a line.
+    // The thread ends with the program: waiting for a line cannot be interrupted.
     std::thread::Builder::new().name("lines".to_owned()).spawn(move || read(&sender))?;
     let is_echoed = io::stdin().is_terminal();
     state.conversation.hides_user = is_echoed;
     let mut is_prompted = false;
     let mut asked = None;
-    // From a pipe all lines come at once: each waits until it can be taken.
+    // A pipe delivers all lines immediately: each waits until it can be processed.
     let mut waiting = VecDeque::new();
     let mut is_closed = false;
     let mut actions = Vec::new();
-    // Nobody could change what stands in a message here: it is said at once, as the words that it is.
+    // A message cannot be edited here, so it is sent immediately, as words.
     if let Some(words) = words {
         if is_echoed {
             write(&format!("\n› {}\n", clean(&words)))?;
@@ -68,7 +68,7 @@ pub(super) fn run(
                     }
                     Action::Leave => {
                         print(&mut state)?;
-                        // What the shell says next stands on a line of its own.
+                        // The shell's prompt starts on a new line.
                         if is_prompted {
                             write("\n")?;
                         }
@@ -88,7 +88,7 @@ pub(super) fn run(
                 write("\n› ")?;
                 is_prompted = true;
             }
-            // Who types while the agent works speaks to it; an answer is only what comes after its question.
+            // A line during a turn is a message to the agent; an answer has to come after its question.
             let line =
                 if is_free || is_echoed || asked.is_some() { waiting.pop_front() } else { None };
             match line {
@@ -120,7 +120,7 @@ fn question(state: &State) -> String {
     format!("Allow it? y: yes{always}, n: no, or say what to do instead\n› ")
 }
 
-/// A line is an answer where one is waited for, else a message.
+/// A line is an answer if a question waits, else a message.
 fn take(state: &mut State, line: &str) -> Vec<Action> {
     if let Some(call) = state.asked.as_ref().map(|asked| asked.call.clone()) {
         let words = line.trim();
@@ -141,7 +141,7 @@ fn say(state: &mut State, message: Written) -> Vec<Action> {
     state.update(Input::Typed(Typed::Key(Key::plain(Code::Enter)), now), now)
 }
 
-/// Prints what is new; false where nothing is.
+/// Prints new output; false if there is none.
 fn print(state: &mut State) -> io::Result<bool> {
     let look = state.look();
     let lines = state.conversation.take_finished(look);

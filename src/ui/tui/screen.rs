@@ -1,9 +1,9 @@
-//! The terminal's screen: history is printed once, plainly, and scrolls up by itself; below it stands a small
-//! live area, of which only what changed is written.
+//! Writes the terminal's screen: the scrollback is printed once and scrolls by itself; below it is a small
+//! live area, of which only changes are written.
 //!
-//! Everything is relative to where the live area begins, so nothing has to be asked of the terminal. While
-//! nobody writes, the cursor rests there: when the terminal lays its lines out anew after a resize, the
-//! cursor moves with its text, and the live area is found again without any guess.
+//! All positions are relative to the start of the live area, so that the terminal is never queried. While
+//! nothing is typed, the cursor rests there: when the terminal rewraps its lines after a resize, the cursor
+//! moves with its text, and marks the live area.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -12,7 +12,7 @@ use ratatui::text::Line;
 
 use super::text::width;
 
-/// What stands below the history.
+/// The area below the scrollback.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     pub(super) lines: Vec<Line<'static>>,
@@ -20,29 +20,29 @@ pub(super) struct Live {
     pub(super) cursor: Option<(usize, usize)>,
 }
 
-/// What is on the screen.
+/// The state of the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     columns: usize,
-    /// The live area as it was written last.
+    /// The live area as written last.
     rows: Vec<Vec<Cell>>,
-    /// Where in it the cursor stands.
+    /// The position of the cursor in it.
     cursor: (usize, usize),
     place: Place,
-    /// The live area has to be written whole.
+    /// The live area has to be rewritten completely.
     is_stale: bool,
     shows_cursor: bool,
 }
 
-/// Where the live area is.
+/// The position of the live area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Below the history.
+    /// Below the scrollback.
     Below {
-        /// The terminal breaks lines that became too long when it is made narrower.
+        /// The terminal rewraps long lines when it becomes narrower.
         reflows: bool,
     },
-    /// The whole screen is ours (the alternate screen): row 0 is its top.
+    /// The whole (alternate) screen: row 0 is its top.
     Whole,
 }
 
@@ -50,7 +50,7 @@ const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
 
 impl Screen {
-    /// A live area that begins where the cursor is, at the beginning of a line.
+    /// A live area that starts at the cursor, which is at the beginning of a line.
     pub(super) fn inline(columns: usize, reflows: bool) -> Self {
         let columns = columns.max(1);
         Self {
@@ -63,12 +63,12 @@ impl Screen {
         }
     }
 
-    /// All of the screen.
+    /// The whole screen.
     pub(super) fn full(columns: usize) -> Self {
         Self { place: Place::Whole, ..Self::inline(columns, false) }
     }
 
-    /// The terminal has another width now, or something else wrote to it.
+    /// The terminal's width changed, or another program wrote to it.
     pub(super) fn resized(&mut self, columns: usize) {
         let columns = columns.max(1);
         if self.place == (Place::Below { reflows: true }) && columns < self.columns {
@@ -80,18 +80,18 @@ impl Screen {
         self.is_stale = true;
     }
 
-    /// The terminal said what it is.
+    /// The terminal's name is known.
     pub(super) fn set_reflows(&mut self, reflows: bool) {
         self.place = Place::Below { reflows };
     }
 
-    /// Everything below the history is written again with the next frame.
+    /// Rewrites everything below the scrollback with the next frame.
     pub(super) fn forget(&mut self) {
         self.is_stale = true;
         self.shows_cursor = true;
     }
 
-    /// The bytes of a frame: more history, and the live area as it is now.
+    /// The bytes of a frame: new scrollback, and the current live area.
     pub(super) fn frame(&mut self, history: &[Line<'_>], live: &Live) -> Vec<u8> {
         let n_there = self.n_there(history);
         let history = &history[n_there..];
@@ -103,7 +103,7 @@ impl Screen {
         }
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(BEGIN.as_bytes());
-        // One row that grows while no cursor is shown is never seen half done.
+        // With one growing row and a hidden cursor there are no visible intermediate states.
         let mut is_calm = n_there == 0 && !self.shows_cursor && live.cursor.is_none();
         if self.shows_cursor {
             out.extend_from_slice(b"\x1b[?25l");
@@ -138,8 +138,8 @@ impl Screen {
         out
     }
 
-    /// So many lines of history stand at the beginning of the live area already, just as they are: they stay
-    /// where they are, and the live area begins below them from now on.
+    /// Number of scrollback lines that the live area already shows at its beginning: they stay in place, and
+    /// the live area then starts below them.
     fn n_there(&self, history: &[Line<'_>]) -> usize {
         if self.is_stale || self.place == Place::Whole {
             return 0;
@@ -147,12 +147,12 @@ impl Screen {
         let is_there = |(line, row): &(&Line<'_>, &Vec<Cell>)| {
             line.width() <= self.columns && self.cells(std::slice::from_ref(*line))[0] == **row
         };
-        // A row of the live area stays below, so that there is always one where the cursor can rest.
+        // One row of the live area has to remain, for the cursor to rest in.
         let rows = &self.rows[..self.rows.len().saturating_sub(1)];
         history.iter().zip(rows).take_while(is_there).count()
     }
 
-    /// The bytes that take the live area away; the cursor stands where it began.
+    /// The bytes that erase the live area; the cursor is moved to its start.
     pub(super) fn clear(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.go(&mut out, (0, 0));
@@ -163,16 +163,16 @@ impl Screen {
         out
     }
 
-    /// History, and then the live area, written over what is there.
+    /// Writes scrollback and live area over the existing content.
     fn write_all(&mut self, out: &mut Vec<u8>, history: &[Line<'_>], rows: &[Vec<Cell>]) {
         self.go(out, (0, 0));
-        // Not from the very first cell: of a screen that is erased as a whole some keep a copy in the history.
+        // Not from the first cell: some terminals copy a screen that is erased as a whole to the scrollback.
         out.extend_from_slice(b" \x1b[J\r\x1b[K");
         for line in history {
             print(out, line);
             out.extend_from_slice(b"\r\n");
         }
-        // A row that is too long, because the terminal became narrower this moment, is cut and not wrapped.
+        // A row that is too long because the terminal just became narrower is cut, not wrapped.
         out.extend_from_slice(b"\x1b[?7l");
         for (n, row) in rows.iter().enumerate() {
             if n > 0 {
@@ -184,14 +184,14 @@ impl Screen {
         out.extend_from_slice(b"\x1b[?7h");
     }
 
-    /// Only the cells that changed.
+    /// Writes only the changed cells.
     fn write_changes(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
         out.extend_from_slice(b"\x1b[?7l");
         self.make_room(out, rows);
         let n_before = self.rows.len();
         for (n, row) in rows.iter().enumerate() {
             if n >= n_before {
-                // A new row: below the last one, where the screen may have to scroll.
+                // A new row: after the last one, where the screen may have to scroll.
                 self.go(out, (n - 1, 0));
                 out.extend_from_slice(b"\r\n\x1b[K");
                 self.cursor = (n, 0);
@@ -223,7 +223,7 @@ impl Screen {
             let last = rows.len().saturating_sub(1);
             let end = rows.last().map_or(0, |row| used(row));
             self.go(out, (last, end.min(self.columns - 1)));
-            // Where the row is full, its last character is written again.
+            // If the row is full, its last character is written again.
             out.extend_from_slice(b"\x1b[J");
             if let Some(row) = rows.last().filter(|_| end >= self.columns) {
                 paint(out, row, wide_start(row, self.columns - 1), end);
@@ -232,7 +232,7 @@ impl Screen {
         out.extend_from_slice(b"\x1b[?7h");
     }
 
-    /// Where rows were added above others that stay the same, these are pushed down and not written again.
+    /// Rows added above unchanged ones: those are moved down instead of being rewritten.
     fn make_room(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
         let n_before = self.rows.len();
         let pairs = self.rows.iter().rev().zip(rows.iter().rev());
@@ -241,7 +241,7 @@ impl Screen {
         if self.place == Place::Whole || n_more == 0 || n_same == 0 {
             return;
         }
-        // Below the last row, where the screen may have to scroll: there is room for them then.
+        // After the last row, where the screen may have to scroll, to make space.
         self.go(out, (n_before - 1, 0));
         self.go(out, (n_before - 1 + n_more, 0));
         self.go(out, (n_before - n_same, 0));
@@ -257,8 +257,8 @@ impl Screen {
             let (from, _) = self.cursor;
             match row.cmp(&from) {
                 std::cmp::Ordering::Less => out.extend(format!("\x1b[{}A", from - row).bytes()),
-                // Line feeds, which scroll where rows are missing: had the terminal become lower, "down"
-                // would stop at its last row, and the way back would lead into the history.
+                // Line feeds scroll if rows are missing: if the terminal became lower, "down" would stop at
+                // its last row, and moving back up would reach the scrollback.
                 std::cmp::Ordering::Greater => out.extend(std::iter::repeat_n(b'\n', row - from)),
                 std::cmp::Ordering::Equal => {}
             }
@@ -284,7 +284,7 @@ impl Screen {
     }
 }
 
-/// Columns up to the last that is not blank.
+/// Number of columns up to the last non-blank one.
 fn used(row: &[Cell]) -> usize {
     row.iter().rposition(|cell| !is_blank(cell)).map_or(0, |at| {
         let wide = width(row[at].symbol()).max(1);
@@ -302,7 +302,7 @@ fn wide_start(row: &[Cell], at: usize) -> usize {
     if before.is_some_and(|cell| width(cell.symbol()) > 1) { at - 1 } else { at }
 }
 
-/// Writes a line of history.
+/// Writes a line of the scrollback.
 fn print(out: &mut Vec<u8>, line: &Line<'_>) {
     for span in &line.spans {
         let style = line.style.patch(span.style);
@@ -339,7 +339,7 @@ fn paint(out: &mut Vec<u8>, row: &[Cell], from: usize, to: usize) {
     }
 }
 
-/// The sequence that switches to a style from none.
+/// The escape sequence for a style, starting from the default.
 fn sgr(fg: Option<Color>, bg: Option<Color>, modifier: Modifier) -> String {
     const MODIFIERS: [(Modifier, &str); 6] = [
         (Modifier::BOLD, "1"),

@@ -1,4 +1,4 @@
-//! The chat's one state and its one `update`: pure, so that every key, event and answer can be tested.
+//! The state of the chat and its `update` function: pure, so that every input can be tested.
 
 mod command;
 mod keys;
@@ -23,183 +23,183 @@ use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
 
-/// A key this soon after a question came was meant for something else.
+/// A key this soon after a question appeared was not meant for it.
 const TOO_SOON: Duration = Duration::from_millis(500);
-/// An answer counts when no other letter follows it within this time: then it was the beginning of a word.
+/// A letter counts as an answer if no other follows within this time: otherwise it starts a word.
 const ALONE: Duration = Duration::from_millis(150);
 /// A second Ctrl-C within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
-/// A turn this long is worth telling a person who looked away.
+/// A turn of this length is notified if the window has no focus.
 const LONG: Duration = Duration::from_secs(10);
-/// How long a word at the foot of the screen stays.
+/// How long a toast is displayed.
 const TOAST: Duration = Duration::from_secs(4);
-/// Rows of a list to choose from.
+/// Rows of a list.
 pub(super) const POPUP_ROWS: usize = 6;
 
-/// What the chat starts with.
+/// The initial settings of the chat.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the configuration")]
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which key does what.
+    /// The key map.
     pub keymap: Keymap,
     /// The colours.
     pub theme: Theme,
-    /// The colours were chosen: what the terminal says of its background does not count.
+    /// The theme is configured: the terminal's background is ignored.
     pub theme_is_chosen: bool,
-    /// The conversation fills the screen.
+    /// The full-screen layout.
     pub full_screen: bool,
-    /// The composer has vi's modes.
+    /// The input field uses vi's modes.
     pub vi: bool,
-    /// Tell the person when a long turn is over and the window has no focus.
+    /// Notify when a long turn has ended and the window has no focus.
     pub notifications: bool,
-    /// The messages sent before, the latest last.
+    /// Earlier messages, the latest last.
     pub history: Vec<String>,
-    /// The user's own commands.
+    /// The user's commands.
     pub own_commands: Vec<OwnCommand>,
-    /// What is written when the chat starts.
+    /// The initial text of the input field.
     pub first_message: Option<String>,
-    /// What the person should know.
+    /// Notices for the user.
     pub notices: Vec<String>,
-    /// The branch, where there is one.
+    /// The git branch, if there is one.
     pub branch: Option<String>,
 }
 
-/// What the chat wants of the session.
+/// A request of the chat to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Work on this message.
     Submit(UserInput),
-    /// Tell the model this while it works.
+    /// Deliver this message to the running turn.
     Steer(UserInput),
     /// Stop the turn.
     Interrupt,
-    /// The answer to the question about a call.
+    /// The answer to the permission question about a call.
     Answer(String, Approval),
-    /// From now on this mode.
+    /// Change the mode.
     Mode(PermissionMode),
-    /// Run a command of the user's own.
+    /// Run a command of the user.
     Shell(String),
     /// Find the files of the project.
     Files,
-    /// Look which commands of the user's own there are.
+    /// Find the user's commands.
     OwnCommands,
-    /// Do this command.
+    /// Run this command of the chat.
     Command(CommandDeed, String),
-    /// Remember this message for later sessions.
+    /// Store this message for later sessions.
     Remember(String),
-    /// Let the user write this in an editor.
+    /// Edit this in the external editor.
     Edit(String),
     /// End the chat.
     Quit,
 }
 
-/// What the session, or the program around it, tells the chat.
+/// News from the session or the program.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// Something happened.
+    /// An event.
     Event(Box<Event>),
-    /// What had happened before, in a session that goes on.
+    /// The earlier events of a resumed session.
     Recorded(Vec<Event>),
     /// Another session begins.
-    Anew,
-    /// Nothing runs any more.
+    NewSession,
+    /// The session is idle.
     Idle {
-        /// The turn was stopped: what was said and not heard comes back.
+        /// The turn was interrupted: queued messages are returned to the input field.
         interrupted: bool,
     },
     /// The files of the project.
     Files(Arc<[String]>),
-    /// The user's own commands, as they are now.
+    /// The user's commands.
     OwnCommands(Vec<OwnCommand>),
-    /// Other sessions: id and what it was about.
+    /// Other sessions: id and description.
     Sessions(Vec<(String, String)>),
-    /// What a command of the user's own wrote last.
+    /// New output of a user's command.
     ShellOutput {
         /// The command.
         command: String,
         /// The end of it.
         tail: String,
     },
-    /// A command of the user's own is over.
+    /// A user's command has ended.
     Shell {
         /// The command.
         command: String,
-        /// What it wrote.
+        /// Its output.
         output: String,
-        /// Its exit status; `None` where it was ended.
+        /// Its exit status; `None` if it was ended.
         exit_code: Option<i32>,
     },
-    /// What a command of the chat answered.
+    /// The output of a command of the chat.
     Page {
-        /// What it is.
+        /// Its title.
         title: String,
-        /// The answer.
+        /// Its text.
         text: String,
     },
-    /// One sentence; false: something went wrong.
+    /// A note; false: an error.
     Note(bool, String),
-    /// The session went back, as was asked for last; in one sentence.
+    /// The requested rewind is done; a description.
     Rewound(String),
-    /// What the user wrote in the editor, or why not.
+    /// The text from the editor, or an error.
     Edited(Result<String, String>),
-    /// The branch is another now.
+    /// The branch changed.
     Branch(Option<String>),
     /// The program ends.
     End,
 }
 
-/// Something that the state has to take note of.
+/// An input of `update`.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// From the terminal, and when it was typed.
+    /// From the terminal, with the time.
     Typed(Typed, Instant),
-    /// The screen has another size.
+    /// The screen's size changed.
     Resized(usize, usize),
     /// From the session.
     News(News),
-    /// A frame with the question about this call is on the screen.
+    /// A frame with the question about this call was displayed.
     Asked(String),
-    /// Time passes.
+    /// Time has passed.
     Tick,
 }
 
-/// What has to be done outside of the state.
+/// A side effect to be carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// The session is asked.
+    /// Send a request to the session.
     Ask(Request),
-    /// The terminal's clipboard gets this.
+    /// Copy to the terminal's clipboard.
     Copy(String),
-    /// The person is called.
+    /// Notify the user.
     Notify(String),
-    /// The program is suspended.
+    /// Suspend the program.
     Suspend,
-    /// The screen is written anew.
+    /// Rewrite the screen.
     Redraw,
-    /// The chat is over.
+    /// End the chat.
     Leave,
 }
 
-/// Where keys go.
+/// Where keys are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Focus {
-    /// Into the message.
+    /// To the input field.
     Composer,
-    /// They answer the question.
+    /// To the question.
     Question,
-    /// Into the words that say what to do instead.
+    /// To the text for the answer "no".
     Instead,
-    /// Into the search of earlier messages: the query, and how many matches back.
+    /// To the search of earlier messages: the query, and the number of the match.
     Search(String, usize),
 }
 
-/// A question that waits for an answer.
+/// A waiting question.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) call: String,
-    /// Since when it is on the screen.
+    /// When it was displayed.
     shown: Option<Instant>,
-    /// The letter that was pressed, and is an answer if it stays alone.
+    /// A pressed letter that becomes an answer if no other follows.
     pressed: Option<Pressed>,
 }
 
@@ -208,52 +208,52 @@ pub(super) struct Asked {
 struct Pressed {
     letter: char,
     at: Instant,
-    /// The question had been seen when it was pressed.
+    /// The question was already visible when it was pressed.
     counts: bool,
 }
 
-/// All that the screen shows.
+/// The state of the chat.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 pub(super) struct State {
     pub(super) conversation: Conversation,
     pub(super) composer: Composer,
-    /// What to do instead of a call that is refused.
+    /// The text for the answer "no".
     pub(super) instead: Composer,
     pub(super) focus: Focus,
     pub(super) asked: Option<Asked>,
-    /// Said, and not heard yet.
+    /// Messages that were sent and not delivered yet.
     pub(super) queue: VecDeque<UserInput>,
     pub(super) popup: Option<Popup>,
     pub(super) viewer: Option<Viewer>,
     pub(super) settings: Settings,
     pub(super) size: (usize, usize),
     pub(super) is_working: bool,
-    /// The turn has ended, and the session has not said yet that it waits for the next one.
+    /// The turn has ended, but the session is not idle yet.
     pub(super) is_ending: bool,
     pub(super) is_stopping: bool,
     pub(super) shows_plan: bool,
-    /// One word at the foot of the screen, and until when it stays.
+    /// A short message in the status line, and until when it is displayed.
     pub(super) toast: Option<(String, Instant)>,
-    /// Commands of the user's own that run, and the end of what each wrote.
+    /// Running commands of the user, with the end of each output.
     pub(super) shells: Vec<(String, String)>,
     pub(super) vi: Option<Vi>,
-    /// What the clock says.
+    /// The current time.
     pub(super) now: Instant,
     has_focus: bool,
-    /// Where in the earlier messages one is, and what was being written.
+    /// The position in the earlier messages, and the draft.
     recalled: Option<(usize, Written)>,
-    /// What was said in the turn that it is to go back to.
+    /// The message of the turn to which the session is being rewound.
     rewound: Option<String>,
     finder: Finder,
-    /// Files are searched for the mention that begins here.
+    /// Start of the mention for which files are searched.
     searches: Option<usize>,
     sessions: Vec<(String, String)>,
     quits_at: Option<Instant>,
-    /// When Esc had nothing to stop.
+    /// When Esc was pressed without effect.
     escaped_at: Option<Instant>,
     last_key: Option<Instant>,
     is_editing: bool,
-    /// On the full screen keys move in the conversation, not in the message.
+    /// In the full-screen layout, keys move in the conversation, not in the input field.
     browses: bool,
 }
 
@@ -301,13 +301,13 @@ impl State {
         state
     }
 
-    /// Takes note of something; says what has to be done.
+    /// Processes an input; returns side effects.
     pub(super) fn update(&mut self, input: Input, now: Instant) -> Vec<Action> {
         self.now = now;
         if self.toast.as_ref().is_some_and(|(_, until)| now >= *until) {
             self.toast = None;
         }
-        // A key is judged by when it was pressed.
+        // A key is evaluated at the time when it was pressed.
         let moment = if let Input::Typed(_, at) = &input { *at } else { now };
         let mut actions = self.settle_answer(moment);
         actions.extend(self.take_note(input));
@@ -349,7 +349,7 @@ impl State {
         }
     }
 
-    /// When the screen changes by itself next, if it does.
+    /// The time until the display changes by itself, if it does.
     pub(super) fn next_tick(&self) -> Option<Duration> {
         if self.searches.is_some() && self.finder.is_searching() {
             return Some(Duration::ZERO);
@@ -361,7 +361,7 @@ impl State {
             let left = until.saturating_duration_since(self.now);
             return Some(left.min(Duration::from_secs(1)));
         }
-        // The seconds that the turn takes are shown.
+        // The elapsed seconds are displayed.
         let started = self.conversation.turn.as_ref()?.started;
         let passed = self.now.duration_since(started);
         Some(Duration::from_millis(1000 - u64::from(passed.subsec_millis())))
@@ -376,7 +376,7 @@ impl State {
                 }
                 self.conversation.recall();
             }
-            News::Anew => {
+            News::NewSession => {
                 self.conversation = Conversation::below(&self.conversation);
                 self.queue.clear();
                 self.asked = None;
@@ -430,7 +430,7 @@ impl State {
             }
             News::Rewound(text) => {
                 self.conversation.remark(Tone::Quiet, &text);
-                // What was said there can be said otherwise.
+                // The message of that turn can be edited and sent again.
                 if let Some(words) = self.rewound.take().filter(|_| self.composer.is_empty()) {
                     self.composer.set_folded(&Written::earlier(&words));
                 }
@@ -469,7 +469,7 @@ impl State {
             }
             Body::PermissionRequested { call, tool, .. } => {
                 self.asked = Some(Asked { call: call.clone(), shown: None, pressed: None });
-                // Whoever is writing goes on writing.
+                // A draft is not replaced.
                 if self.composer.is_empty() && self.focus == Focus::Composer {
                     self.focus = Focus::Question;
                     self.popup = None;
@@ -509,7 +509,7 @@ impl State {
         self.instead = Composer::default();
     }
 
-    /// One word at the foot of the screen, for a while.
+    /// Shows a toast.
     fn say(&mut self, text: &str) {
         self.say_for(text, TOAST);
     }

@@ -1,4 +1,4 @@
-//! The terminal itself: taken over, read, and always given back as it was: at the end, on a panic, before
+//! Access to the terminal: sets it up, reads it, and always restores it: at the end, on a panic, before
 //! another program uses it.
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -15,37 +15,37 @@ use rustix::fs::Timespec;
 use super::Message;
 use super::decode::Decoder;
 
-/// How long an escape may be the beginning of a key.
+/// How long an escape may be the start of a sequence.
 const ESCAPE: Duration = Duration::from_millis(25);
-/// Pastes in brackets, news of the focus.
+/// Enables bracketed paste and focus events.
 const TAKE: &str = "\x1b[?2004h\x1b[?1004h";
 const GIVE: &str = "\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?7h\x1b[?25h";
-/// Keys told apart (where that is known), the colour of the background, the terminal's name.
+/// Enables extended keys (if supported), and queries the background colour and the terminal's name.
 const ASK: &str = "\x1b[>1u\x1b]11;?\x1b\\\x1b[>0q";
 const FORGET_KEYS: &str = "\x1b[<u";
 
-/// The terminal, while it is ours.
+/// The terminal while it is in use.
 pub(super) struct Terminal {
     reader: Option<Reader>,
     messages: Sender<Message>,
     is_alternate: bool,
-    /// It understands more than the consoles of old.
+    /// It supports more than basic consoles.
     is_modern: bool,
     is_ours: bool,
 }
 
-/// The thread that reads keys, and how it is stopped.
+/// The thread that reads keys.
 struct Reader {
     thread: JoinHandle<()>,
     /// Closing it ends the thread.
     stop: OwnedFd,
 }
 
-/// The panic of a thread that does not own the screen, told when the screen is given back.
+/// The panic of another thread, printed when the terminal is restored.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 impl Terminal {
-    /// Takes the terminal over; what is typed is sent on.
+    /// Sets up the terminal; input is sent to `messages`.
     pub(super) fn take(messages: Sender<Message>) -> io::Result<Self> {
         let term = std::env::var("TERM").unwrap_or_default();
         let is_modern = !matches!(term.as_str(), "linux" | "vt100" | "vt102" | "vt220" | "ansi");
@@ -56,7 +56,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Takes it again, after another program had it.
+    /// Sets it up again after another program used it.
     pub(super) fn resume(&mut self) -> io::Result<()> {
         crossterm::terminal::enable_raw_mode()?;
         self.is_ours = true;
@@ -70,7 +70,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Gives it back: to the shell, or to another program.
+    /// Restores it for the shell or another program.
     pub(super) fn give(&mut self) {
         if !std::mem::take(&mut self.is_ours) {
             return;
@@ -78,18 +78,18 @@ impl Terminal {
         if let Some(reader) = self.reader.take() {
             reader.stop();
         }
-        // Whatever fails here, the rest is tried.
+        // If a step fails, the others are still tried.
         _ = self.alternate(false);
         if self.is_modern {
             _ = self.write(FORGET_KEYS.as_bytes());
         }
         _ = self.write(GIVE.as_bytes());
-        // What the terminal answers too late is no input of the shell's.
+        // Late responses of the terminal must not become input of the shell.
         _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
         _ = crossterm::terminal::disable_raw_mode();
     }
 
-    /// To the alternate screen, or back from it.
+    /// Switches to the alternate screen, or back.
     pub(super) fn alternate(&mut self, on: bool) -> io::Result<()> {
         if self.is_alternate == on {
             return Ok(());
@@ -120,21 +120,21 @@ impl Drop for Terminal {
     }
 }
 
-/// Stops the program and whatever waits for it (a script, npm), as Ctrl-Z does in a terminal that is not
-/// raw. Comes back when it is to go on; at once where the system stops nothing, as nobody could continue it.
+/// Suspends the program and its process group (a script, npm), as Ctrl-Z does in cooked mode. Returns when it
+/// is resumed; immediately if the system does not stop it, since nothing could resume it.
 pub(super) fn suspend() {
     use nix::sys::signal::{SigSet, Signal, killpg, raise};
     let stop = SigSet::from(Signal::SIGTSTP);
-    // What is sent to the group may stop the program now or a little later, whenever the thread that
-    // gets it runs. So this thread sends itself one as well, to stand still before it goes on; it is held
-    // back until both are sent, as going on takes back what is held and only that.
+    // A signal to the group may stop the program with a delay, in whichever thread receives it. So this
+    // thread signals itself too, to stop before it continues; the signal is blocked until both are sent,
+    // because resuming discards only pending stop signals.
     _ = stop.thread_block();
     _ = raise(Signal::SIGTSTP);
     _ = killpg(nix::unistd::Pid::from_raw(0), Signal::SIGTSTP);
     _ = stop.thread_unblock();
 }
 
-/// Columns and rows; a terminal that says nothing of use has 80 × 24.
+/// Columns and rows; 80 × 24 if the terminal does not report them.
 pub(super) fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stdout());
     let size = size.map_or((0, 0), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
@@ -144,7 +144,7 @@ pub(super) fn size() -> (usize, usize) {
     }
 }
 
-/// The terminal breaks lines that became too long when it is made narrower, as far as its name says it.
+/// The terminal rewraps long lines when it becomes narrower, according to its name.
 pub(super) fn reflows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let term = variable("TERM").unwrap_or_default();
     let is_old =
@@ -169,12 +169,12 @@ impl Reader {
 
     fn stop(self) {
         drop(self.stop);
-        // It only waits for the terminal and for this.
+        // The thread waits only for the terminal and this pipe.
         _ = self.thread.join();
     }
 }
 
-/// Sends on what is typed, until the terminal or the other end of the pipe is closed.
+/// Forwards input until the terminal or the other end of the pipe is closed.
 fn read(stopped: &OwnedFd, messages: &Sender<Message>) {
     let stdin = io::stdin();
     let mut decoder = Decoder::default();
@@ -215,8 +215,8 @@ fn read(stopped: &OwnedFd, messages: &Sender<Message>) {
     _ = messages.send(Message::Closed);
 }
 
-/// A panic of the thread that owns the screen is shown on a terminal that is as it was. One elsewhere is an
-/// answer of a tool's, or ends the program: then it is told at the end.
+/// On a panic of the thread that owns the screen, restores the terminal first. A panic of another thread is a
+/// tool's failure, or ends the program: it is printed at the end.
 fn give_back_on_panic(owner: ThreadId, is_modern: bool) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -232,17 +232,17 @@ fn give_back_on_panic(owner: ThreadId, is_modern: bool) {
     }));
 }
 
-/// In a debug build `AGENT_TEST_PANIC` names the thread that is to panic at the first key or message: tests
-/// look at what is left of the terminal then. A release knows nothing of it.
+/// In a debug build `AGENT_TEST_PANIC` names the thread that panics at the first key or message, so that
+/// tests can check the terminal afterwards. Not in release builds.
 ///
 /// # Panics
-/// If it is told to.
+/// If the variable names the thread.
 pub fn panic_if_told(thread: &str) {
     let told = || std::env::var("AGENT_TEST_PANIC").is_ok_and(|told| told == thread);
     assert!(!(cfg!(debug_assertions) && told()), "the thread {thread} was told to panic");
 }
 
-/// What a thread that does not own the screen said when it panicked.
+/// The message of a panic in another thread.
 pub(super) fn last_panic() -> Option<String> {
     PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

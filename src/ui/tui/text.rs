@@ -1,4 +1,4 @@
-//! Text for a terminal: measured, and wrapped.
+//! Measures and wraps text for a terminal.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::protocol::harmless::clean;
 
-/// What a command wrote, as its last state: of a line that was written over, what was written last.
+/// A command's output in its final state: for overwritten lines, the last version.
 pub(super) fn settled(output: &str) -> Cow<'_, str> {
     if !output.contains(['\r', '\u{8}']) {
         return clean(output);
@@ -23,14 +23,14 @@ pub(super) fn settled(output: &str) -> Cow<'_, str> {
     Cow::Owned(clean(&lines.collect::<String>()).into_owned())
 }
 
-/// Columns of a text.
+/// The width of a text in columns.
 pub(super) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// At most so many columns of a text; what is cut ends in `…`.
+/// A text cut to this width; a cut text ends with `…`.
 pub(super) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
-    // Looking at the whole of a very long line only to cut it would cost as much as showing it.
+    // Measuring all of a very long line would cost as much as displaying it.
     if text.len() <= columns * 4 && width(text) <= columns {
         return Cow::Borrowed(text);
     }
@@ -50,8 +50,8 @@ pub(super) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Breaks a styled line into lines of at most so many columns: between words where that is possible,
-/// between wide characters, else anywhere. Spaces at a break go away.
+/// Breaks a styled line into lines of at most this width: between words if possible, between wide characters,
+/// else anywhere. Spaces at a break are dropped.
 pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'static>>> {
     let columns = columns.max(1);
     let total: usize = spans.iter().map(|span| width(&span.content)).sum();
@@ -61,7 +61,7 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
     let mut lines = Vec::new();
     let mut line: Vec<(&str, Style)> = Vec::new();
     let mut used = 0;
-    // Where the line may be broken: so many pieces of it, and their columns.
+    // The last possible break: the number of pieces before it, and their width.
     let mut break_at: Option<(usize, usize)> = None;
     for span in spans {
         for piece in span.content.graphemes(true) {
@@ -97,8 +97,9 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
     lines
 }
 
-/// A line may end between these two: at a blank, and beside a wide character, but for punctuation that does not
-/// begin or end a line in Chinese and Japanese (W3C, Requirements for Chinese Text Layout, 3.1.2).
+/// A line may be broken between these two: at a blank, and next to a wide character, except for punctuation
+/// that must not begin or end a line in Chinese and Japanese (W3C, Requirements for Chinese Text Layout,
+/// 3.1.2).
 fn breaks_between(before: &str, piece: &str) -> bool {
     const NOT_FIRST: &str = "，。、；：！？）〕】》〉」』］｝”’…％ー";
     const NOT_LAST: &str = "（〔【《〈「『［｛“‘";
@@ -119,7 +120,7 @@ fn joined(pieces: &[(&str, Style)]) -> Vec<Span<'static>> {
     spans
 }
 
-/// Wraps a styled line behind a prefix; the lines after the first stand behind another of the same width.
+/// Wraps a styled line after a prefix; further lines get another prefix of the same width.
 pub(super) fn hang(
     first: &Span<'static>,
     rest: &Span<'static>,
@@ -129,13 +130,13 @@ pub(super) fn hang(
     let room = columns.saturating_sub(width(&first.content)).max(1);
     let lines = wrap(spans, room).into_iter().enumerate().map(|(n, line)| {
         let prefix = if n == 0 { first } else { rest };
-        behind(prefix.clone(), line)
+        with_prefix(prefix.clone(), line)
     });
     lines.collect()
 }
 
 /// A line that begins with this mark.
-pub(super) fn behind(
+pub(super) fn with_prefix(
     mark: Span<'static>,
     spans: impl IntoIterator<Item = Span<'static>>,
 ) -> Line<'static> {

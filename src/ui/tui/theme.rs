@@ -1,22 +1,22 @@
-//! Colours: what each part of the screen looks like, in as many colours as the terminal has.
+//! Colours of the parts of the screen, for each colour depth of terminals.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// How many colours there are.
+/// The colour depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// None: bold and dim say it all.
+    /// None: only bold and dim.
     None,
-    /// The sixteen that the user's terminal defines.
+    /// The sixteen colours of the terminal's palette.
     Sixteen,
-    /// The palette of 256.
+    /// The 256-colour palette.
     Palette,
-    /// All.
+    /// True colour.
     True,
 }
 
 impl Depth {
-    /// What the environment says of the terminal.
+    /// From the environment.
     pub fn of(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let has = |name: &str| variable(name).filter(|value| !value.is_empty());
         let term = has("TERM").unwrap_or_default();
@@ -32,16 +32,16 @@ impl Depth {
     }
 }
 
-/// The background that colours have to stand out from.
+/// The terminal's background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// Light text on it.
+    /// Dark, with light text.
     Dark,
-    /// Dark text on it.
+    /// Light, with dark text.
     Light,
 }
 
-/// What the parts of the screen look like.
+/// The colours of the parts of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
     depth: Depth,
@@ -51,25 +51,25 @@ pub struct Theme {
 /// A part of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// What the model writes.
+    /// The model's text.
     Text,
-    /// What is less important.
+    /// Secondary text.
     Quiet,
-    /// The user's words, and where they are written.
+    /// The user's messages, and the input field.
     User,
-    /// Headings, and what is selected.
+    /// Headings and selections.
     Strong,
     /// Names of tools.
     Tool,
-    /// It went well.
+    /// Success.
     Good,
-    /// Look at this.
+    /// A warning.
     Warn,
-    /// It did not.
+    /// An error.
     Bad,
-    /// A line that was added.
+    /// An added line.
     Added,
-    /// A line that was removed.
+    /// A removed line.
     Removed,
     /// Code in a sentence.
     Code,
@@ -88,7 +88,7 @@ pub(super) enum Part {
 }
 
 impl Theme {
-    /// For so many colours on this background.
+    /// For this colour depth and background.
     pub fn new(depth: Depth, background: Background) -> Self {
         Self { depth, background }
     }
@@ -104,7 +104,7 @@ impl Theme {
         self.background
     }
 
-    /// There are colours at all.
+    /// Colours are used.
     pub(super) fn is_colored(self) -> bool {
         self.depth > Depth::None
     }
@@ -116,7 +116,7 @@ impl Theme {
         match part {
             Part::Text => style,
             Part::Quiet | Part::Comment => match self.color(part) {
-                // A grey of its own reads better than a dimmed text, which some terminals do not dim.
+                // A grey is more readable than dimmed text, which some terminals do not support.
                 Some(color) if self.depth > Depth::Sixteen => style.fg(color),
                 _ => dim,
             },
@@ -169,7 +169,7 @@ impl Theme {
     }
 }
 
-/// The colour of the palette of 256 that is nearest: of its cube of 6 × 6 × 6, or of its greys.
+/// The nearest colour of the 256-colour palette: of its 6 × 6 × 6 cube, or of its greys.
 fn nearest(red: u8, green: u8, blue: u8) -> u8 {
     const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let level = |value: u8| -> u8 {

@@ -1,9 +1,9 @@
-//! The modes of vi in the composer: the commands that hands know, no more.
+//! The modes of vi in the input field, with the most common commands.
 
 use super::composer::{Composer, Motion};
 use super::keys::{Code, Deed, Key};
 
-/// Which mode, and what was begun.
+/// The mode, and an incomplete command.
 #[derive(Debug, Default)]
 pub(super) struct Vi {
     is_normal: bool,
@@ -12,29 +12,29 @@ pub(super) struct Vi {
     count: usize,
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It was a command of vi.
     Taken,
-    /// It is none.
+    /// It was not a command of vi.
     Other,
-    /// It does this, as the key map would.
+    /// The action to perform, as by the key map.
     Do(Deed),
 }
 
 impl Vi {
-    /// Letters are commands.
+    /// Normal mode is active.
     pub(super) fn is_normal(&self) -> bool {
         self.is_normal
     }
 
-    /// The message was sent: the next one is written, not commanded.
+    /// The message was sent: starts in insert mode again.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: Key, composer: &mut Composer) -> Outcome {
         if key.code == Code::Esc && !self.is_normal {
             self.is_normal = true;
@@ -172,14 +172,14 @@ impl Vi {
                 self.begin();
                 return Outcome::Do(Deed::Up);
             }
-            // A letter that is no command writes nothing.
+            // Other letters have no effect.
             _ => {}
         }
         self.begin();
         Outcome::Taken
     }
 
-    /// Goes there, or does what was begun to everything on the way.
+    /// Moves the cursor, or applies the pending operator up to the target.
     fn over(&mut self, to: usize, composer: &mut Composer) {
         let at = composer.cursor();
         let (from, end) = (at.min(to), at.max(to));
@@ -201,7 +201,7 @@ fn cut(composer: &mut Composer, from: usize, to: usize) {
     }
 }
 
-/// Where a motion leads.
+/// The target of a motion.
 fn target(
     char: char,
     text: &str,
@@ -215,7 +215,7 @@ fn target(
         'l' | ' ' => repeated(&|at| next(text, at).min(line_end(text, at))),
         '0' | '^' => line_start(text, at),
         '$' => line_end(text, at),
-        // To change a word leaves the space behind it.
+        // `cw` does not change the space after the word.
         'w' if operator == Some('c') => word_end(text, at),
         'w' | 'W' => repeated(&|at| word_start(text, at)),
         'e' => {
@@ -244,7 +244,7 @@ fn previous(text: &str, at: usize) -> usize {
     at - text[..at].chars().next_back().map_or(0, char::len_utf8)
 }
 
-/// Words, punctuation and blanks are told apart.
+/// Distinguishes words, punctuation and blanks.
 fn class(char: char) -> u8 {
     if char.is_whitespace() {
         0

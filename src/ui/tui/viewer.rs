@@ -1,5 +1,5 @@
-//! The whole conversation on the whole screen: scrolled, searched, each cell in brief or in full. Only what
-//! is on the screen is laid out; the height of a cell is measured once for a width.
+//! The viewer of the whole conversation on the full screen: scrolling, searching, cells in brief or in full.
+//! Only visible cells are laid out; heights are measured once per width.
 
 use std::collections::HashSet;
 
@@ -9,26 +9,27 @@ use ratatui::text::{Line, Span};
 use super::cells::{Cell, Detail, Kind, Look};
 use super::keys::{Code, Key};
 use super::markdown;
-use super::text::{behind, cut, wrap};
+use super::text::{cut, with_prefix, wrap};
 use super::theme::Part;
 
-/// So many bytes of what is being said are laid out.
+/// Limit of the streamed text that is laid out.
 const MAX_SAYING: usize = 32 * 1024;
 
-/// Where one is in the conversation.
+/// The position in the conversation.
 #[derive(Debug, Default)]
 pub(super) struct Viewer {
-    /// Rows of each cell, with the blank one before it, for the width they were measured at.
+    /// Number of rows of each cell including the blank one before it, and the width for which they were
+    /// measured.
     heights: Vec<usize>,
     width: usize,
-    /// The first row on the screen, counted from the first of all.
+    /// The first visible row, counted from the start.
     top: usize,
-    /// Stays at the end as the conversation grows.
+    /// Follows the end as the conversation grows.
     follows: bool,
     selected: usize,
-    /// The cells that are shown otherwise than the rest.
+    /// The cells whose detail differs from the others.
     toggled: HashSet<usize>,
-    /// The rest is shown in full.
+    /// The others are shown in full.
     all_full: bool,
     search: Option<Search>,
 }
@@ -40,14 +41,14 @@ struct Search {
     found: Vec<usize>,
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was for the viewer.
+    /// The viewer handled it.
     Taken,
     /// It closes the viewer.
     Close,
-    /// It was not for the viewer.
+    /// The viewer did not handle it.
     Other,
 }
 
@@ -66,7 +67,7 @@ impl Viewer {
         if self.all_full == self.toggled.contains(&at) { Detail::Brief } else { Detail::Full }
     }
 
-    /// The rows of one cell: the blank one before it, and its lines wrapped to the screen.
+    /// The rows of a cell: a blank one, and its lines wrapped to the screen.
     fn rows(&self, cells: &[Cell], at: usize, look: Look) -> Vec<Line<'static>> {
         let mut rows = Vec::new();
         let is_words = |cell: &Cell| cell.kind() == Kind::Words;
@@ -78,7 +79,7 @@ impl Viewer {
         rows
     }
 
-    /// Measures what was not measured yet. The last cells may still change and are measured each time.
+    /// Measures new cells. The last ones may still change and are measured each time.
     fn measure(&mut self, cells: &[Cell], look: Look) {
         if self.width != look.width {
             self.heights.clear();
@@ -92,8 +93,8 @@ impl Viewer {
         }
     }
 
-    /// What is on the screen: so many rows, the saying of the model last; where keys move in it, with a bar at the
-    /// cell that is selected.
+    /// The visible rows, with the streamed text at the end; if keys move in the viewer, with a bar at the
+    /// selected cell.
     pub(super) fn draw(
         &mut self,
         cells: &[Cell],
@@ -107,7 +108,7 @@ impl Viewer {
         self.selected = self.selected.min(cells.len().saturating_sub(1));
         let mut end = Vec::new();
         if !saying.is_empty() {
-            // Of a very long answer the end is enough: it is complete once it is said.
+            // Of a very long answer only the end is laid out until it is complete.
             let from = saying.ceil_char_boundary(saying.len().saturating_sub(MAX_SAYING));
             end.push(Line::default());
             end.extend(fit(markdown::render(&saying[from..], inner), inner.width));
@@ -129,7 +130,7 @@ impl Viewer {
                     let is_blank = line.spans.is_empty();
                     let is_marked = has_bar && at == self.selected && !is_blank;
                     let mark = if is_marked { bar.clone() } else { "  ".into() };
-                    rows.push(self.marked(behind(mark, line.spans), look));
+                    rows.push(self.marked(with_prefix(mark, line.spans), look));
                 }
             }
             row += cell_height;
@@ -139,17 +140,17 @@ impl Viewer {
         }
         let skip = self.top.saturating_sub(row);
         let rest = end.into_iter().skip(skip).take(height.saturating_sub(rows.len()));
-        rows.extend(rest.map(|line| behind("  ".into(), line.spans)));
+        rows.extend(rest.map(|line| with_prefix("  ".into(), line.spans)));
         rows
     }
 
-    /// The line with what is searched for made visible.
+    /// Highlights the search text in a line.
     fn marked(&self, line: Line<'static>, look: Look) -> Line<'static> {
         let query = self.search.as_ref().map(|search| search.query.to_lowercase());
         let Some(query) = query.filter(|query| !query.is_empty()) else { return line };
         let spans = line.spans.into_iter().flat_map(|span| {
             let lower = span.content.to_lowercase();
-            // Where lower case has other bytes, nothing is marked rather than the wrong thing.
+            // If lower case changes the number of bytes, nothing is highlighted.
             let at = (lower.len() == span.content.len()).then(|| lower.find(&query)).flatten();
             let Some(at) = at.filter(|at| {
                 span.content.is_char_boundary(*at)
@@ -169,7 +170,7 @@ impl Viewer {
         spans.collect()
     }
 
-    /// The line at the foot of the screen.
+    /// The status line.
     pub(super) fn status(&self, n_cells: usize, look: Look) -> Line<'static> {
         let quiet = look.theme.style(Part::Quiet);
         if let Some(search) = self.search.as_ref().filter(|search| search.is_typing) {
@@ -183,7 +184,7 @@ impl Viewer {
             };
             format!("“{}” {places} · ", search.query)
         });
-        // What closes it is never cut off.
+        // The key that closes the viewer is never cut off.
         let text = format!(
             "{}/{n_cells} · {found}q close · ↑↓ move · Enter open · a all · / search",
             self.selected + 1
@@ -191,7 +192,7 @@ impl Viewer {
         Line::styled(cut(&text, look.width).into_owned(), quiet)
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: Key, cells: &[Cell], height: usize) -> Outcome {
         if let Some(search) = self.search.as_mut().filter(|search| search.is_typing) {
             match (key.code, key.typed()) {
@@ -301,7 +302,7 @@ impl Viewer {
     }
 }
 
-/// Lines that are wider than the screen (code) are wrapped.
+/// Wraps lines that are wider than the screen (code).
 fn fit(lines: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>> {
     let fitted = lines.into_iter().flat_map(|line| {
         let style = line.style;

@@ -1,4 +1,5 @@
-//! What a checkpoint holds of git: HEAD, the index, refs and the stash's log; and which blobs the index names.
+//! The git state of a checkpoint: HEAD, the index, refs and the log of the stash; and the blobs that the
+//! index names.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::pack::BlobId;
 
-/// More refs than this in files of their own are not part of a checkpoint.
+/// Limit: loose refs in a checkpoint.
 const MAX_REFS: usize = 20_000;
 
 /// The directories of a repository.
@@ -78,8 +79,8 @@ fn line(text: &[u8]) -> Option<PathBuf> {
 /// An entry of the index: the blob, and the size of the file when it was added.
 pub(super) type IndexEntry = (BlobId, u32);
 
-/// The files that an index names, by their paths from the top of the working tree (`gitformat-index(5)`). An index that
-/// is not understood has none: contents are stored then, instead of being taken from git.
+/// The files that an index names, by their paths from the top of the working tree (`gitformat-index(5)`). An
+/// index that cannot be parsed gives none: contents are stored then, instead of being taken from git.
 pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
     let bytes = fs::read(path).unwrap_or_default();
     parse_index(&bytes).unwrap_or_default()
@@ -116,13 +117,13 @@ fn parse_index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, IndexEntry>> {
         }
         let end = at + memchr::memchr(0, bytes.get(at..)?)?;
         name.extend_from_slice(&bytes[at..end]);
-        // Of a longer name the flags hold only that.
+        // For a longer name the flags hold only the maximum.
         let told = usize::from(flags & 0xfff);
         if told != name.len().min(0xfff) {
             return None;
         }
         at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };
-        // Stages of a conflict are not what lies in the working tree.
+        // The stages of a conflict do not describe the file in the working tree.
         if flags & 0x3000 == 0 {
             entries.insert(name.clone(), (id, size));
         }
@@ -130,7 +131,7 @@ fn parse_index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, IndexEntry>> {
     Some(entries)
 }
 
-/// A number as in git's pack files (offset encoding), and how many bytes it takes.
+/// A number in git's offset encoding, and its length in bytes.
 fn variable_length(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0usize;
     for (n, byte) in bytes.iter().take(8).enumerate() {

@@ -1,4 +1,4 @@
-//! What the operations of a session changed, one JSON line each, beside the session's event log.
+//! The journal of a session: what its operations changed, one line of JSON each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
@@ -17,9 +17,10 @@ pub(super) const FILE: &str = "operations.jsonl";
 pub(super) struct Operation {
     pub(super) id: u32,
     pub(super) turn: u32,
-    /// What was done: `Edit`, `Bash`, `undo`.
+    /// The kind of operation: `Edit`, `Bash`, `undo`.
     pub(super) what: String,
-    /// Another session, or a background command, worked at the same time: not everything may be its doing.
+    /// Another session or a background command ran at the same time: some changes may not belong to this
+    /// operation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_shared: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -36,7 +37,7 @@ pub(super) struct Operation {
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
-    /// One operation is recorded at a time.
+    /// Operations are recorded one at a time.
     recording: Mutex<()>,
 }
 
@@ -45,7 +46,7 @@ impl Journal {
         Self { path: directory.join(FILE), recording: Mutex::default() }
     }
 
-    /// All of them. A line that is not whole was written by a process that ended meanwhile.
+    /// All operations. An incomplete line was written by a process that was killed.
     pub(super) fn read(&self) -> Vec<Operation> {
         let bytes = disk::read(&self.path).unwrap_or_default();
         let lines = bytes.split(|byte| *byte == b'\n');
@@ -63,16 +64,16 @@ impl Journal {
 
     pub(super) fn add(&self, operation: &Operation) -> io::Result<()> {
         let line = serde_json::to_string(operation)?;
-        // (A line before it may have been cut off.)
+        // (The previous line may be incomplete.)
         disk::append(&self.path, true)?.write_all(format!("\n{line}\n").as_bytes())
     }
 }
 
-/// The operations that count: those that no undo took back, and without undos that were taken back.
+/// The effective operations: without those that were undone, and without undos that were undone.
 pub(super) fn live(operations: &[Operation]) -> Vec<&Operation> {
     let mut undone = BTreeSet::new();
     let mut live: Vec<&Operation> = Vec::new();
-    // An undo is younger than what it undoes.
+    // An undo comes after the operations that it undoes.
     for operation in operations.iter().rev() {
         if undone.contains(&operation.id) {
             continue;
@@ -84,7 +85,7 @@ pub(super) fn live(operations: &[Operation]) -> Vec<&Operation> {
     live
 }
 
-/// For each path, what should lie there after some operations are undone, and what has to lie there now.
+/// For each path, the state after an undo, and the state that is expected now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) steps: BTreeMap<Name, Step>,
@@ -94,12 +95,12 @@ pub(super) struct Plan {
 pub(super) struct Step {
     pub(super) target: Option<State>,
     pub(super) expected: Option<State>,
-    /// Between two of the operations something else changed it.
+    /// Something else changed the path between two of the operations.
     pub(super) is_broken: bool,
 }
 
 impl Plan {
-    /// Undoes these changes, the latest first.
+    /// The plan that undoes these changes, the latest first.
     pub(super) fn of<'a>(changes: impl Iterator<Item = &'a Change>) -> Self {
         let mut plan = Self::default();
         for change in changes {

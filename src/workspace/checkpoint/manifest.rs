@@ -1,4 +1,4 @@
-//! What lies in a project at one moment: every path that is not ignored, with its times and the hash of its content.
+//! Manifests: every path of a project that is not ignored, with its times and the hash of its content.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -22,25 +22,25 @@ use super::pack::Pack;
 use super::{Hash, Limits};
 use crate::disk;
 
-/// Times of change are that coarse. A file that changed so shortly before it was read may change again without a
-/// trace in its times.
+/// Resolution of modification times. A file that was modified this shortly before it was read may change
+/// again without a new time.
 const RACY: Duration = Duration::from_millis(100);
-/// A time of change is that much earlier than the change, at most.
+/// Maximum delay of a modification time.
 const TICK: Duration = Duration::from_millis(20);
 /// The same on file systems without fractions of a second.
 const RACY_COARSE: Duration = Duration::from_secs(2);
-/// Fewer changed files than this are read by one thread.
+/// Number of changed files up to which one thread reads them.
 const FEW: usize = 8;
 
-/// A file that changes while it is read is read again, up to so many times in all.
+/// Limit: reads of a file that changes while it is read.
 const MAX_READS: usize = 4;
 
-/// Why a content is not covered that would be with more room.
+/// Why a content is not covered for lack of space.
 const NO_ROOM: &str = "the checkpoints are full (checkpoints.max_bytes)";
-/// With the error: why a content is not covered that could not be written.
+/// With the error: why a content that could not be written is not covered.
 const NOT_STORED: &str = "it could not be stored: ";
 
-/// What the file system says of a path.
+/// Metadata of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stat {
     /// Type and permissions.
@@ -51,7 +51,7 @@ pub(super) struct Stat {
     pub(super) inode: u64,
 }
 
-/// What lies at a path, as far as an undo can bring it back.
+/// The state of a path, as far as an undo can restore it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum State {
@@ -66,14 +66,14 @@ pub(super) enum State {
     Directory {
         mode: u32,
     },
-    /// Larger than the limit, not readable, no room for it, or a FIFO, a socket or a device.
+    /// Larger than the limit, not readable, no space for it, or a FIFO, a socket or a device.
     NotCovered {
         why: String,
         stat: Stat,
     },
 }
 
-/// A name as the file system has it.
+/// A file name as the file system returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Name {
@@ -101,7 +101,7 @@ impl Name {
     }
 }
 
-/// By their bytes, as manifests are sorted.
+/// By bytes, as in manifests.
 impl Ord for Name {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_bytes().cmp(other.as_bytes())
@@ -117,7 +117,7 @@ impl PartialOrd for Name {
 /// One path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// Relative to the root; absolute for what lies elsewhere.
+    /// Relative to the root; absolute for paths outside it.
     pub(super) path: Name,
     pub(super) stat: Stat,
     pub(super) state: State,
@@ -133,7 +133,7 @@ pub(super) struct Manifest {
     pub(super) git: Vec<Arc<Entry>>,
 }
 
-/// Something else lies at a path than before.
+/// A path whose state changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Change {
     pub(super) path: Name,
@@ -141,15 +141,15 @@ pub(super) struct Change {
     pub(super) after: Option<State>,
 }
 
-/// A project has more files than a manifest may have.
+/// The project has more files than the limit.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
-/// What manifests are taken of.
+/// Takes manifests of a project.
 #[derive(Debug)]
 pub(super) struct Scanner {
     root: PathBuf,
-    /// Not looked into.
+    /// Directories that are not read.
     closed: Vec<PathBuf>,
     git: Option<GitDirs>,
     limits: Limits,
@@ -157,7 +157,7 @@ pub(super) struct Scanner {
     tracked: Mutex<Option<(Stat, Vec<Vec<u8>>)>>,
 }
 
-/// A path that was met, and what the file system says of it.
+/// A path that the walk returned, with its metadata.
 type Met = (Vec<u8>, Stat);
 
 impl Scanner {
@@ -174,7 +174,7 @@ impl Scanner {
         self.git.as_ref()
     }
 
-    /// How many paths a manifest would have.
+    /// The number of paths in a manifest.
     pub(super) fn count(&self) -> Result<usize, TooMany> {
         self.walk().map(|met| met.len())
     }
@@ -197,7 +197,7 @@ impl Scanner {
             git: self.fill(git, &last.git, pack, None, max),
         };
         let mut pack = lock(pack);
-        // (What it says is among the losses.)
+        // (Errors are recorded as losses.)
         _ = pack.flush();
         if pack.losses().0 != n_losses {
             manifest.give_up(&pack);
@@ -205,8 +205,8 @@ impl Scanner {
         Ok(manifest)
     }
 
-    /// What lies at one path, also an ignored one, or one outside the root. The content is stored, unless it is larger
-    /// than `max_bytes`.
+    /// The state of one path, even if it is ignored or outside the root. The content is stored, unless it is
+    /// larger than `max_bytes`.
     pub(super) fn look(
         &self,
         path: &Path,
@@ -214,13 +214,13 @@ impl Scanner {
         max_bytes: u64,
     ) -> Option<Arc<Entry>> {
         let name = path.strip_prefix(&self.root).unwrap_or(path).as_os_str().as_bytes().to_vec();
-        // A link in the place of a directory above it leads to another file.
-        disk::look_at(path).ok()?;
+        // A symlink in place of a parent directory leads to another file.
+        disk::metadata_without_links(path).ok()?;
         let stat = stat(path).ok()?;
         self.fill(vec![(name, stat)], &[], pack, None, max_bytes).pop()
     }
 
-    /// Adds files that git tracks although it would ignore them.
+    /// Adds files that git tracks although they match an ignore rule.
     fn add_tracked(&self, files: &mut Vec<Met>) {
         let Some(git) = &self.git else { return };
         let Ok(index) = stat(&git.index()) else { return };
@@ -237,7 +237,7 @@ impl Scanner {
         }
         let n_met = files.len();
         let mut at = 0;
-        // (What the walk meets depends on ignore files, too: it is compared each time.)
+        // (What the walk returns depends on ignore files too, so it is compared each time.)
         for name in tracked.iter().flat_map(|(_, names)| names) {
             while at < n_met && files[at].0 < *name {
                 at += 1;
@@ -246,8 +246,8 @@ impl Scanner {
                 continue;
             }
             let path = self.root.join(OsStr::from_bytes(name));
-            // A link in the place of a directory above it leads to another file.
-            if let (Ok(stat), Ok(_)) = (stat(&path), disk::look_at(&path)) {
+            // A symlink in place of a parent directory leads to another file.
+            if let (Ok(stat), Ok(_)) = (stat(&path), disk::metadata_without_links(&path)) {
                 files.push((name.clone(), stat));
             }
         }
@@ -256,7 +256,7 @@ impl Scanner {
         }
     }
 
-    /// Something at this path is not covered, and not spare.
+    /// Something at this path is neither covered nor spare.
     pub(super) fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
         let covered = Mutex::new(HashSet::new());
         let goal = path.to_owned();
@@ -298,7 +298,7 @@ impl Scanner {
         false
     }
 
-    /// A walk over what git would not ignore.
+    /// A walker over paths that git does not ignore.
     fn walker(&self) -> WalkBuilder {
         let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let mut builder = WalkBuilder::new(&self.root);
@@ -346,7 +346,7 @@ impl Scanner {
         Ok(met.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds states to what was met: those of the last manifest where nothing moved, else new ones.
+    /// Adds the state of each path: from the last manifest if its metadata are unchanged, else read again.
     fn fill(
         &self,
         met: Vec<Met>,
@@ -387,7 +387,7 @@ impl Scanner {
     }
 }
 
-/// What one thread of a walk has met.
+/// The paths that one thread of a walk found.
 struct Part<'a> {
     own: Vec<Met>,
     all: &'a Mutex<Vec<Met>>,
@@ -399,7 +399,7 @@ impl Drop for Part<'_> {
     }
 }
 
-/// Reading what is new.
+/// Reads of new contents.
 struct Work<'a> {
     scanner: &'a Scanner,
     pack: &'a Mutex<Pack>,
@@ -501,7 +501,7 @@ impl Work<'_> {
 }
 
 impl Manifest {
-    /// Some content found no room.
+    /// There was no space for some content.
     pub(super) fn lacks_room(&self) -> bool {
         self.files
             .iter()
@@ -509,7 +509,7 @@ impl Manifest {
             .any(|entry| matches!(&entry.state, State::NotCovered { why, .. } if why == NO_ROOM))
     }
 
-    /// Why a content is not stored that would be covered, if there is one.
+    /// The reason why a content is not stored that should be covered, if there is one.
     pub(super) fn gap(&self) -> Option<&str> {
         self.files.iter().chain(&self.git).find_map(|entry| match &entry.state {
             State::NotCovered { why, .. } if why == NO_ROOM || why.starts_with(NOT_STORED) => {
@@ -540,7 +540,7 @@ impl Manifest {
         self.files.iter().map(|entry| entry.stat.inode).collect()
     }
 
-    /// What lies at a path was created or written since this time, or has one of these inodes.
+    /// The file at a path was created or written since this time, or has one of these inodes.
     pub(super) fn is_new(&self, path: &Name, since: Duration, known: &HashSet<u64>) -> bool {
         let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
         found.ok().is_none_or(|at| {
@@ -550,7 +550,7 @@ impl Manifest {
         })
     }
 
-    /// Nothing in it is another entry.
+    /// All entries are identical.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let is_same = |a: &[Arc<Entry>], b: &[Arc<Entry>]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -567,13 +567,13 @@ impl Manifest {
         self.files.iter().chain(&self.git).filter_map(hash).collect()
     }
 
-    /// What differs in the later one: files, and git's.
+    /// The differences to a later manifest: files, and the state of git.
     pub(super) fn changes_to(&self, later: &Self) -> (Vec<Change>, Vec<Change>) {
         (changes(&self.files, &later.files), changes(&self.git, &later.git))
     }
 }
 
-/// What differs between two lists of entries, each sorted by path.
+/// The differences of two lists of entries, each sorted by path.
 pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change> {
     let mut changes = Vec::new();
     let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
@@ -592,7 +592,7 @@ pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change
         {
             continue;
         }
-        // Its content may have found room, or none: the file itself did not change.
+        // Only the storage of its content changed, not the file.
         if let (Some(old), Some(new)) = (old, new)
             && old.stat == new.stat
             && [old, new].iter().any(|it| matches!(it.state, State::NotCovered { .. }))
@@ -621,7 +621,7 @@ pub(super) fn stat(path: &Path) -> std::io::Result<Stat> {
     })
 }
 
-/// All bytes of a file, as they were at one time, and no more than the limit.
+/// The bytes of a file at one moment, up to the limit.
 fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     let times = |data: &fs::Metadata| {
         (data.len(), data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec())

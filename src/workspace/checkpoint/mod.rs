@@ -1,8 +1,9 @@
-//! Checkpoints: what every operation changed inside the project, so that it can be undone.
+//! Checkpoints: records what every operation changes in the project, so that it can be undone.
 //!
-//! Before and after an operation that may write, a [`Manifest`] is taken; the difference is what the operation did.
-//! Contents go into a [`Pack`] that all sessions of a project share; a [`Journal`] beside the session's event log says
-//! what each operation changed. Changes that are made between two operations belong to nobody, and are never undone.
+//! A [`Manifest`] is taken before and after each operation that may write; their difference is the
+//! operation's changes. Contents go into a [`Pack`] that all sessions of a project share; a [`Journal`] in
+//! the session's directory lists the changes of each operation. Changes between two operations belong to
+//! none, and are never undone.
 
 mod git_state;
 mod hex;
@@ -35,21 +36,22 @@ pub(super) use blake3::Hash;
 
 /// The last manifest of the project.
 const MANIFEST_FILE: &str = "manifest.json";
-/// In the directory of a session whose command runs: the manifest from before it, and behind this name the turn.
+/// Prefix of a file in the directory of a session whose command is running, followed by the turn: the
+/// manifest from before the command.
 const OPEN_FILE: &str = "open-operation-";
-/// The layout of that file.
+/// Version of that file's format.
 const VERSION: u32 = 1;
 
-/// How much is kept.
+/// Limits of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A project with more files than this has no checkpoints of commands.
+    /// Limit: files in a project; with more, there are no checkpoints of commands.
     pub max_files: usize,
-    /// Larger files are not covered.
+    /// Limit: size of a file; larger files are not covered.
     pub max_file_bytes: u64,
-    /// All contents of a project together.
+    /// Limit: all contents of a project together.
     pub max_bytes: u64,
-    /// After this time a content may be removed.
+    /// Age at which a content may be removed.
     pub expire_after: Duration,
 }
 
@@ -68,15 +70,15 @@ impl Default for Limits {
 pub type ReadBlobs =
     Arc<dyn Fn(&Path, &[String]) -> std::io::Result<HashMap<String, Vec<u8>>> + Send + Sync>;
 
-/// Where checkpoints are kept, and of what.
+/// Configuration of checkpoints.
 pub struct Settings {
     /// The store of the project.
     pub store: PathBuf,
     /// The session's directory.
     pub session: PathBuf,
-    /// What is kept.
+    /// The limits.
     pub limits: Limits,
-    /// Git.
+    /// Reads blobs from git.
     pub read_blobs: ReadBlobs,
 }
 
@@ -104,9 +106,9 @@ type FileId = (u64, i64);
 #[derive(Default)]
 struct Progress {
     turn: u32,
-    /// Of the project as it was last seen.
+    /// The latest manifest of the project.
     last: Option<Arc<Manifest>>,
-    /// What was last written to the disk, and to which file: another session writes there, too.
+    /// The manifest that was last written to disk, and the file, which other sessions write too.
     saved: Option<(Arc<Manifest>, FileId)>,
     /// The project has too many files.
     is_too_large: bool,
@@ -121,7 +123,7 @@ impl std::fmt::Debug for Checkpoints {
 /// What an operation may write.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// One file, wherever it lies: a file tool.
+    /// One file, anywhere: a file tool.
     File(PathBuf),
     /// Anything in the project: a command.
     Project,
@@ -136,12 +138,12 @@ pub struct Begun {
     time: Duration,
     /// `None`: the project has too many files.
     before: Option<Arc<Manifest>>,
-    /// The manifest, for the next process, should this one be killed.
+    /// The manifest on disk, for the next process if this one is killed.
     open_file: Option<PathBuf>,
     overlap: overlap::Begun,
 }
 
-/// What an operation changed: paths as they are shown, sorted.
+/// The changes of an operation: displayed paths, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// Created, changed or removed.
@@ -149,7 +151,7 @@ pub struct Changed {
 }
 
 impl Checkpoints {
-    /// Nothing is read yet.
+    /// Reads nothing yet.
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, settings: Settings) -> Self {
         Self {
             scanner: Scanner::new(root, closed, settings.limits),
@@ -174,12 +176,12 @@ impl Checkpoints {
         }
     }
 
-    /// From now on operations belong to this turn of the user.
+    /// Assigns further operations to this turn.
     pub fn begin_turn(&self, turn: u32) {
         lock(&self.state).turn = turn;
     }
 
-    /// Why not all that commands change can be undone, if so: waits for the first manifest.
+    /// Why some changes of commands cannot be undone, if so; waits for the first manifest.
     pub fn gap(&self) -> Option<String> {
         self.wait();
         let last = lock(&self.state).last.clone();
@@ -198,7 +200,7 @@ impl Checkpoints {
         }
     }
 
-    /// Takes what is there before an operation. To be called where blocking is allowed.
+    /// Records the state before an operation. Blocks.
     pub fn before(&self, what: &str, scope: Scope) -> Begun {
         let overlap = self.overlap.begin();
         let turn = lock(&self.state).turn;
@@ -221,7 +223,8 @@ impl Checkpoints {
         Begun { what: what.to_owned(), scope, turn, time, before, open_file, overlap }
     }
 
-    /// Takes what is there after it, and records the difference. `is_background`: the user could work meanwhile.
+    /// Records the state after it, and the difference. `is_background`: the user may have changed files
+    /// meanwhile. Blocks.
     pub fn after(&self, begun: Begun, is_background: bool) -> std::io::Result<Changed> {
         let Begun { what, scope, turn, time, before, open_file, overlap } = begun;
         let after = match &scope {
@@ -246,8 +249,8 @@ impl Checkpoints {
         Ok(Changed { files })
     }
 
-    /// Records what a command changed whose process was killed. To be called before anything else of the session is
-    /// done or undone.
+    /// Records the changes of a command whose process was killed. To be called before any other operation of
+    /// the session.
     pub fn recover(&self) {
         for entry in std::fs::read_dir(&self.settings.session).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -261,11 +264,11 @@ impl Checkpoints {
                 && let Ok(after) = self.take()
             {
                 let (changes, git) = self.difference(&before, &after, time);
-                // What changed between the end of that process and now is not told apart.
+                // Changes since the end of that process cannot be distinguished.
                 if !(changes.is_empty() && git.is_empty())
                     && self.record("Bash".to_owned(), turn, true, changes, git, &[]).is_err()
                 {
-                    // The next process tries it again.
+                    // The next process retries.
                     continue;
                 }
             }
@@ -273,7 +276,7 @@ impl Checkpoints {
         }
     }
 
-    /// What an operation changed that began at this time.
+    /// The changes of an operation that began at this time.
     fn difference(
         &self,
         before: &Manifest,
@@ -283,9 +286,9 @@ impl Checkpoints {
         let (mut changes, git) = before.changes_to(after);
         let known = before.inodes();
         changes.retain_mut(|change| match (&change.before, &change.after) {
-            // A file that only stopped being ignored was not created: it was there before, and is none that was moved.
+            // A file that is merely no longer ignored existed before, and was not moved here.
             (None, _) => after.is_new(&change.path, since, &known),
-            // One that is ignored from now on was not removed.
+            // A file that is now ignored was not removed.
             (Some(_), None) => {
                 let now = self.look(&change.path, [change.before.as_ref(), None]);
                 change.after = now.map(|entry| entry.state.clone());
@@ -296,7 +299,8 @@ impl Checkpoints {
         (changes, git)
     }
 
-    /// What lies at a path now, where one of these is expected: also a larger file than commands have checkpoints of.
+    /// The state of a path that is expected to have one of these states; also of a file that is too large for
+    /// checkpoints of commands.
     fn look(&self, name: &Name, expected: [Option<&State>; 2]) -> Option<Arc<Entry>> {
         let size = |state: Option<&State>| match state {
             Some(State::File { hash, .. }) => lock(self.pack()).size(hash),
@@ -318,7 +322,8 @@ impl Checkpoints {
         undoes: &[u32],
     ) -> std::io::Result<()> {
         let undoes = undoes.iter().copied().collect();
-        // The contents first: what the journal names can be restored. Where they cannot be written, an undo says so.
+        // Contents first, so that the journal refers only to contents that can be restored. If this fails, an
+        // undo reports it.
         let written = lock(self.pack()).flush();
         self.journal.record(Operation { id: 0, turn, what, is_shared, changes, git, undoes })?;
         written
@@ -327,7 +332,7 @@ impl Checkpoints {
     /// Waits for the first manifest, if it was begun.
     fn wait(&self) {
         let first = std::mem::replace(&mut *lock(&self.first), First::Done);
-        // The thread itself may hold the last reference.
+        // The thread may hold the last reference to this.
         if let First::Running(thread) = first
             && thread.thread().id() != std::thread::current().id()
         {
@@ -340,7 +345,7 @@ impl Checkpoints {
             .get_or_init(|| Mutex::new(Pack::open(&self.settings.store, self.settings.limits)))
     }
 
-    /// A manifest of the project as it is now.
+    /// The manifest of the project now.
     fn take(&self) -> Result<Arc<Manifest>, TooMany> {
         let last = lock(&self.state).last.clone();
         let last = last.unwrap_or_else(|| {
@@ -371,7 +376,7 @@ impl Checkpoints {
         }
     }
 
-    /// What lies at one path, and the directories above it that lie below the root.
+    /// The state of one path, and of the directories above it below the root.
     fn at_path(&self, path: &Path) -> Manifest {
         let root = self.scanner.root();
         let above = path.ancestors().skip(1).take_while(|it| it.starts_with(root) && *it != root);
@@ -383,7 +388,7 @@ impl Checkpoints {
         Manifest { files, git: Vec::new() }
     }
 
-    /// The same; where there is no room for a content, room is made.
+    /// The same; frees space for the content if necessary.
     fn of_file(&self, path: &Path) -> Manifest {
         lock(self.pack()).forget_removed();
         let manifest = self.at_path(path);
@@ -403,7 +408,7 @@ impl Checkpoints {
         (version == VERSION && root == self.scanner.root()).then_some(manifest)
     }
 
-    /// Writes the last manifest, for the next session. `false`: it is not in the file.
+    /// Writes the latest manifest for the next session. `false`: the file does not contain it.
     fn save(&self) -> bool {
         let file = self.settings.store.join(MANIFEST_FILE);
         let mut state = lock(&self.state);
@@ -424,7 +429,7 @@ impl Checkpoints {
             new.persist(&file).map_err(std::io::Error::other)?;
             Ok::<_, std::io::Error>(id)
         };
-        // Without it the next session reads more.
+        // Without it the next session reads more files.
         let id = write().ok().flatten();
         state.saved = id.map(|id| (last, id));
         id.is_some()
@@ -452,8 +457,8 @@ impl Change {
 }
 
 impl Workspace {
-    /// Whether a checkpoint does not cover all that lies at a path: something in it is ignored, too large, or of a
-    /// repository of its own. What `is_spare` says of a path does not count.
+    /// Whether something at a path is not covered by checkpoints: ignored, too large, or in a nested
+    /// repository. Paths for which `is_spare` is true are skipped.
     pub fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
         match self.checkpoints() {
             Some(checkpoints) => checkpoints.scanner.is_uncovered(path, is_spare),
@@ -464,13 +469,13 @@ impl Workspace {
         }
     }
 
-    /// How many paths a checkpoint of the project would cover; `None`: more than the limit.
+    /// The number of paths that a checkpoint of the project covers; `None`: more than the limit.
     pub fn count_covered(&self, limits: Limits) -> Option<usize> {
         Scanner::new(self.root(), self.closed_places(), limits).count().ok()
     }
 }
 
-/// Copies the operations of a session up to a turn to a copy of it.
+/// Copies the operations of a session up to a turn to a fork of it.
 pub fn copy_journal(from: &Path, to: &Path, up_to: Option<u32>) -> std::io::Result<()> {
     let journal = Journal::new(to);
     let operations = Journal::new(from).read();
@@ -478,7 +483,7 @@ pub fn copy_journal(from: &Path, to: &Path, up_to: Option<u32>) -> std::io::Resu
     wanted.into_iter().try_for_each(|operation| journal.add(operation))
 }
 
-/// A name as it is shown to people and models.
+/// A name for display.
 fn shown(name: &Name) -> String {
     super::path::escape(name.as_path())
 }

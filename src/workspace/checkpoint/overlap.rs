@@ -1,7 +1,8 @@
-//! Whether operations of different sessions ran at the same time.
+//! Detects operations of different sessions that ran at the same time.
 //!
-//! While an operation runs it holds a shared lock on a file of the store, and it has made that file one byte longer. So
-//! whoever began before it holds a lock when it begins, and whoever began after it has made the file longer when it ends.
+//! A running operation holds a shared lock on a file of the store, to which it appended one byte. So an
+//! operation that began earlier holds a lock when this one begins, and one that began later has made the file
+//! longer when this one ends.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -18,7 +19,7 @@ pub(super) struct Overlap {
     path: PathBuf,
 }
 
-/// An operation that runs. Without a file nothing is known of others.
+/// A running operation. Without a file, overlaps are not detected.
 pub(super) struct Begun(Option<(File, u64, bool)>);
 
 impl Overlap {
@@ -26,7 +27,7 @@ impl Overlap {
         Self { path: store.join(FILE) }
     }
 
-    /// The store can be written.
+    /// The store is writable.
     pub(super) fn can_write(&self) -> bool {
         self.open().is_ok()
     }
@@ -41,7 +42,7 @@ impl Overlap {
     pub(super) fn begin(&self) -> Begun {
         let begin = || {
             let mut file = self.open()?;
-            // In this order: of two that begin at once, each sees the lock of the other or its byte.
+            // In this order: of two that begin at the same time, each sees the lock or the byte of the other.
             fcntl(&file, FcntlArg::F_OFD_SETLK(&lock(libc::F_RDLCK)))?;
             file.write_all(b".")?;
             let length = file.stream_position()?;

@@ -1,8 +1,9 @@
-//! Contents of files, each once, by their BLAKE3 hash, in append-only segments.
+//! The content store: file contents by BLAKE3 hash, in append-only segments.
 //!
-//! A segment is written by one process alone, so no lock is needed. It is two files: the contents one behind the other,
-//! and an index with a record for each: length (8 bytes, little endian), hash (32 bytes), and the id of a git blob with
-//! that content (20 bytes, else zeros), which then is not in the first file. The contents are written first.
+//! A segment is written by one process only, so no lock is needed. It consists of two files: the concatenated
+//! contents, and an index with one record per content: length (8 bytes, little endian), hash (32 bytes), and
+//! the id of a git blob with that content (20 bytes, else zeros), which is then not in the first file. The
+//! contents are written first.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
@@ -17,30 +18,30 @@ use crate::disk;
 
 /// Segments are named `segment-<time in ms>-<process>-<number>`, so their names sort by age.
 const PREFIX: &str = "segment-";
-/// The ending of an index's name.
+/// Extension of an index file.
 const INDEX: &str = "index";
-/// The bytes of a record.
+/// Size of a record.
 const RECORD: usize = 8 + 32 + 20;
-/// A segment that has this size is closed, and another one is begun.
+/// Size at which a segment is closed.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
-/// A segment that was written so recently may belong to a session that is running.
+/// A segment that was written this recently may belong to a running session.
 const IN_USE: Duration = Duration::from_hours(1);
-/// So much is buffered before it is written.
+/// Size of the write buffer.
 const BUFFER: usize = 1024 * 1024;
 
 /// The id of a blob in git's object database.
 pub(super) type BlobId = [u8; 20];
 
-/// Where a content is.
+/// Location of a content.
 #[derive(Clone, Debug)]
 enum Location {
-    /// In a segment, from this offset on.
+    /// In a segment, at this offset.
     Segment { segment: Arc<Path>, offset: u64, length: u64 },
     /// In git's object database.
     Git(BlobId),
 }
 
-/// A content that is wanted back.
+/// The result of reading a content.
 pub(super) enum Found {
     Bytes(Vec<u8>),
     GitBlob(BlobId),
@@ -52,13 +53,13 @@ pub(super) struct Pack {
     directory: PathBuf,
     limits: Limits,
     index: HashMap<Hash, (Location, Arc<Path>)>,
-    /// The bytes of each segment.
+    /// Size of each segment in bytes.
     sizes: BTreeMap<Arc<Path>, u64>,
-    /// Segments that expire soon: what is needed of them is stored again.
+    /// Segments that expire soon: contents that are still needed are stored again.
     aging: HashSet<Arc<Path>>,
     writer: Option<Writer>,
     number: u32,
-    /// How often contents were lost because they could not be written, and the last error.
+    /// Number of contents that could not be written, and the last error.
     losses: (u32, String),
 }
 
@@ -71,14 +72,14 @@ struct Writer {
     buffer: Vec<u8>,
     /// Records that are not written yet.
     records: Vec<u8>,
-    /// Bytes in the file of the contents whose records are written, too.
+    /// Bytes of the contents file that are covered by written records.
     written: u64,
     /// Bytes in the index.
     records_written: u64,
 }
 
 impl Pack {
-    /// Reads what is stored. Damaged or foreign files are left out; expired ones are removed.
+    /// Opens the store. Damaged and foreign files are skipped; expired ones are removed.
     pub(super) fn open(directory: &Path, limits: Limits) -> Self {
         let mut pack = Self {
             directory: directory.to_owned(),
@@ -101,7 +102,7 @@ impl Pack {
         segments.sort();
         for segment in segments {
             if age(&segment).is_some_and(|age| age > limits.expire_after) {
-                // What cannot be removed is tried again by the next session.
+                // The next session retries.
                 _ = remove(&segment);
                 continue;
             }
@@ -109,7 +110,7 @@ impl Pack {
             if age(&segment).is_some_and(|age| age > limits.expire_after / 2) {
                 pack.aging.insert(segment.clone());
             }
-            // One that cannot be read holds nothing.
+            // An unreadable index counts as empty.
             _ = pack.read_index(&segment);
         }
         pack
@@ -141,12 +142,12 @@ impl Pack {
         self.index.contains_key(hash)
     }
 
-    /// It is stored for a while yet.
+    /// It is stored, and not about to expire.
     pub(super) fn has_fresh(&self, hash: &Hash) -> bool {
         self.index.get(hash).is_some_and(|(_, segment)| !self.aging.contains(segment))
     }
 
-    /// The size of a content, where it is in a segment.
+    /// The size of a content that is in a segment.
     pub(super) fn size(&self, hash: &Hash) -> Option<u64> {
         match self.index.get(hash)?.0 {
             Location::Segment { length, .. } => Some(length),
@@ -154,7 +155,7 @@ impl Pack {
         }
     }
 
-    /// Notices which segments another process, or the user, removed.
+    /// Drops segments that another process or the user removed.
     pub(super) fn forget_removed(&mut self) {
         let removed: HashSet<Arc<Path>> =
             self.sizes.keys().filter(|segment| !segment.exists()).cloned().collect();
@@ -166,14 +167,14 @@ impl Pack {
         self.index.retain(|_, (_, segment)| !removed.contains(segment));
     }
 
-    /// Stores a content. `false`: there is no room.
+    /// Stores a content. `false`: there is no space.
     pub(super) fn add(&mut self, hash: Hash, bytes: &[u8]) -> io::Result<bool> {
         if self.has_fresh(&hash) {
             return Ok(true);
         }
         let total: u64 = self.sizes.values().sum();
         if total + bytes.len() as u64 > self.limits.max_bytes {
-            // What is there has to do, as long as it lasts.
+            // The aging segments have to suffice as long as they exist.
             self.aging.clear();
             return Ok(self.has(&hash));
         }
@@ -184,7 +185,7 @@ impl Pack {
         Ok(true)
     }
 
-    /// Remembers that git has a content.
+    /// Records that git has a content.
     pub(super) fn add_git(&mut self, hash: Hash, id: BlobId) -> io::Result<()> {
         if !self.has_fresh(&hash) {
             let (segment, _) = self.append(hash, id, &[])?;
@@ -193,7 +194,7 @@ impl Pack {
         Ok(())
     }
 
-    /// The content with this hash; checked, where it comes from a segment.
+    /// The content with this hash; verified if it comes from a segment.
     pub(super) fn get(&mut self, hash: &Hash) -> io::Result<Found> {
         self.flush()?;
         let Some((location, _)) = self.index.get(hash) else {
@@ -213,8 +214,8 @@ impl Pack {
         }
     }
 
-    /// Makes room by removing old segments, first those that hold nothing of what is needed. What was needed of the
-    /// others is to be stored again.
+    /// Frees space by removing old segments, first those without needed contents. Needed contents of the
+    /// others have to be stored again.
     pub(super) fn make_room(&mut self, needed: &HashSet<Hash>) {
         let used: HashSet<&Arc<Path>> =
             needed.iter().filter_map(|hash| Some(&self.index.get(hash)?.1)).collect();
@@ -224,7 +225,7 @@ impl Pack {
         removable.sort_by_key(|path| used.contains(path));
         removable.reverse();
         let mut total: u64 = self.sizes.values().sum();
-        // A third is free afterwards, or nothing more can be removed.
+        // Until a third is free, or nothing more can be removed.
         while total > self.limits.max_bytes / 3 * 2 {
             let Some(oldest) = removable.pop() else { return };
             if remove(&oldest).is_ok() {
@@ -234,7 +235,7 @@ impl Pack {
         }
     }
 
-    /// Writes what is buffered. A segment that was removed meanwhile is given up with all that it held.
+    /// Writes the buffers. A segment that was removed meanwhile is dropped with its contents.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let written = writer.flush().and_then(|()| match writer.contents.metadata()?.nlink() {
@@ -243,7 +244,7 @@ impl Pack {
         });
         if let Err(error) = &written {
             self.losses = (self.losses.0 + 1, error.to_string());
-            // Only what was written whole counts; the next content begins another segment.
+            // Only complete writes count; the next content starts a new segment.
             let (path, end) = (writer.path.clone(), writer.written);
             _ = writer.contents.set_len(end);
             _ = writer.index.set_len(writer.records_written);
@@ -261,7 +262,7 @@ impl Pack {
         written
     }
 
-    /// How often contents were lost because they could not be written, and the last error.
+    /// The number of contents that could not be written, and the last error.
     pub(super) fn losses(&self) -> (u32, &str) {
         (self.losses.0, &self.losses.1)
     }
@@ -321,7 +322,7 @@ impl Writer {
 
 impl Drop for Pack {
     fn drop(&mut self) {
-        // What is lost here is stored again by the next session.
+        // The next session stores again what is lost here.
         _ = self.flush();
     }
 }
@@ -339,7 +340,7 @@ fn remove(segment: &Path) -> io::Result<()> {
     fs::remove_file(segment)
 }
 
-/// How long ago a file was last written.
+/// Time since a file was last written.
 fn age(path: &Path) -> Option<Duration> {
     fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
 }

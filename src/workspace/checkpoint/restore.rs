@@ -1,4 +1,4 @@
-//! Undoing operations: back to what was there before them, where nothing else changed it since.
+//! Undo: restores the state before operations, except for paths that changed since.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -20,14 +20,14 @@ use crate::workspace::replace::New;
 use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
 
-/// What the journal calls an undo.
+/// The name of an undo in the journal.
 const UNDO: &str = "undo";
-/// Who changes files that are no operation's.
+/// Who changes files outside of operations.
 const OTHERS: &str = "you or another process";
-/// What the owner of a directory needs to change it.
+/// Permissions that the owner of a directory needs to change it.
 const OWNER: u32 = 0o700;
 
-/// What to undo.
+/// The operations to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo {
     /// The operations of the latest turn that changed anything.
@@ -40,27 +40,27 @@ pub enum Undo {
     Redo,
 }
 
-/// How far an undo goes.
+/// Options of an undo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UndoOptions {
-    /// The user confirmed that also what another session may have changed is undone.
+    /// The user confirmed to undo changes that may belong to another session.
     pub confirmed: bool,
-    /// That, and what was changed since.
+    /// The same, and also changes made since.
     pub force: bool,
-    /// HEAD, the index and refs too (the index alone is restored in any case).
+    /// Also HEAD, the index and refs (the index alone is always restored).
     pub git: bool,
 }
 
-/// What became of one path.
+/// The result for one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
-    /// It is as it was before.
+    /// Restored to its previous state.
     Restored,
-    /// It had been created; it is gone.
+    /// It was created by the operations, and was removed.
     Removed,
-    /// It was as before already.
+    /// It was in its previous state already.
     AsBefore,
-    /// It was left as it is; why.
+    /// It was left as it is, for this reason.
     Refused(String),
 }
 
@@ -75,19 +75,19 @@ impl fmt::Display for Undone {
     }
 }
 
-/// What an undo did.
+/// The result of an undo.
 #[derive(Clone, Debug, Default)]
 pub struct UndoReport {
-    /// The turns whose operations were undone, the first and the last.
+    /// The first and the last turn whose operations were undone.
     pub turns: (u32, u32),
-    /// Each path, and what became of it.
+    /// Each path with its result.
     pub files: Vec<(String, Undone)>,
-    /// HEAD, the index and refs were changed too, and left as they are.
+    /// HEAD, the index or refs were changed too, and are left as they are.
     pub leaves_git: bool,
 }
 
 impl UndoReport {
-    /// Everything is as it was before.
+    /// Everything is in its previous state.
     pub fn is_complete(&self) -> bool {
         !self.files.iter().any(|(_, how)| matches!(how, Undone::Refused(_)))
     }
@@ -106,7 +106,7 @@ pub enum UndoError {
         .0.join(", ")
     )]
     Shared(Vec<String>),
-    /// The journal could not be written.
+    /// Writing the journal failed.
     #[error("the checkpoints could not be used: {0}")]
     Failed(String),
 }
@@ -132,7 +132,7 @@ impl Checkpoints {
 }
 
 impl Workspace {
-    /// Undoes operations. A path that something else changed since is left alone, unless that is forced.
+    /// Undoes operations. A path that changed since is skipped, unless `force` is set.
     pub fn undo(&self, what: Undo, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let UndoOptions { confirmed, force, git } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
@@ -162,12 +162,12 @@ impl Workspace {
         report.files.append(&mut done);
         let (of_git, mut done) = self.carry_out(checkpoints, &git_plan, force);
         if !git && done.iter().any(|(_, how)| matches!(how, Undone::Refused(_))) {
-            // The index was not asked for, and is another one by now.
+            // The index was not requested, and has changed since.
             report.leaves_git = true;
             done.clear();
         }
         report.files.append(&mut done);
-        // A partial undo counts as an operation of its own, so that the rest can be undone later.
+        // A partial undo counts as a separate operation, so that the rest can be undone later.
         let undoes: Vec<u32> = if report.is_complete() {
             selected.iter().map(|it| it.id).collect()
         } else {
@@ -184,7 +184,7 @@ impl Workspace {
         Ok(report)
     }
 
-    /// Carries out a plan: what really changed, and what became of each path.
+    /// Executes a plan; returns the actual changes, and the result for each path.
     fn carry_out(
         &self,
         checkpoints: &Checkpoints,
@@ -195,7 +195,7 @@ impl Workspace {
         let look = |(name, step): (&Name, &Step)| {
             checkpoints.look(name, [step.target.as_ref(), step.expected.as_ref()])
         };
-        // The checkpoint before the undo: contents that are there now are stored.
+        // The checkpoint before the undo stores the current contents.
         let before: BTreeMap<Name, Option<std::sync::Arc<Entry>>> =
             plan.steps.iter().map(|(name, step)| (name.clone(), look((name, step)))).collect();
         if let Err(error) = lock(checkpoints.pack()).flush() {
@@ -212,7 +212,7 @@ impl Workspace {
         }
         let contents =
             checkpoints.contents(todo.iter().filter_map(|(_, step)| step.target.as_ref()));
-        // Only while this goes on: what lies in a read-only directory is changed, too.
+        // Temporarily, so that entries of read-only directories can be changed.
         for (name, _) in &todo {
             if let Some(State::Directory { mode }) = before[*name].as_ref().map(|it| &it.state)
                 && mode & OWNER != OWNER
@@ -220,7 +220,7 @@ impl Workspace {
                 _ = set_mode(&root.join(name.as_path()), mode | OWNER);
             }
         }
-        // What goes first makes room for what comes: the innermost first, then the outermost first.
+        // Removals make room for additions: removals from the inside out, then additions from the outside in.
         for (name, step) in todo.iter().rev() {
             let now = before[*name].as_ref().map(|entry| &entry.state);
             let path = root.join(name.as_path());
@@ -248,20 +248,20 @@ impl Workspace {
             let how = made.map_or_else(|error| refused(&error), |()| Undone::Restored);
             done.insert(name, how);
         }
-        // Only now: a directory may be read-only.
+        // Last, because a directory may be read-only.
         for (name, step) in todo.iter().rev() {
             let now = before[*name].as_ref().map(|entry| &entry.state);
             if let (Some(State::Directory { mode }), _) | (None, Some(State::Directory { mode })) =
                 (&step.target, now)
             {
-                // (One that could not be removed is as it was.)
+                // (One that could not be removed is unchanged.)
                 _ = set_mode(&root.join(name.as_path()), *mode);
             }
         }
         let entries =
             |of: Vec<Option<std::sync::Arc<Entry>>>| of.into_iter().flatten().collect::<Vec<_>>();
         let after: Vec<_> = plan.steps.iter().map(look).collect();
-        // Nothing is called restored that is not.
+        // Only what was really restored is reported as such.
         for ((name, step), now) in plan.steps.iter().zip(&after) {
             let how = done.get_mut(name).filter(|how| !matches!(how, Undone::Refused(_)));
             if let Some(how) = how
@@ -287,7 +287,7 @@ impl Workspace {
         (changes(&before, &after), reported)
     }
 
-    /// Puts what is wanted at a path: over a file that is there, or where nothing is.
+    /// Creates the target state at a path, replacing an existing file if there is one.
     fn make(
         &self,
         path: &Path,
@@ -311,7 +311,7 @@ impl Workspace {
             }
             State::File { mode, hash } => {
                 let mode = Mode::from_raw_mode(*mode);
-                // The directory of a ref disappears with its last one.
+                // The directory of a ref is removed with its last ref.
                 if path.components().any(|part| part.as_os_str() == ".git") {
                     disk::make_folder(parent, 0o777)?;
                 }
@@ -326,7 +326,7 @@ impl Workspace {
                     Some(Err(error)) => return Err(io::Error::other(error.to_string())),
                     None => return Err(io::Error::other("its content is not stored any more")),
                 };
-                // As the file tools do it: what another process writes meanwhile is not lost.
+                // Like the file tools do: concurrent writes of another process are not lost.
                 let is_writable = |now: &Entry| matches!(now.state, State::File { mode, .. } if mode & 0o600 == 0o600);
                 match self.same_path(path).filter(|_| now.is_some_and(is_writable)) {
                     Some(inside) => self.exchange_content(&inside, bytes)?,
@@ -341,7 +341,7 @@ impl Workspace {
         }
     }
 
-    /// The path as the file tools know it, where no link is in the way.
+    /// The path as the file tools use it, if no symlink is in it.
     fn same_path(&self, path: &Path) -> Option<ProjectPath> {
         self.resolve(path.to_str()?).ok().filter(|inside| inside.absolute() == path)
     }
@@ -358,7 +358,7 @@ impl Workspace {
 }
 
 impl Checkpoints {
-    /// The contents of these states; those that git has are read at once.
+    /// The contents of these states; those in git are read in one batch.
     pub(super) fn contents<'a>(
         &self,
         states: impl Iterator<Item = &'a State>,
@@ -396,7 +396,7 @@ impl Checkpoints {
     }
 }
 
-/// Why a step is not carried out, or that it needs nothing.
+/// Why a step is not executed, or that it is not needed.
 fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<Undone> {
     if is_at(step.target.as_ref(), now) {
         return Some(Undone::AsBefore);
@@ -409,7 +409,7 @@ fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<Undone> {
     }
     Some(Undone::Refused(match now.map(|now| &now.state) {
         Some(State::NotCovered { why, .. }) => format!(
-            "what is there now cannot be compared or kept: {why}; use --force to restore it anyway"
+            "the current file cannot be compared or saved: {why}; use --force to restore it anyway"
         ),
         now => {
             let what = if now.is_some() { "changed" } else { "removed" };
@@ -418,7 +418,7 @@ fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<Undone> {
     }))
 }
 
-/// This lies at a path. What is not covered is compared by what the file system says of it.
+/// The path has this state. If its content is not covered, the metadata are compared.
 fn is_at(state: Option<&State>, now: Option<&Entry>) -> bool {
     match (state, now) {
         (None, None) => true,
@@ -428,10 +428,10 @@ fn is_at(state: Option<&State>, now: Option<&Entry>) -> bool {
     }
 }
 
-/// Nothing happened to a path since it was looked at. (What is in a directory is not removed with it.)
+/// The path is unchanged since it was read. (Entries of a directory are not removed with it.)
 fn is_still(path: &Path, seen: Option<&Entry>) -> bool {
     match (stat(path), seen) {
-        // A path that did not exist: what is created does not replace anything.
+        // A path that did not exist: creating it replaces nothing.
         (Ok(_), Some(Entry { state: State::Directory { .. }, .. })) | (_, None) => true,
         (Ok(stat), Some(seen)) => stat == seen.stat,
         (Err(_), Some(_)) => false,
@@ -450,13 +450,15 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 
 fn refused(error: &io::Error) -> Undone {
     let why = match error.kind() {
-        io::ErrorKind::DirectoryNotEmpty => "it holds files that no checkpoint covers".to_owned(),
+        io::ErrorKind::DirectoryNotEmpty => {
+            "it contains files that no checkpoint covers".to_owned()
+        }
         _ => error.to_string(),
     };
     Undone::Refused(why)
 }
 
-/// What is there is changed, and not removed first.
+/// The existing file is changed, not removed first.
 fn is_kept(now: &State, target: Option<&State>) -> bool {
     matches!(
         (now, target),
@@ -474,7 +476,7 @@ fn remove(path: &Path, now: Option<&State>) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(disk::open_folder(parent)?, name, flags)?)
 }
 
-/// Writes a file beside the others of a directory, and gives it its name; over an old one only if that is meant.
+/// Writes a temporary file and renames it; replaces an existing file only if requested.
 fn put(
     directory: &OwnedFd,
     name: &std::ffi::OsStr,
@@ -491,7 +493,7 @@ fn put(
             return Ok(rustix::fs::renameat(directory, &temporary, directory, name)?);
         }
         match renameat_with(directory, &temporary, directory, name, RenameFlags::NOREPLACE) {
-            // Network file systems know no such flag.
+            // Network file systems do not support this flag.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 rustix::fs::linkat(directory, &temporary, directory, name, AtFlags::empty())?;
                 Ok(rustix::fs::unlinkat(directory, &temporary, AtFlags::empty())?)

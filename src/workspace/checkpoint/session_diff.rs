@@ -1,4 +1,4 @@
-//! What a session changed, as text for people.
+//! The changes of a session as text.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,7 +10,7 @@ use crate::disk;
 use crate::workspace::{Diff, Workspace};
 
 impl Workspace {
-    /// What the session changed and is still changed, as unified diffs; empty where that is nothing. `None`: nothing is
+    /// The remaining changes of the session as unified diffs; empty if there are none. `None`: nothing is
     /// recorded.
     pub fn session_diff(&self) -> Option<String> {
         let checkpoints = self.checkpoints()?;
@@ -63,12 +63,12 @@ impl Checkpoints {
                 let more = if diff.truncated { "… (cut; the rest is in the file)\n" } else { "" };
                 format!("{}\n{more}", diff.text.trim_end())
             }
-            _ => format!("{name}: changed; it is no text, or its content is not kept\n"),
+            _ => format!("{name}: changed; it is not text, or its content is not stored\n"),
         })
     }
 }
 
-/// The text that a path had; empty where there was nothing.
+/// The previous text of a path; empty if it did not exist.
 fn text_before(
     state: Option<&State>,
     contents: &HashMap<Hash, io::Result<Vec<u8>>>,
@@ -81,7 +81,7 @@ fn text_before(
     }
 }
 
-/// The text that a path has now.
+/// The current text of a path.
 fn text_now(path: &std::path::Path, state: Option<&State>) -> Option<String> {
     match state {
         None | Some(State::Directory { .. }) => Some(String::new()),

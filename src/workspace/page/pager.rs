@@ -1,50 +1,48 @@
-//! Lines out of a stream of UTF-8, each behind its number: only the wanted ones, and of those only their
-//! beginnings.
+//! Extracts the requested lines from a stream of UTF-8, with their numbers; long lines are shortened.
 
-/// Lines are shown up to this many characters.
+/// Limit: characters of a line that are shown.
 const MAX_CHARACTERS: usize = 2000;
-/// Enough bytes for them.
+/// Their maximum size in bytes.
 const MAX_BYTES: usize = MAX_CHARACTERS * 4 + 4;
-/// A page of more bytes ends earlier, at a whole line: cut in its middle it would be of little use.
+/// Size limit of a page, which ends at a whole line.
 const PAGE_BYTES: usize = 48 * 1024;
 /// `1234 | `
 const NUMBER: usize = "1234 | ".len();
-/// How many bytes most lines have, with their numbers.
+/// Typical size of a line with its number, in bytes.
 const USUAL: usize = 40;
 
-/// Lines as they are shown, each behind its number.
+/// Lines for display, each with its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// `NUMBER | ` and the line, with `\n` between two.
+    /// `NUMBER | ` and the line, separated by `\n`.
     pub content: String,
-    /// How many there are.
+    /// Number of lines.
     pub count: u64,
-    /// How many of them are longer than what is shown.
+    /// Number of lines that are shortened.
     pub n_cut: u64,
 }
 
 pub(super) struct Pager {
     end: u8,
-    /// The first line that is wanted, and the first that is not any more.
+    /// The range of requested line numbers.
     wanted: std::ops::Range<u64>,
-    /// Go on to the end of the file, to count its lines.
+    /// Whether to continue to the end of the file to count its lines.
     count_all: bool,
     /// The number of the current line, from 1.
     number: u64,
-    /// What is added to it where it is shown: lines may be counted from the file's end.
+    /// Added to the number for display: lines may be counted from the file's end.
     offset: i64,
-    /// The lines so far, each with its number before it and a `\n` behind it, and the current one as far
-    /// as it is wanted.
+    /// The lines so far, each with its number and a `\n`, and the requested part of the current line.
     kept: Vec<u8>,
-    /// How many lines that are, and how many of them are cut.
+    /// Number of lines in `kept`, and how many of them are shortened.
     count: u64,
     n_cut: u64,
-    /// How many more bytes the page has room for.
+    /// Bytes that the page has left.
     room: usize,
-    /// Where the current line begins in `kept`, and where its text does, behind the number.
+    /// Offset of the current line in `kept`, and of its text after the number.
     begin: usize,
     text: usize,
-    /// The current line so far: bytes, and of a long one those that begin a character.
+    /// Length of the current line so far: bytes, and for a long line its characters.
     n_bytes: u64,
     n_characters: u64,
     last_byte: u8,
@@ -70,12 +68,12 @@ impl Pager {
         }
     }
 
-    /// Lines are shown as if the first of the text were this one.
+    /// Numbers the lines for display from this one.
     pub(super) fn numbered_from(self, first: i64) -> Self {
         Self { offset: first.saturating_sub(1), ..self }
     }
 
-    /// Takes more text; false where no more is needed.
+    /// Takes more text; false if no more is needed.
     pub(super) fn feed(&mut self, mut text: &[u8]) -> bool {
         while !text.is_empty() {
             if self.number >= self.wanted.end {
@@ -93,9 +91,9 @@ impl Pager {
         true
     }
 
-    /// Takes wanted lines, up to the last of them or the end of the text. Gives the rest.
+    /// Takes requested lines, up to the last of them or the end of the text. Returns the rest.
     fn take<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
-        // Room for lines of a usual length, at once.
+        // Reserves space for lines of a typical length.
         let n_wanted = usize::try_from(self.wanted.end - self.number).unwrap_or(usize::MAX);
         self.kept.reserve(n_wanted.saturating_mul(USUAL).min(2 * text.len()).min(PAGE_BYTES));
         let mut begin = 0;
@@ -116,7 +114,7 @@ impl Pager {
         &[]
     }
 
-    /// Passes so many line ends, or all of the text, without looking at the lines. Gives the rest.
+    /// Skips this many line ends, or all of the text. Returns the rest.
     fn pass<'a>(&mut self, text: &'a [u8], wanted: u64) -> &'a [u8] {
         let n = memchr::memchr_iter(self.end, text).count() as u64;
         let last = usize::try_from(n.min(wanted)).unwrap_or(usize::MAX).checked_sub(1);
@@ -130,14 +128,14 @@ impl Pager {
         if n < wanted { &[] } else { rest }
     }
 
-    /// The text is over: what stands after the last line end is a line too.
+    /// The end of the text: what follows the last line end is a line too.
     pub(super) fn finish(&mut self) {
         if self.n_bytes > 0 {
             self.end_line();
         }
     }
 
-    /// How many lines there were.
+    /// The number of lines.
     pub(super) fn total(&self) -> u64 {
         self.number - 1
     }
@@ -145,13 +143,13 @@ impl Pager {
     pub(super) fn into_lines(self) -> Lines {
         let Self { mut kept, count, n_cut, .. } = self;
         kept.pop();
-        // Of a large file only the beginning is known to be text.
+        // Of a large file only the beginning was checked to be text.
         let content = String::from_utf8(kept)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         Lines { content, count, n_cut }
     }
 
-    /// A wanted line that came in one piece and is shown whole, as nearly all are.
+    /// The common case: a requested line that is complete in this chunk and short.
     fn whole_line(&mut self, line: &[u8]) {
         let line = match line {
             [line @ .., b'\r'] if self.end == b'\n' => line,
@@ -162,14 +160,14 @@ impl Pager {
         self.keep_line(None);
     }
 
-    /// The current line is wanted: its number comes first.
+    /// Starts a requested line with its number.
     fn begin_line(&mut self) {
         self.begin = self.kept.len();
         push_number(&mut self.kept, i64::try_from(self.number).unwrap_or(i64::MAX) + self.offset);
         self.text = self.kept.len();
     }
 
-    /// More of a wanted line.
+    /// Appends to a requested line.
     fn extend(&mut self, part: &[u8]) {
         let Some(last_byte) = part.last() else { return };
         if self.n_bytes == 0 {
@@ -178,7 +176,7 @@ impl Pager {
         let n_before = self.n_bytes;
         self.n_bytes += part.len() as u64;
         self.last_byte = *last_byte;
-        // A line of so few bytes has no more characters: they are not counted.
+        // A line of so few bytes cannot have too many characters.
         if is_long(self.n_bytes) {
             if !is_long(n_before) {
                 self.n_characters = n_characters(&self.kept[self.text..]);
@@ -199,7 +197,7 @@ impl Pager {
         (self.n_bytes, self.n_characters, self.last_byte) = (0, 0, 0);
     }
 
-    /// What stands in `kept` behind `text` is shown of the current line, if the page has room for it.
+    /// Keeps the current line at the end of `kept`, if the page has room for it.
     fn keep_line(&mut self, cut_of: Option<u64>) {
         let size = NUMBER + self.kept.len() - self.text + "\n".len();
         if size > self.room && self.count > 0 {
@@ -218,7 +216,7 @@ impl Pager {
         self.number += 1;
     }
 
-    /// Takes from the current line what is not shown of it: how many characters it has, if it is cut.
+    /// Shortens the current line; returns its number of characters if it was too long.
     fn cut_current(&mut self) -> Option<u64> {
         let mut n_characters = self.n_characters;
         if self.end == b'\n' && self.last_byte == b'\r' {
@@ -238,9 +236,9 @@ impl Pager {
     }
 }
 
-/// `NUMBER | `. (Formatting machinery would take a third of the time of a small Read.)
+/// `NUMBER | `. (`write!` would take a third of the time of a small Read.)
 fn push_number(kept: &mut Vec<u8>, number: i64) {
-    // Nearly all numbers: no loop, and as many bytes as the compiler knows of.
+    // The common case: no loop, and a constant number of bytes.
     if let Ok(number @ 1..=9999) = u16::try_from(number) {
         let digit = |unit: u16| match number {
             number if number < unit => b' ',
@@ -274,7 +272,7 @@ fn is_long(n_bytes: u64) -> bool {
     n_bytes > MAX_CHARACTERS as u64
 }
 
-/// How many of these bytes begin a character.
+/// Number of characters that begin in these bytes.
 fn n_characters(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64
 }

@@ -28,17 +28,17 @@ fn check_twice(
     workspace.page(&found, 1, 10, &|| false).unwrap();
     let path = found.path();
     let seen = workspace.snapshot(path).unwrap();
-    let beside = Beside::open(path.absolute()).unwrap();
-    let mut new = beside.write(&New::of(&[b"ours\n"]), "", None).unwrap();
+    let target_folder = TargetFolder::open(path.absolute()).unwrap();
+    let mut new = target_folder.write(&New::of(&[b"ours\n"]), "", None).unwrap();
     stranger(&target);
-    if !beside.exchange(&new).unwrap() {
+    if !target_folder.exchange(&new).unwrap() {
         return; // This file system cannot.
     }
     second(&target);
-    let result = workspace.settle(path, &seen, &beside, &mut new, &New::of(&[b"ours\n"]));
+    let result = workspace.settle(path, &seen, &target_folder, &mut new, &New::of(&[b"ours\n"]));
     drop(new);
     after(&target, result);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left target_folder it");
 }
 
 fn is_conflict(result: Result<(), Failure>, diff: &str) {

@@ -1,8 +1,8 @@
-//! Who has a file open for writing: what such a program writes after the file was replaced would be in
-//! no file of the project.
+//! Finds programs that have a file open for writing: what such a program writes after the file was replaced
+//! would be lost.
 //!
-//! It is asked only where nothing is kept for an undo. The system has no such question: every open file of every
-//! process is looked at, the youngest processes first, and where there are very many not all of them.
+//! The system has no call for this: the open files of all processes are checked, the youngest processes
+//! first, up to a limit.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -10,20 +10,20 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// So many open files are looked at. (No clock: a busy machine is no reason to see less.)
-const MOST_FILES: usize = 100_000;
+/// Limit: open files that are checked. (Not a time limit, so that the result does not depend on load.)
+const MAX_FILES: usize = 100_000;
 
-/// Whether any program has this file open for writing, besides ourselves in `own`. `name` is the one it
-/// goes by now, which no other file has. Programs of other users, which we may not look at, go unseen,
-/// as everywhere but on Linux.
+/// Whether any program except this process (`own`) has this file open for writing. `name` is its current,
+/// unique name. Programs of other users that we may not inspect are not detected; on systems other than Linux
+/// none is.
 pub(super) fn has_any(name: &OsStr, data: &Metadata, own: &File) -> bool {
-    let mut left = MOST_FILES;
+    let mut left = MAX_FILES;
     let own = format!("{}/fd/{}", std::process::id(), own.as_raw_fd());
     let own = Path::new("/proc").join(own);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut numbers: Vec<u32> =
         processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    // Who began last is the likeliest.
+    // The youngest process is the most probable.
     numbers.sort_unstable_by(|number, other| other.cmp(number));
     numbers.iter().any(|number| {
         writes(&Path::new("/proc").join(number.to_string()), name, data, (&own, &mut left))
@@ -39,7 +39,7 @@ fn writes(process: &Path, name: &OsStr, data: &Metadata, (own, left): (&Path, &m
         }
         let opened = file.path();
         let is_it = fs::read_link(&opened).is_ok_and(|path| path.file_name() == Some(name))
-            // Opened by another of its names.
+            // Opened under another of its names.
             || (data.nlink() > 1
                 && fs::metadata(&opened)
                     .is_ok_and(|other| (other.dev(), other.ino()) == (data.dev(), data.ino())));
@@ -47,7 +47,7 @@ fn writes(process: &Path, name: &OsStr, data: &Metadata, (own, left): (&Path, &m
     })
 }
 
-/// What it was opened for stands in octal behind `flags:`.
+/// The open flags are in octal after `flags:`.
 fn is_for_writing(info: &Path) -> bool {
     let text = fs::read_to_string(info).unwrap_or_default();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));

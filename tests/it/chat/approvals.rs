@@ -93,13 +93,13 @@ fn question_can_be_answered_after_clearing_the_input() {
     let (test, mut pty) = asked(EDIT, "text: changed");
     pty.wait_for_question();
     pty.send("hmm");
-    pty.wait_for("Tab answers it; what you write stays");
+    pty.wait_for("Tab answers it; your text is kept");
     pty.send("\x15");
     pty.wait_for("y  yes");
     assert_eq!(test.read("a.txt"), "one\nmore\n");
     pty.wait_for_question();
     pty.send("i");
-    pty.wait_for("Enter says no with these words · Esc goes back");
+    pty.wait_for("Enter rejects with this text · Esc goes back");
     pty.send("\x1b");
     pty.wait_for("y  yes");
     pty.wait_for_question();
@@ -149,7 +149,7 @@ fn key_right_after_the_question_appears_is_not_an_answer() {
     let (test, mut pty) = asked("call: Bash {\"command\": \"touch done\"}\n---\n", "text: end");
     pty.wait_for("no, and say what instead");
     pty.send("y");
-    pty.wait_for("the question had just come: press y once more");
+    pty.wait_for("the question had just appeared: press y again");
     assert!(!test.root().join("done").exists());
     // A paste is not an answer either, whatever it contains.
     pty.send("\x1b[200~y\x1b[201~");

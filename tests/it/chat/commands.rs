@@ -93,7 +93,7 @@ fn undo_command_reverts_a_turn_and_informs_the_model() {
     pty.say("well?");
     pty.wait_for("I know");
     pty.say("/undo");
-    pty.wait_for("there is no change that could be undone");
+    pty.wait_for("there is no change to undo");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn trace_export_config_and_model_commands_work() {
     pty.say("/config");
     pty.wait_for("recovery.max_step_retries = 3");
     pty.say("/model");
-    pty.wait_for("script:../script answers");
+    pty.wait_for("the model is script:../script");
     pty.say("/model nobody/x");
     pty.wait_for("nobody");
     pty.say("/compact");
@@ -327,7 +327,7 @@ fn esc_twice_offers_a_rewind() {
     pty.wait_for("an answer");
     pty.wait_for("/help");
     pty.send("\x1b");
-    pty.wait_for("Esc once more goes back to an earlier turn");
+    pty.wait_for("Esc again goes back to an earlier turn");
     pty.send("\x1b");
     pty.wait_for("› /rewind");
     pty.wait_for("▸ 1  a question");
@@ -343,7 +343,7 @@ fn esc_twice_with_a_key_in_between_does_nothing() {
     pty.wait_for("an answer");
     pty.wait_for("/help");
     pty.send("\x1b");
-    pty.wait_for("Esc once more goes back to an earlier turn");
+    pty.wait_for("Esc again goes back to an earlier turn");
     // Another key was pressed in between.
     pty.send("x\x7f");
     pty.send("\x1b");
@@ -374,7 +374,7 @@ fn command_unavailable_during_a_turn_stays_in_the_composer() {
     pty.send("\x1b");
     pty.wait_for("stopped by you");
     pty.send("\r");
-    pty.wait_for("there is no change that could be undone");
+    pty.wait_for("there is no change to undo");
 }
 
 #[test]

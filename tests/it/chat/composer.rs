@@ -78,7 +78,7 @@ fn large_paste_is_folded_and_sent_whole() {
 }
 
 /// The status line when the text is not a command.
-const NO_COMMAND: &str = "words, no command";
+const NO_COMMAND: &str = "text, not a command";
 
 /// Text that would run as a command if it were typed.
 const WORDS: &str = "!touch owned";

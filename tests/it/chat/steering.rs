@@ -183,7 +183,7 @@ fn message_during_verification_cancels_it_and_the_next_answer_is_verified() {
         let came_to: Vec<_> =
             looks.iter().map(|look| (&look["dismissed"], &look["holds"])).collect();
         assert_eq!(came_to.len(), 2, "{looks:?}");
-        assert_eq!(came_to[0].0, "the user has said more");
+        assert_eq!(came_to[0].0, "the user sent another message");
         assert_eq!(came_to[1], (&Value::Null, &json!(true)));
         assert_eq!(
             test.events_of("evaluation").iter().filter(|e| e["step_success"] == false).count(),

@@ -181,7 +181,7 @@ fn no_match_reports_the_nearest_passage_and_the_difference() {
     let indented = "return {\n  level = 1,\n  lives = 3,\n}\n";
     check(indented, "3 |   lives = 3,", "the line numbers, which were copied along", at(3, 3));
     let escaped = "let name = \"x\";\\n\tprint(name);";
-    check(file, escaped, "its escapes: it holds a backslash and an n", at(2, 3));
+    check(file, escaped, "its escapes: it contains a backslash and an n", at(2, 3));
     let trailing = "a long line  \nanother long line\n";
     check(trailing, "a long line\nanother", "trailing whitespace", at(1, 2));
     check(file, "\tlet name = \"xy\";", "its words", at(2, 2));

@@ -172,7 +172,7 @@ fn binary_files_are_refused() {
         ("late", "binary data"),
     ] {
         let refused = project.fails("Read", &json!({"path": path}), "BINARY_FILE");
-        assert_eq!(refused["error"]["message"], format!("{path} is no text but {kind}"));
+        assert_eq!(refused["error"]["message"], format!("{path} is not text but {kind}"));
         assert_eq!(refused["data"]["kind"], kind);
     }
     let later = project.call("Read", &json!({"path": "later"}));

@@ -16,7 +16,7 @@ struct Stage<'t> {
     before: Vec<Range<usize>>,
 }
 
-/// A statement after a pipeline, behind `&&` or `||`.
+/// A statement after a pipeline, following `&&` or `||`.
 struct Rest<'t> {
     operator: Node<'t>,
     node: Node<'t>,

@@ -1,4 +1,4 @@
-//! Redirections and here-documents.
+//! Parses redirections and here-documents.
 
 use tree_sitter::Node;
 
@@ -170,7 +170,7 @@ impl Reader<'_> {
     }
 }
 
-/// Node kinds of a here-document that are no words.
+/// Node kinds of a here-document that are not words.
 pub(super) fn is_redirect_part(kind: &str) -> bool {
     matches!(
         kind,

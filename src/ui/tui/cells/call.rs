@@ -1,4 +1,4 @@
-//! A call of a tool: how far it is, what a person is asked about it, and how it ended.
+//! Tool calls: their state, the permission question, and the result.
 
 use ratatui::text::{Line, Span};
 use serde_json::Value;
@@ -12,11 +12,11 @@ use crate::protocol::view::view;
 use crate::ui::tui::text::hang;
 use crate::ui::tui::theme::Part;
 
-/// Lines of a diff, of an output, and of one that failed, in brief.
+/// Limits in brief: lines of a diff, of an output, and of the output of a failed command.
 const DIFF_LINES: usize = 24;
 const OUTPUT_LINES: usize = 4;
 const FAILED_LINES: usize = 10;
-/// Lines that say why a call failed, in brief.
+/// Limit: lines of the reason of a failure, in brief.
 const NOTE_LINES: usize = 4;
 
 /// A call of a tool.
@@ -24,33 +24,33 @@ const NOTE_LINES: usize = 4;
 pub(in crate::ui::tui) struct Call {
     pub(in crate::ui::tui) id: String,
     pub(in crate::ui::tui) tool: String,
-    /// What it is about: a path, a pattern, a command.
+    /// Its subject: a path, a pattern, a command.
     pub(in crate::ui::tui) subject: String,
     pub(in crate::ui::tui) question: Option<Box<Question>>,
     pub(in crate::ui::tui) state: CallState,
 }
 
-/// How far a call is.
+/// The state of a call.
 #[derive(Debug)]
 pub(in crate::ui::tui) enum CallState {
-    /// Asked for.
+    /// Requested.
     Waiting,
-    /// Under way; the end of what it wrote.
+    /// Running, with the end of its output.
     Running { tail: String },
-    /// Answered.
+    /// Finished.
     Done(Box<Outcome>),
 }
 
-/// What a person is asked about a call.
+/// The permission question about a call.
 #[derive(Clone, Debug)]
 pub(in crate::ui::tui) struct Question {
-    /// Empty where it was said before.
+    /// Empty if it was explained before.
     pub(in crate::ui::tui) why: String,
     pub(in crate::ui::tui) rules: Vec<String>,
     pub(in crate::ui::tui) diff: Option<String>,
 }
 
-/// How a call ended.
+/// The result of a call.
 #[derive(Debug)]
 pub(in crate::ui::tui) struct Outcome {
     mark: Mark,
@@ -71,9 +71,9 @@ enum Mark {
 enum Body {
     None,
     Diff(String),
-    /// Output of a command, the last of which matters most.
+    /// Output of a command; its last lines are the most important.
     Output(String),
-    /// Anything else, shown in full only.
+    /// Anything else, only in full.
     Text(String),
 }
 
@@ -94,7 +94,7 @@ impl Call {
         self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope)));
     }
 
-    /// The turn is over and nothing answered it.
+    /// The turn ended without a result.
     pub(in crate::ui::tui) fn give_up(&mut self) {
         self.state = CallState::Done(Box::new(Outcome {
             mark: Mark::Bad,
@@ -107,14 +107,14 @@ impl Call {
 
     pub(super) fn lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
         let mut lines = self.question_lines(look);
-        // What waits for an answer has no outcome yet.
+        // A waiting call has no result yet.
         if lines.is_empty() || !matches!(self.state, CallState::Waiting) {
             lines.extend(self.outcome_lines(look, detail));
         }
         lines
     }
 
-    /// What the person is asked, with all that it is about.
+    /// The permission question with its details.
     pub(in crate::ui::tui) fn question_lines(&self, look: Look) -> Vec<Line<'static>> {
         let Some(question) = &self.question else { return Vec::new() };
         let mut lines =
@@ -128,7 +128,7 @@ impl Call {
         }
         match &question.diff {
             Some(diff) => lines.extend(diff_lines(diff, usize::MAX, look, Detail::Full)),
-            // What the title holds whole is not said twice.
+            // Not repeated if the title contains the whole command.
             None if self.tool == "Bash" && !is_whole => {
                 lines.extend(command_lines(&self.subject, look));
             }
@@ -137,7 +137,7 @@ impl Call {
         lines
     }
 
-    /// How far it is, or how it ended.
+    /// Its state or result.
     pub(in crate::ui::tui) fn outcome_lines(
         &self,
         look: Look,
@@ -155,7 +155,7 @@ impl Call {
             }
             CallState::Done(outcome) => outcome,
         };
-        // The plan itself is shown where it changes.
+        // Plan changes are displayed as a plan.
         if self.tool == "TodoWrite" && outcome.mark != Mark::Bad && detail == Detail::Brief {
             return Vec::new();
         }
@@ -165,7 +165,7 @@ impl Call {
             Mark::Bad => ("✗ ", Part::Bad),
         };
         let mut how = outcome.summary.clone();
-        // The time that the person took to answer is not the call's.
+        // The time includes waiting for the user's answer.
         if outcome.time_ms >= 1000 && self.question.is_none() {
             how.push_str(&format!("  {}", seconds(outcome.time_ms)));
         }
@@ -212,7 +212,7 @@ impl Outcome {
         let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
         let (mark, mut note) = match envelope.error() {
             Some(error) => (Mark::Bad, error.in_words()),
-            // A page of a file or of a list is what was asked for.
+            // A page of a file or list is complete as requested.
             None if envelope.status() == "partial"
                 && (tool == "Bash" || data.contains_key("encoding_guessed")) =>
             {
@@ -222,7 +222,7 @@ impl Outcome {
         };
         let code = envelope.error().map(|error| error.code);
         let mut body = Body::None;
-        let mut is_told = false;
+        let mut is_explained = false;
         let has_run = code != Some(ErrorCode::Cancelled) || data.contains_key("stdout");
         let summary = match (tool, code) {
             (
@@ -231,9 +231,9 @@ impl Outcome {
             ) if has_run => {
                 body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
                 let exit = data.get("exit_code").and_then(Value::as_i64);
-                // The first line says what stderr says below; the stage that failed is told.
+                // The stderr below repeats the first line; the failed stage is added.
                 note = failing_stages(data);
-                is_told = code == Some(ErrorCode::Cancelled);
+                is_explained = code == Some(ErrorCode::Cancelled);
                 match (code, exit, text("signal")) {
                     (Some(ErrorCode::Timeout), ..) => "timed out".to_owned(),
                     (Some(ErrorCode::Cancelled), ..) => "stopped".to_owned(),
@@ -246,16 +246,16 @@ impl Outcome {
                     (_, None, _) => String::new(),
                 }
             }
-            // The reason is told to the model; the person gave it.
+            // The user gave this reason.
             (_, Some(ErrorCode::Cancelled)) => {
                 note = String::new();
-                is_told = true;
+                is_explained = true;
                 "not run".to_owned()
             }
             (_, Some(ErrorCode::ApprovalRejected)) => {
                 let said = envelope.error().and_then(|error| error.message.split_once(": "));
                 note = said.map_or_else(String::new, |(_, words)| words.to_owned());
-                is_told = true;
+                is_explained = true;
                 "you said no".to_owned()
             }
             (_, Some(code)) => code.as_str().to_owned(),
@@ -310,7 +310,8 @@ impl Outcome {
         if matches!(body, Body::None) {
             body = Body::Text(view(envelope));
         }
-        let needs_words = code.is_some_and(|code| code != ErrorCode::CommandFailed) && !is_told;
+        let needs_words =
+            code.is_some_and(|code| code != ErrorCode::CommandFailed) && !is_explained;
         if needs_words && note.is_empty() {
             note.clone_from(&envelope.text);
         }
@@ -322,7 +323,7 @@ fn counted(n: u64, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// The stages of a pipeline that failed before its end.
+/// The failed stages of a pipeline except the last.
 fn failing_stages(data: &Object) -> String {
     let stages = data.get("stages").and_then(Value::as_array);
     let stages = stages.map(Vec::as_slice).unwrap_or_default();
@@ -335,7 +336,7 @@ fn failing_stages(data: &Object) -> String {
     failing.collect::<Vec<_>>().join(", ")
 }
 
-/// What of a call's input says best what it is about.
+/// The input field that describes the call best.
 fn subject(tool: &str, input: &Object) -> String {
     let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
     let place = match text("path") {

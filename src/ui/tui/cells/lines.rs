@@ -1,14 +1,14 @@
-//! Lines that several kinds of cells are made of: a title, a text behind a mark, a command, an output, a diff.
+//! Building blocks of cells: a title, a text after a mark, a command, an output, a diff.
 
 use ratatui::text::{Line, Span};
 
 use super::{Detail, Look};
 use crate::protocol::harmless::clean;
 use crate::ui::tui::highlight::{Language, Open};
-use crate::ui::tui::text::{behind, cut, hang, settled, width, wrap};
+use crate::ui::tui::text::{cut, hang, settled, width, with_prefix, wrap};
 use crate::ui::tui::theme::Part;
 
-/// `✓ Edit src/a.rs  +3 −1`: the subject gives way first.
+/// `✓ Edit src/a.rs  +3 −1`: the subject is shortened first.
 pub(super) fn title(
     (mark, part): (&str, Part),
     tool: &str,
@@ -58,7 +58,7 @@ pub(super) fn prefixed(
     lines.collect()
 }
 
-/// A command, whole, in colours.
+/// A whole command, highlighted.
 pub(super) fn command_lines(command: &str, look: Look) -> Vec<Line<'static>> {
     let mut open = Open::Nothing;
     let indent = Span::raw("    ");
@@ -83,7 +83,7 @@ pub(super) fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec
         let lines =
             text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
                 let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
-                lines.map(|line| behind(Span::raw("    "), line))
+                lines.map(|line| with_prefix(Span::raw("    "), line))
             });
         return lines.collect();
     }
@@ -92,7 +92,7 @@ pub(super) fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec
         return Vec::new();
     }
     let n_lines = 1 + memchr::memchr_iter(b'\n', text.as_bytes()).count();
-    // One line more is shown rather than announced.
+    // A single additional line is shown instead of being counted.
     let shown = if n_lines <= most + 1 { n_lines } else { most };
     let mut lines = Vec::new();
     if n_lines > shown {
@@ -103,7 +103,7 @@ pub(super) fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec
     lines
 }
 
-/// The end of an output that is still being written, of which only the end is at hand.
+/// The end of an output that is still being written.
 pub(super) fn live_output(tail: &str, most: usize, look: Look) -> Vec<Line<'static>> {
     let tail = tail.trim_end();
     let is_more = memchr::memchr_iter(b'\n', tail.as_bytes()).nth(most.saturating_sub(1)).is_some();
@@ -117,7 +117,7 @@ fn last_lines(text: &str, n_lines: usize, look: Look) -> Vec<Line<'static>> {
     let room = look.width.saturating_sub(4).max(1);
     let last: Vec<&str> = text.rsplit('\n').take(n_lines).collect();
     let lines = last.into_iter().rev().map(|line| {
-        // Only so much of a line is looked at as can be shown.
+        // Only the part of a line that can be displayed is processed.
         let end = line.floor_char_boundary(line.len().min(64 * 1024));
         let line = settled(&line[..end]);
         Line::styled(format!("    {}", cut(&line, room)), quiet)
@@ -190,7 +190,7 @@ fn hunk(line: &str) -> (usize, usize) {
     (number('-').unwrap_or(1), number('+').unwrap_or(1))
 }
 
-/// A length of time: `0.4 s`, `12 s`, `3 min 20 s`.
+/// A duration: `0.4 s`, `12 s`, `3 min 20 s`.
 pub(in crate::ui::tui) fn seconds(ms: u64) -> String {
     match ms {
         0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
@@ -199,7 +199,7 @@ pub(in crate::ui::tui) fn seconds(ms: u64) -> String {
     }
 }
 
-/// A number people can read: `950`, `12.3k`, `1.2M`.
+/// A short number: `950`, `12.3k`, `1.2M`.
 pub(in crate::ui::tui) fn thousands(n: u64) -> String {
     match n {
         0..1000 => n.to_string(),

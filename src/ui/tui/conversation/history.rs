@@ -1,20 +1,20 @@
-//! What of the conversation is in the terminal's own history: each line is given away once, and stays.
+//! The part of the conversation in the terminal's scrollback: each line is printed once.
 
 use ratatui::text::Line;
 
 use super::{Cell, Conversation, Detail, Kind, Look, Tone};
 use crate::protocol::model::Usage;
 
-/// Turns of an earlier session that are printed again.
+/// Number of turns of an earlier session that are printed again.
 const RECALLED: usize = 3;
 
 impl Conversation {
-    /// A new one, below what is printed of another.
+    /// A new conversation after the printed part of another one.
     pub(in crate::ui::tui) fn below(other: &Self) -> Self {
         Self { last: other.last, is_below: true, ..Self::default() }
     }
 
-    /// Everything that will not change any more and was not taken yet: for the terminal's history.
+    /// Takes the lines that will not change any more, for the scrollback.
     pub(in crate::ui::tui) fn take_finished(&mut self, look: Look) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         while let Some(cell) = self.cells.get(self.printed) {
@@ -43,13 +43,13 @@ impl Conversation {
                 return lines;
             }
             let (kind, of_cell) = match cell {
-                // What was asked about it is there already.
+                // Its question is printed already.
                 Cell::Call(call) => (Kind::Deeds, call.outcome_lines(look, Detail::Brief)),
                 cell => (cell.kind(), cell.lines(look, Detail::Brief)),
             };
-            // What was printed above it, while it waited, was no answer to it.
+            // Asides that were printed while it waited are not its result.
             self.question_is_printed &= !matches!(cell, Cell::Call(_));
-            // What is being said goes on below it as after any other cell.
+            // The stream continues after it as after any other cell.
             self.stream_has_begun = false;
             self.part(kind, false, of_cell, &mut lines);
             self.printed += 1;
@@ -64,17 +64,17 @@ impl Conversation {
         lines
     }
 
-    /// What was applied happened before. Only the last turns of it are printed; the rest can be looked at.
+    /// Marks the events so far as history. Only the last turns are printed; the rest is available in the
+    /// viewer.
     pub(in crate::ui::tui) fn recall(&mut self) {
         self.turn = None;
-        // Other sessions' heads say nothing any more.
+        // Facts about earlier sessions are outdated.
         self.cells.retain(|cell| !matches!(cell, Cell::Head(_)));
         let turns = self.cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::User(_)));
         let from = turns.rev().nth(RECALLED - 1).map_or(0, |(at, _)| at);
         self.printed = from;
         if from > 0 {
-            let text =
-                format!("{from} earlier things are not printed again; they can be looked at");
+            let text = format!("{from} earlier items are not printed again; they can be viewed");
             self.cells.insert(from, Cell::Note(Tone::Quiet, text));
         }
         self.usage = Usage::default();
@@ -85,7 +85,7 @@ impl Conversation {
     fn part(
         &mut self,
         kind: Kind,
-        goes_on: bool,
+        continues: bool,
         of_cell: Vec<Line<'static>>,
         lines: &mut Vec<Line<'static>>,
     ) {
@@ -93,14 +93,14 @@ impl Conversation {
             return;
         }
         let is_apart = kind == Kind::Words || self.last == Some(Kind::Words);
-        if self.last.is_some() && is_apart && !goes_on {
+        if self.last.is_some() && is_apart && !continues {
             lines.push(Line::default());
         }
         self.last = Some(kind);
         lines.extend(of_cell);
     }
 
-    /// The plan was printed, and nothing after it.
+    /// The plan was printed last.
     pub(in crate::ui::tui) fn ends_in_plan(&self) -> bool {
         matches!(self.cells[..self.printed].last(), Some(Cell::Plan(_)))
     }
@@ -110,7 +110,7 @@ impl Conversation {
         self.last.is_some()
     }
 
-    /// The live area, if it shows something of the conversation, stands behind a blank line.
+    /// The live area is separated from the scrollback by a blank line.
     pub(in crate::ui::tui) fn is_apart(&self, kind: Kind) -> bool {
         self.last.is_some_and(|last| kind == Kind::Words || last == Kind::Words)
             && !(kind == Kind::Words && self.stream_has_begun)

@@ -1,4 +1,4 @@
-//! What is worth a sentence: decisions, rules, checks, what gave way to a summary.
+//! Notes about decisions, rules, checks and compactions.
 
 use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, mode_changed};
@@ -13,7 +13,7 @@ const LAYERS: [(&str, &str); 4] = [
 ];
 
 impl Conversation {
-    /// How much of the window each layer of the last request took.
+    /// How much of the window each layer of the last request uses.
     pub(in crate::ui::tui) fn context_in_words(&self) -> String {
         if self.layers.is_empty() {
             return "nothing was asked yet\n".to_owned();
@@ -35,7 +35,7 @@ impl Conversation {
         text
     }
 
-    /// What is worth a sentence.
+    /// Adds a note for an event.
     pub(super) fn noted(&mut self, body: &Body) {
         match body {
             Body::ModeChanged { mode, from, words } => {
@@ -68,7 +68,7 @@ impl Conversation {
                 let how = match (passed, exit_code) {
                     (true, _) => "passed".to_owned(),
                     (false, Some(code)) => format!("exit {code}"),
-                    (false, None) => "did not end by itself".to_owned(),
+                    (false, None) => "did not exit by itself".to_owned(),
                 };
                 let how = format!("{how}  {}", seconds(*time_ms));
                 let (command, passed, tail) = (command.clone(), *passed, tail.clone());

@@ -1,4 +1,4 @@
-//! One block of Markdown, and its lines on a screen.
+//! Renders one block of Markdown to lines.
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
@@ -9,30 +9,30 @@ use super::{Fence, code_line};
 use crate::protocol::harmless::clean;
 use crate::ui::tui::cells::Look;
 use crate::ui::tui::highlight::{Language, Open};
-use crate::ui::tui::text::{behind, hang, width};
+use crate::ui::tui::text::{hang, width, with_prefix};
 use crate::ui::tui::theme::Part;
 
-/// What a block goes on with.
+/// What a block continues.
 #[derive(Debug, Default)]
 pub(super) struct Before {
-    /// The number of the next item, in an ordered list that has begun.
+    /// The next number of an ordered list.
     pub(super) number: Option<u64>,
-    /// The columns of a table that was measured by its first rows.
+    /// The column widths of a table, determined by its first rows.
     pub(super) columns: Option<Vec<usize>>,
-    /// The head of the table, which stands above these rows once more, is finished.
+    /// The table's header, which is repeated above these rows, is already printed.
     pub(super) is_rest: bool,
 }
 
-/// A block on a screen.
+/// A rendered block.
 pub(super) struct Block {
     pub(super) lines: Vec<Line<'static>>,
-    /// The number of an item that would follow, if it is an ordered list.
+    /// The next number, if it is an ordered list.
     pub(super) number: Option<u64>,
-    /// The columns that its rows need, if it is a table.
+    /// The required column widths, if it is a table.
     pub(super) columns: Vec<usize>,
 }
 
-/// The lines of a block that goes on with this.
+/// Renders a block that continues `before`.
 pub(super) fn block(text: &str, before: &Before, look: Look) -> Block {
     let text = clean(text);
     let options =
@@ -45,13 +45,13 @@ pub(super) fn block(text: &str, before: &Before, look: Look) -> Block {
     Block { lines: page.lines, number: page.number, columns: page.columns }
 }
 
-/// What stands before a line of a block: once, and then.
+/// The prefix of a block's first line, and of its other lines.
 struct Prefix {
     first: Option<Span<'static>>,
     rest: Span<'static>,
 }
 
-/// Blocks on their way to lines.
+/// The state of rendering.
 struct Page<'a> {
     look: Look,
     before: &'a Before,
@@ -63,7 +63,7 @@ struct Page<'a> {
     prefixes: Vec<Prefix>,
     lists: Vec<Option<u64>>,
     link: Option<String>,
-    /// Where the text of the link begins.
+    /// Start of the link's text.
     link_from: usize,
     code: Option<Fence>,
     table: Option<Table>,
@@ -114,7 +114,7 @@ impl<'a> Page<'a> {
                 self.lines.push(Line::styled(rule, self.look.theme.style(Part::Quiet)));
             }
             Event::TaskListMarker(done) => {
-                // The box stands where the item's mark would.
+                // The checkbox replaces the item's mark.
                 let mark = Span::raw(if done { "☑ " } else { "☐ " });
                 if let Some(item) = self.prefixes.last_mut() {
                     item.first = Some(mark);
@@ -148,7 +148,7 @@ impl<'a> Page<'a> {
             let (line, open) = code_line(line, fence, self.look);
             fence.open = open;
             let prefix: String = self.prefixes.iter().map(|prefix| &*prefix.rest.content).collect();
-            self.lines.push(behind(Span::raw(prefix), line.spans));
+            self.lines.push(with_prefix(Span::raw(prefix), line.spans));
         }
     }
 
@@ -188,7 +188,7 @@ impl<'a> Page<'a> {
                 if self.lists.is_empty() {
                     self.gap();
                 }
-                // Where a list goes on, it counts on.
+                // A continued list continues its numbering.
                 let first = first.map(|first| {
                     self.before.number.filter(|_| self.lists.is_empty()).unwrap_or(first)
                 });
@@ -262,7 +262,7 @@ impl<'a> Page<'a> {
             }
             TagEnd::Item => {
                 self.flush();
-                // An item without a text still has its mark.
+                // An item without text still has its mark.
                 if let Some(Prefix { first: Some(mark), .. }) = self.prefixes.pop() {
                     self.lines.push(Line::from(mark));
                 }
@@ -305,7 +305,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A blank line between blocks; none inside lists, which stay together.
+    /// A blank line between blocks, but not inside lists.
     fn gap(&mut self) {
         self.flush();
         if !self.lines.is_empty() && self.lists.is_empty() {

@@ -1,4 +1,4 @@
-//! A table of Markdown: columns as wide as they need to be, or as there is room.
+//! Renders tables of Markdown within the available width.
 
 use pulldown_cmark::Alignment;
 use ratatui::text::{Line, Span};
@@ -7,20 +7,20 @@ use crate::ui::tui::cells::Look;
 use crate::ui::tui::text::{hang, width, wrap};
 use crate::ui::tui::theme::Part;
 
-/// A table, or the later rows of one.
+/// A table, or further rows of one.
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) alignments: Vec<Alignment>,
-    /// The head, and what stands below it.
+    /// The header and the rows.
     pub(super) rows: Vec<Vec<Vec<Span<'static>>>>,
-    /// How wide the columns are to be, where not all rows are known.
+    /// The column widths, if not all rows are known.
     pub(super) columns: Option<Vec<usize>>,
-    /// The head is there already.
+    /// The header is already printed.
     pub(super) is_rest: bool,
 }
 
 impl Table {
-    /// Columns as wide as they need to be, or as there is room; narrow screens get one line per field.
+    /// Columns as wide as required, or as space permits; narrow screens get one line per field.
     pub(super) fn lines(&self, look: Look) -> Vec<Line<'static>> {
         const BETWEEN: &str = " │ ";
         let mut widths = self.columns.clone().unwrap_or_else(|| self.needed());
@@ -32,7 +32,7 @@ impl Table {
         if room < 6 * n_columns && widths.iter().sum::<usize>() > room {
             return self.as_fields(look);
         }
-        // The widest column gives way first.
+        // The widest column is narrowed first.
         while widths.iter().sum::<usize>() > room {
             let over = widths.iter().sum::<usize>() - room;
             let mut sorted = widths.clone();
@@ -78,7 +78,7 @@ impl Table {
                 lines.push(Line::from(spans));
             }
             if n == 0 {
-                // Nothing stands behind the last column: its rule ends with the widest cell.
+                // The last column has no following one: its rule ends with the widest cell.
                 let needed = self.needed();
                 let rules = widths.iter().enumerate().map(|(at, width)| {
                     let is_last = at + 1 == n_columns;
@@ -91,7 +91,7 @@ impl Table {
         lines
     }
 
-    /// Columns that each column needs.
+    /// The required width of each column.
     pub(super) fn needed(&self) -> Vec<usize> {
         let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let of_cell = |cell: &Vec<Span<'static>>| cell.iter().map(|s| width(&s.content)).sum();

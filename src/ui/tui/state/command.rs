@@ -1,4 +1,4 @@
-//! What a message is: words for the model, a command of the chat, a command of the user's own.
+//! Handles a sent text: a message to the model, a command of the chat, or a command of the user.
 
 use super::{Action, Request, State};
 use crate::protocol::control::PermissionMode;
@@ -13,7 +13,7 @@ use crate::ui::tui::text::width;
 use crate::ui::tui::theme::Background;
 use crate::ui::tui::viewer::Viewer;
 
-/// The first column of a page is no wider.
+/// Limit of the first column of a page.
 const WIDEST_NAME: usize = 32;
 
 impl State {
@@ -29,7 +29,7 @@ impl State {
         }
         if let Some(rest) = message.strip_prefix('/') {
             let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-            // What the program understands is no file of the project's.
+            // Built-in commands take precedence over files.
             if let Some(command) = built_in(name) {
                 return self.command(command.deed, arguments.trim());
             }
@@ -37,7 +37,7 @@ impl State {
                 let message = own.message(arguments.trim());
                 return self.submit(message);
             }
-            // A path is no command.
+            // A path is not a command.
             if !name.contains('/') {
                 let names = COMMANDS.iter().map(|command| command.name);
                 let hint = crate::protocol::nearest(name, names).map_or_else(
@@ -61,7 +61,7 @@ impl State {
         }
         if self.is_working {
             self.queue.push_back(message.clone());
-            // A turn that is being stopped takes no more messages: this one comes back.
+            // A turn that is being interrupted accepts no messages: this one is returned.
             let steers = !self.is_stopping;
             return steers.then_some(Action::Ask(Request::Steer(message))).into_iter().collect();
         }
@@ -69,7 +69,7 @@ impl State {
         vec![Action::Ask(Request::Submit(message))]
     }
 
-    /// Something begins that takes a while and can be stopped, and is no turn.
+    /// Starts a longer interruptible operation that is not a turn.
     fn begins(&mut self, doing: Doing) {
         self.is_working = true;
         self.conversation.turn = Some(Turn { started: self.now, doing, since: self.now });
@@ -170,7 +170,7 @@ impl State {
             | CommandDeed::Model
                 if self.is_working =>
             {
-                // It is not lost: it can be sent when nothing runs any more.
+                // It is kept, and can be sent when the session is idle.
                 let name = COMMANDS.iter().find(|it| it.deed == deed).map_or("", |it| it.name);
                 let command = format!("/{name} {arguments}");
                 self.composer.set(Written::message(command.trim_end()));
@@ -213,7 +213,7 @@ impl State {
         Vec::new()
     }
 
-    /// Tokens and money since the chat began.
+    /// Tokens and cost since the chat started.
     fn cost_in_words(&self) -> String {
         let usage = self.conversation.usage;
         let cost = self.conversation.cost_usd.map_or_else(
@@ -254,7 +254,7 @@ impl State {
     }
 }
 
-/// Rows of two columns; what is very long in the first one does not make it wider.
+/// Rows of two columns; a very long first cell does not widen the column.
 fn columns(rows: &[(String, String)]) -> String {
     let widths = rows.iter().map(|(name, _)| width(name.trim_end()));
     let column = widths.max().unwrap_or(0).min(WIDEST_NAME);

@@ -1,4 +1,4 @@
-//! What keys do: in the conversation, at a question, in the message.
+//! Handles keys: in the conversation, at a question, in the input field.
 
 use std::time::Instant;
 
@@ -17,8 +17,8 @@ impl State {
         let actions = self.press(key, at);
         let is_said =
             |action: &Action| matches!(action, Action::Ask(Request::Steer(_) | Request::Submit(_)));
-        // What was written is taken back: keys answer the question that waits, as if it had just come. Who has
-        // said something may have more to say.
+        // The draft was deleted: keys now go to the waiting question, as if it had just appeared. Not after a
+        // message was sent, since the user may type another.
         if let Some(asked) = &mut self.asked
             && was_writing
             && !actions.iter().any(is_said)
@@ -40,7 +40,7 @@ impl State {
         if self.focus == Focus::Question {
             return self.answer(key, deed, at, last_key);
         }
-        // Twice means twice in a row.
+        // Only two consecutive presses count.
         self.quits_at = self.quits_at.filter(|_| deed == Some(Deed::Cancel));
         self.escaped_at = self.escaped_at.filter(|_| deed == Some(Deed::Escape));
         let focus = std::mem::replace(&mut self.focus, Focus::Composer);
@@ -76,18 +76,18 @@ impl State {
         actions.into_iter().chain(asked).collect()
     }
 
-    /// The conversation fills the screen, and keys move in it.
+    /// The full-screen conversation has the focus.
     pub(in crate::ui::tui) fn is_browsing(&self) -> bool {
         self.viewer.is_some() && (self.browses || !self.settings.full_screen)
     }
 
-    /// A key while the conversation fills the screen; `None` where it is for the message.
+    /// Handles a key in the full-screen conversation; `None` if it belongs to the input field.
     pub(super) fn browse(&mut self, key: Key) -> Option<Vec<Action>> {
         let is_browsing = self.is_browsing();
         let viewer = self.viewer.as_mut()?;
         let rows = self.size.1.saturating_sub(1);
         if !is_browsing {
-            // Beside the message only these two move.
+            // Next to the input field only these two keys scroll.
             match key.code {
                 Code::PageUp => viewer.scroll_up(rows / 2),
                 Code::PageDown => viewer.scroll_down(rows / 2),
@@ -106,7 +106,7 @@ impl State {
         Some(Vec::new())
     }
 
-    /// The text that keys go into.
+    /// The text that keys edit.
     pub(super) fn writing(&mut self) -> &mut Composer {
         if self.focus == Focus::Instead { &mut self.instead } else { &mut self.composer }
     }
@@ -126,8 +126,8 @@ impl State {
         self.complete()
     }
 
-    /// A key while a question waits. Only a key that was pressed when the question had been on the screen
-    /// for a moment, and not in the middle of typing, is an answer.
+    /// Handles a key while a question waits. It is an answer only if the question was visible for a moment
+    /// when it was pressed, and no text is being typed.
     pub(super) fn answer(
         &mut self,
         key: Key,
@@ -161,7 +161,7 @@ impl State {
                 }
                 Vec::new()
             }
-            // Whoever types something else writes a message.
+            // Other characters start a message.
             (Some(char), before) => {
                 self.focus = Focus::Composer;
                 if let Some(pressed) = before {
@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    /// The letter is one of those that the question offers.
+    /// The letter is one of the question's choices.
     fn is_answer(&self, letter: char) -> bool {
         match letter.to_ascii_lowercase() {
             'y' | 'n' | 'i' => true,
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// A letter that stayed alone until this moment is an answer.
+    /// A letter that was not followed by another is an answer.
     pub(super) fn settle_answer(&mut self, moment: Instant) -> Vec<Action> {
         let Some(asked) = &mut self.asked else { return Vec::new() };
         let is_alone =
@@ -198,7 +198,7 @@ impl State {
             return Vec::new();
         };
         if !pressed.counts {
-            self.say(&format!("the question had just come: press {} once more", pressed.letter));
+            self.say(&format!("the question had just appeared: press {} again", pressed.letter));
             return Vec::new();
         }
         match pressed.letter.to_ascii_lowercase() {
@@ -218,8 +218,8 @@ impl State {
         vec![Action::Ask(Request::Answer(call.to_owned(), approval))]
     }
 
-    /// Says no, and perhaps what to do instead. That is a message of the user like any other, so that no compaction
-    /// summarises it; it is sent before the answer, so that no other call starts in between.
+    /// Rejects a call, optionally with what to do instead. That text is a message of the user, so that no
+    /// compaction summarises it; it is sent before the answer, so that no other call starts in between.
     pub(in crate::ui::tui) fn deny(&mut self, call: &str, words: UserInput) -> Vec<Action> {
         let no = Approval::No(Some(words.text.clone()));
         let mut actions =
@@ -228,13 +228,13 @@ impl State {
         actions
     }
 
-    /// The rules that "from now on" would add.
+    /// The rules that the answer "always" would add.
     pub(in crate::ui::tui) fn rules(&self) -> &[String] {
         let question = self.asked_call().and_then(|call| call.question.as_deref());
         question.map_or(&[], |question| &question.rules)
     }
 
-    /// The call that is asked about.
+    /// The call of the question.
     pub(in crate::ui::tui) fn asked_call(&self) -> Option<&Call> {
         self.asked.as_ref().and_then(|asked| self.conversation.asked(&asked.call))
     }
@@ -263,7 +263,7 @@ impl State {
                 let mode = match self.conversation.mode {
                     Some(PermissionMode::Ask) | None => PermissionMode::AutoEdit,
                     Some(PermissionMode::AutoEdit) => PermissionMode::ReadOnly,
-                    // The mode that allows everything is chosen by its name alone.
+                    // Mode full can be selected by its name only.
                     Some(PermissionMode::ReadOnly | PermissionMode::Full) => PermissionMode::Ask,
                 };
                 return self.set_mode(mode);
@@ -321,14 +321,14 @@ impl State {
         if self.is_working {
             return self.interrupt();
         }
-        // What the user runs ends when nothing else is there to be stopped.
+        // The user's commands are ended if nothing else is running.
         if !self.shells.is_empty() {
             return vec![Action::Ask(Request::Interrupt)];
         }
         if !self.composer.is_empty() || self.conversation.turns.is_empty() {
             return Vec::new();
         }
-        // With nothing to stop and nothing written, twice goes back to an earlier turn.
+        // If nothing is running and the field is empty, pressing twice selects an earlier turn.
         let before = self.escaped_at.replace(self.now);
         if before.is_some_and(|before| self.now.duration_since(before) <= TWICE) {
             self.escaped_at = None;
@@ -336,7 +336,7 @@ impl State {
             self.composer.set(Written::own("/rewind "));
         } else {
             let key = self.settings.keymap.key_for(Deed::Escape);
-            self.say_for(&format!("{key} once more goes back to an earlier turn"), TWICE);
+            self.say_for(&format!("{key} again goes back to an earlier turn"), TWICE);
         }
         Vec::new()
     }
@@ -363,7 +363,7 @@ impl State {
         }
         self.quits_at = Some(self.now);
         let key = self.settings.keymap.key_for(Deed::Cancel);
-        self.say_for(&format!("{key} once more quits"), TWICE);
+        self.say_for(&format!("{key} again quits"), TWICE);
         if self.is_working { self.interrupt() } else { Vec::new() }
     }
 

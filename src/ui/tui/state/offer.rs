@@ -1,4 +1,4 @@
-//! What fits what is being written, and choosing from it.
+//! The completion list: its content, and choosing from it.
 
 use super::{Action, Focus, Request, State};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, OwnCommand};
@@ -7,13 +7,13 @@ use crate::ui::tui::composer::Written;
 use crate::ui::tui::keys::Deed;
 
 impl State {
-    /// Looks whether what is written can be completed.
+    /// Updates the list for the current text.
     pub(super) fn complete(&mut self) -> Vec<Action> {
         self.close_list();
         if self.focus != Focus::Composer || self.recalled.is_some() {
             return Vec::new();
         }
-        // In a line for the shell every sign is the shell's: a name would be a part of the command.
+        // In a shell line every character belongs to the shell: a name would become a part of the command.
         if self.composer.is_shell() {
             return Vec::new();
         }
@@ -22,7 +22,7 @@ impl State {
         if let Some(query) = before.strip_prefix('/').filter(|_| self.composer.is_command()) {
             let Some((name, arguments)) = query.split_once(' ') else {
                 let items = complete::commands(query, &self.settings.own_commands);
-                // A command that was written a moment ago is one, too.
+                // A command file may just have been created.
                 let is_first = query.is_empty();
                 self.offer(Kind::Command, 0, items);
                 let ask = Action::Ask(Request::OwnCommands);
@@ -34,13 +34,13 @@ impl State {
                 Some(CommandDeed::Mode) => complete::words(
                     arguments,
                     [
-                        ("read-only", "it looks and changes nothing"),
+                        ("read-only", "it reads and changes nothing"),
                         ("ask", "it asks before every change and command"),
                         (
                             "auto-edit",
                             "it changes files of the project; commands run in the sandbox",
                         ),
-                        ("full", "it may do anything but what is never done"),
+                        ("full", "it may do anything except what is never allowed"),
                     ],
                 ),
                 Some(CommandDeed::Theme) => {
@@ -66,14 +66,13 @@ impl State {
         self.complete_file()
     }
 
-    /// There is nothing to choose: the text is another one.
+    /// Closes the list: the text was replaced.
     pub(super) fn close_list(&mut self) {
         self.popup = None;
         self.searches = None;
     }
 
-    /// The user's own commands are these now. What was marked in the list stays marked, and a list that was closed
-    /// stays closed.
+    /// Updates the user's commands. The selection in the list is kept, and a closed list stays closed.
     pub(super) fn own_commands_are(&mut self, commands: Vec<OwnCommand>) {
         let query = self.composer.text().strip_prefix('/').unwrap_or_default();
         let nothing_fitted = complete::commands(query, &self.settings.own_commands).is_empty();
@@ -90,7 +89,7 @@ impl State {
         }
     }
 
-    /// Looks whether a file is being named.
+    /// Updates the list of files for a mention.
     fn complete_file(&mut self) -> Vec<Action> {
         if let Some((from, query)) = self.composer.mention('@') {
             let query = query.to_owned();
@@ -98,13 +97,13 @@ impl State {
             let items = self.finder.find(&query);
             self.offer(Kind::File, from, items);
             self.searches = (!is_first).then_some(from);
-            // The list is made anew with each mention, while the old one is already of use.
+            // Each mention requests the files again; meanwhile the old ones are used.
             return if is_first { vec![Action::Ask(Request::Files)] } else { Vec::new() };
         }
         Vec::new()
     }
 
-    /// The turns to go back to, the latest first; or those of them that changed files.
+    /// The turns to return to, the latest first; or only those that changed files.
     fn turns(&self, arguments: &str, changed: bool) -> Vec<Item> {
         let turns = self.conversation.turns.iter().rev();
         let turns: Vec<(String, String)> = turns
@@ -124,7 +123,7 @@ impl State {
 
     pub(super) fn offer(&mut self, kind: Kind, from: usize, items: Vec<Item>) {
         let is_written = |item: &Item| item.insert.trim_end() == &self.composer.text()[from..];
-        // What is written whole needs no list of one.
+        // A single item that is already complete needs no list.
         let is_whole = items.len() == 1 && items.iter().all(is_written);
         let is_needless = items.is_empty() || is_whole && kind != Kind::Command;
         if !is_needless {
@@ -132,7 +131,7 @@ impl State {
         }
     }
 
-    /// Looks at more files, where not all were looked at; at all of them where a choice is to be made.
+    /// Searches more files; all of them if an item is being chosen.
     pub(super) fn search_on(&mut self, to_the_end: bool) {
         let Some(from) = self.searches.filter(|_| self.finder.is_searching()) else { return };
         self.finder.step();
@@ -144,7 +143,7 @@ impl State {
         self.offer(Kind::File, from, items);
     }
 
-    /// A key while there is something to choose; `None` where it is not for the choice.
+    /// Handles a key while the list is open; `None` if the list does not use it.
     pub(super) fn choose(&mut self, deed: Option<Deed>) -> Option<Vec<Action>> {
         if matches!(deed, Some(Deed::Up | Deed::Down | Deed::Complete | Deed::Send)) {
             self.search_on(true);
@@ -170,7 +169,7 @@ impl State {
                     self.take(&popup);
                 }
                 return Some(match popup.kind {
-                    // What may take more is sent once its name was written whole.
+                    // A command with arguments is sent only if its name was complete.
                     Kind::Command if item.takes_more && !is_enough => self.complete(),
                     Kind::Command | Kind::Argument => self.send(),
                     Kind::File => Vec::new(),
@@ -186,7 +185,7 @@ impl State {
         let cursor = self.composer.cursor();
         let space = if popup.kind == Kind::Command && item.takes_more { " " } else { "" };
         let insert = format!("{}{space}", item.insert);
-        // Who chooses a command begins one; what it is about, others have named.
+        // Choosing a command counts as typing it; its arguments come from elsewhere.
         let insert = match popup.kind {
             Kind::Command => Written::own(&insert),
             Kind::Argument | Kind::File => Written::words(&insert),
@@ -194,7 +193,7 @@ impl State {
         self.composer.put(popup.from, cursor, &insert);
     }
 
-    /// Columns for the text of the message.
+    /// Width of the input field's text.
     pub(in crate::ui::tui) fn text_columns(&self) -> usize {
         self.size.0.saturating_sub(3).max(1)
     }

@@ -1,4 +1,4 @@
-//! Earlier messages: brought back one by one, and searched.
+//! Earlier messages: recalling and searching them.
 
 use super::{Action, Focus, State};
 use crate::ui::tui::composer::Written;
@@ -22,13 +22,13 @@ impl State {
                 self.recalled = Some((next, draft));
             }
             Some(next) if next == history.len() => self.composer.set(draft),
-            // The oldest stays; below the draft there is nothing.
+            // The oldest stays; after the draft there is nothing.
             Some(_) => {}
             None => self.recalled = Some((at, draft)),
         }
     }
 
-    /// The messages that fit a search, the latest first.
+    /// The messages that match a search, the latest first.
     pub(in crate::ui::tui) fn matches(&self, query: &str) -> Vec<&String> {
         let query = query.to_lowercase();
         let mut seen = std::collections::HashSet::new();

@@ -1,4 +1,5 @@
-//! What joins L2 at a compaction, and the rules files that are found in the folders where tools work.
+//! Nested rules files: finds them in the folders where tools work, and moves them and pins into L2 at a
+//! compaction.
 
 use super::Kernel;
 use super::turn::Turn;
@@ -7,19 +8,19 @@ use crate::protocol::event::{Body, Event};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
-/// All rules that were met on the way take this part of the window in L2: an eighth.
-const RULES_MET: u64 = 8;
+/// Part of the window for nested rules in L2: an eighth.
+const NESTED_RULES: u64 = 8;
 
 impl Kernel {
-    /// A fact that is no part of the conversation itself.
+    /// Applies an event that is not part of the conversation.
     pub(super) fn note(&mut self, event: &Event) {
         self.parts.registry.apply(event);
-        // What the user does not want to be read is read by nobody.
+        // The verifier must not read what the user withholds.
         if let Some(verifier) = &self.parts.verifier {
             verifier.registry.apply(event);
         }
         self.pins.apply(event);
-        self.rules_met.apply(event);
+        self.nested_rules.apply(event);
         self.memories.apply(event);
         if let Body::MemoryRecalled(recalled) = &event.body
             && recalled.in_rules
@@ -28,20 +29,20 @@ impl Kernel {
         }
     }
 
-    /// The conversation gives way: what was pinned and met since then moves into L2.
+    /// Moves pins and nested rules that are new since the last compaction into L2.
     pub(super) fn join_l2(&mut self) {
         let joining = self.joining_l2();
         self.parts.layers.join(&joining);
     }
 
-    /// What L2 would say besides, if the conversation gave way now.
+    /// The text that a compaction would now add to L2.
     pub(super) fn joining_l2(&self) -> String {
         let prompts = &self.parts.prompts;
-        let room = self.budget.bytes(self.budget.window() / RULES_MET);
+        let room = self.budget.bytes(self.budget.window() / NESTED_RULES);
         let parts = [
             self.mode_line(),
             self.pins.layer(prompts),
-            self.rules_met.layer(prompts, room),
+            self.nested_rules.layer(prompts, room),
             self.memories.layer(prompts),
         ];
         let parts: Vec<&str> =
@@ -49,8 +50,8 @@ impl Kernel {
         parts.join("\n\n")
     }
 
-    /// Tells of the rules that hold where tools worked in this round, behind all of its results.
-    pub(super) fn meet_rules(&mut self, turn: &mut Turn) {
+    /// Appends the rules files of the folders where tools worked in this round to the results.
+    pub(super) fn show_nested_rules(&mut self, turn: &mut Turn) {
         for path in std::mem::take(&mut turn.touched) {
             self.meet_rules_of(&path);
         }
@@ -58,20 +59,20 @@ impl Kernel {
 
     fn meet_rules_of(&mut self, path: &str) {
         let project = self.parts.project.clone();
-        // By the rules that hold now: a pin may have come since the session began.
+        // By the rules in force now: a pin may have been added since the session began.
         let withheld = self.parts.registry.withheld();
         let is_shown = |path: &str| withheld.why("Read", path).is_none();
         let is_folder = project.find(path).is_some_and(|found| found.is_folder);
-        for folder in self.rules_met.folders(path, is_folder) {
+        for folder in self.nested_rules.folders(path, is_folder) {
             for rules in project.rules_in(&folder, &is_shown) {
                 let Rules { path, .. } = &rules;
                 let text = rules.shown(self.parts.max_rules_bytes);
-                // A link to what stands in L2, or a copy, says nothing new.
+                // A link to a file in L2, or a copy of it, is not repeated.
                 let in_l2 = || {
                     let known = project.rules_in(".", &is_shown);
                     known.iter().any(|known| known.text == rules.text)
                 };
-                if self.rules_met.has(path, &text) || in_l2() {
+                if self.nested_rules.has(path, &text) || in_l2() {
                     continue;
                 }
                 let path = path.clone();
@@ -84,7 +85,7 @@ impl Kernel {
 }
 
 impl Turn {
-    /// Notes the paths that calls have worked on: their folders may have rules.
+    /// Records the paths that calls worked on: their folders may have rules.
     pub(super) fn note_paths(&mut self, answers: &[Answer]) {
         for answer in answers {
             let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {

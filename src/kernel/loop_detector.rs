@@ -1,5 +1,5 @@
-//! Work that goes round in circles: two or three calls alternating with the same results, reads that come
-//! back to where they were, an edit undone and redone, a plan that is written and written again.
+//! Detects loops in successful work: two or three calls alternating with the same results, reads that return
+//! to the same place, an edit undone and redone, a plan rewritten repeatedly.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -10,33 +10,33 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::Effect;
 
-/// So many calls are looked back on: a circle of three, three times.
+/// Number of calls that are compared: a loop of three calls, three times.
 const LOOK_BACK: usize = 9;
-/// A circle counts when it was gone round so often.
+/// Number of repetitions that make a loop.
 const TIMES: usize = 3;
-/// The longest circle that is seen.
+/// Length of the longest loop that is detected.
 const LONGEST: usize = 3;
 
-/// The last calls, and the last edits.
+/// The latest calls and edits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Circles {
-    /// Of each call what it was and what it answered.
+pub(crate) struct LoopDetector {
+    /// A hash of each call and its result.
     calls: VecDeque<u64>,
-    /// Of each edit the file, what was taken out, and what was put in.
+    /// File, removed text and inserted text of each edit.
     edits: VecDeque<(String, String, String)>,
-    /// So often the plan was written with no other call in between.
+    /// How often the plan was written without another call in between.
     plans: usize,
 }
 
-impl Circles {
-    /// Takes one more call; says what goes round, if it closes a circle.
+impl LoopDetector {
+    /// Adds a call; returns a description of the loop that it closes, if any.
     pub(crate) fn see(
         &mut self,
         call: &ToolCall,
         envelope: &Envelope,
         effect: Option<&Effect>,
     ) -> Option<String> {
-        // What fails has chains of its own, and whoever waits for a job asks it again and again.
+        // Failures have chains of their own, and polling a job is legitimate.
         if envelope.error().is_some() || matches!(effect, Some(Effect::Job { .. })) {
             return None;
         }
@@ -47,7 +47,7 @@ impl Circles {
         }
         let applied = envelope.data.get("applied") == Some(&Value::Bool(true));
         if applied {
-            // The world is another one: what is read from here on is no repetition.
+            // Something changed: reads after this are not repetitions.
             self.calls.clear();
             return self.see_edit(call, envelope);
         }
@@ -57,14 +57,14 @@ impl Circles {
             (name, value.to_string()).hash(&mut hasher);
         }
         push(&mut self.calls, hasher.finish());
-        // The same call over and over is the registry's business.
-        (2..=LONGEST).find(|length| self.is_circle(*length)).map(|length| {
+        // Identical calls in a row are handled by the registry.
+        (2..=LONGEST).find(|length| self.is_loop(*length)).map(|length| {
             self.calls.clear();
             format!("the same {length} calls alternate with the same answers")
         })
     }
 
-    fn is_circle(&self, length: usize) -> bool {
+    fn is_loop(&self, length: usize) -> bool {
         let last: Vec<u64> = self.calls.iter().rev().take(length * TIMES).copied().collect();
         let mut kinds = last[..length.min(last.len())].to_vec();
         kinds.sort_unstable();
@@ -84,7 +84,7 @@ impl Circles {
         let path = envelope.context.path_resolved.clone().unwrap_or_else(|| text("path"));
         let edit = (path, text("old_string"), text("new_string"));
         let undone = (edit.0.clone(), edit.2.clone(), edit.1.clone());
-        // There, back, and there again.
+        // The edit was undone and is redone.
         let before = self.edits.iter().rev().position(|known| *known == undone);
         let first = self.edits.iter().rev().position(|known| *known == edit);
         let closes = before.zip(first).is_some_and(|(before, first)| before < first);
@@ -107,7 +107,12 @@ mod tests {
 
     use super::*;
 
-    fn see(circles: &mut Circles, name: &str, input: &Value, data: &Value) -> Option<String> {
+    fn see(
+        loop_detector: &mut LoopDetector,
+        name: &str,
+        input: &Value,
+        data: &Value,
+    ) -> Option<String> {
         let call = ToolCall { id: "1".into(), name: name.into(), arguments: input.to_string() };
         let envelope = json!({
             "status": "success", "data": data, "text": "", "stats": {},
@@ -119,13 +124,13 @@ mod tests {
             "BashOutput" => Some(Effect::Job { id: "1".into() }),
             _ => None,
         };
-        circles.see(&call, &envelope, effect.as_ref())
+        loop_detector.see(&call, &envelope, effect.as_ref())
     }
 
     fn calls(names: &str) -> Option<String> {
-        let mut circles = Circles::default();
+        let mut loop_detector = LoopDetector::default();
         let seen = names.chars().map(|name| {
-            see(&mut circles, "Grep", &json!({"pattern": name.to_string()}), &json!({"n": 1}))
+            see(&mut loop_detector, "Grep", &json!({"pattern": name.to_string()}), &json!({"n": 1}))
         });
         seen.last().flatten()
     }
@@ -142,39 +147,40 @@ mod tests {
 
     #[test]
     fn repeated_plan_updates_are_a_loop_until_another_call() {
-        let mut circles = Circles::default();
-        let mut write = |n: u32| see(&mut circles, "TodoWrite", &json!({"n": n}), &json!({"n": n}));
+        let mut loop_detector = LoopDetector::default();
+        let mut write =
+            |n: u32| see(&mut loop_detector, "TodoWrite", &json!({"n": n}), &json!({"n": n}));
         assert!((0..3).all(|n| write(n).is_none()));
         assert!(write(3).is_some() && write(4).is_some());
-        assert_eq!(see(&mut circles, "Read", &json!({}), &json!({})), None);
-        assert_eq!(see(&mut circles, "TodoWrite", &json!({"n": 5}), &json!({"n": 5})), None);
+        assert_eq!(see(&mut loop_detector, "Read", &json!({}), &json!({})), None);
+        assert_eq!(see(&mut loop_detector, "TodoWrite", &json!({"n": 5}), &json!({"n": 5})), None);
     }
 
     #[test]
     fn polling_two_jobs_is_not_a_loop() {
-        let mut circles = Circles::default();
+        let mut loop_detector = LoopDetector::default();
         for n in 0..9 {
             let input = json!({"id": n % 2});
-            assert_eq!(see(&mut circles, "BashOutput", &input, &json!({"new": ""})), None);
+            assert_eq!(see(&mut loop_detector, "BashOutput", &input, &json!({"new": ""})), None);
         }
     }
 
     #[test]
     fn changing_results_are_not_a_loop() {
-        let mut circles = Circles::default();
+        let mut loop_detector = LoopDetector::default();
         for n in 0..9 {
             let name = if n % 2 == 0 { "a" } else { "b" };
-            let seen = see(&mut circles, "Grep", &json!({"pattern": name}), &json!({"n": n}));
+            let seen = see(&mut loop_detector, "Grep", &json!({"pattern": name}), &json!({"n": n}));
             assert_eq!(seen, None);
         }
     }
 
     #[test]
     fn alternately_reverted_edits_are_a_loop() {
-        let mut circles = Circles::default();
+        let mut loop_detector = LoopDetector::default();
         let mut edit = |old: &str, new: &str| {
             let input = json!({"path": "a.rs", "old_string": old, "new_string": new});
-            see(&mut circles, "Edit", &input, &json!({"applied": true}))
+            see(&mut loop_detector, "Edit", &input, &json!({"applied": true}))
         };
         assert_eq!(edit("a", "b"), None);
         assert_eq!(edit("b", "a"), None);

@@ -1,4 +1,4 @@
-//! A file beside its target, in a folder that is held open and locked against agents of our own.
+//! A temporary file in the folder of its target; the folder is held open and locked against other agents.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -18,24 +18,24 @@ use super::super::sweep::temporary;
 use super::{New, writers};
 use crate::disk;
 
-/// Another agent's change takes milliseconds.
+/// How long the lock is waited for; a change takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A file of this size is looked at twice in no time.
+/// Size up to which a file is simply read twice.
 const SMALL: u64 = 256 * 1024;
-/// So much is handed to the disk at once.
+/// Number of bytes that are written in one step.
 const PIECE: usize = 8 * 1024 * 1024;
-/// Times of change are that coarse, where they have fractions of a second (the kernel's clock ticks every
-/// few milliseconds), and where they have none (FAT).
+/// Resolution of modification times, on file systems with fractions of a second (the kernel's clock ticks
+/// every few milliseconds), and without (FAT).
 const TICK: Duration = Duration::from_millis(100);
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// The target's folder, open and locked, and the target's name in it.
-pub(super) struct Beside {
+/// The target's folder, open and locked, and the target's name.
+pub(super) struct TargetFolder {
     folder: OwnedFd,
     target: OsString,
 }
 
-/// A file of ours beside the target. It is removed when it is dropped, unless it was kept.
+/// A temporary file of ours, removed on drop unless it was kept.
 pub(super) struct Temporary<'a> {
     folder: &'a OwnedFd,
     name: OsString,
@@ -45,40 +45,40 @@ pub(super) struct Temporary<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// What lies under the name may be removed.
+    /// The file with the temporary name may be removed.
     Removable,
-    /// It is not ours to remove.
+    /// It must not be removed.
     Kept,
-    /// Nothing lies there any more.
+    /// It does not exist any more.
     Gone,
 }
 
-/// What lies under the temporary name: which file, and the hash of its bytes if it is a regular one
-/// that nobody is writing.
+/// The file with the temporary name: its identity, and the hash of its bytes if it is a regular file that no
+/// program is writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) identity: (u64, u64),
     pub(super) hash: Option<String>,
 }
 
-/// What somebody did to the file that we wrote, while it was in the target's place.
+/// How another process modified our file while it was the target.
 pub(super) enum WrittenInto {
-    /// These bytes stand behind ours.
+    /// It appended these bytes.
     Appended(Vec<u8>),
-    /// It is shorter: it was emptied and written anew.
+    /// It truncated the file and wrote new content.
     Replaced,
     /// Something else.
     Changed,
 }
 
-impl Beside {
+impl TargetFolder {
     pub(super) fn open(target: &Path) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
         let folder = disk::open_folder(parent)?;
         let until = Instant::now() + PATIENCE;
-        // A file system without locks is used without.
+        // If the file system does not support locks, continues without.
         while rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)
             == Err(Errno::WOULDBLOCK)
         {
@@ -90,9 +90,9 @@ impl Beside {
         Ok(Self { folder, target: name.to_owned() })
     }
 
-    /// Writes the bytes beside the target and syncs them; as far as permitted with the owner, mode
-    /// and extended attributes of the file that it is to replace. By the hashes of the old file and of
-    /// the new one who finds the temporary file after a crash knows whose it is.
+    /// Writes the bytes to a temporary file and syncs it; copies owner, mode and extended attributes of the
+    /// file to be replaced as far as permitted. The hashes in its name allow another process to identify the
+    /// file after a crash.
     pub(super) fn write(
         &self,
         new: &New<'_>,
@@ -107,7 +107,7 @@ impl Beside {
             }
             file.sync_all()
         };
-        // Without a name until it is whole: killed before, it is gone.
+        // It has no name until it is complete: if the process is killed before, it disappears.
         if let Some(mut file) = self.unnamed(mode) {
             finish(&mut file)?;
             let hashes = (old_hash, new.hash());
@@ -123,7 +123,7 @@ impl Beside {
         Ok(temporary)
     }
 
-    /// A file that has no name; nothing where the file system has no such files.
+    /// A file without a name; `None` if the file system does not support them.
     #[cfg(target_os = "linux")]
     fn unnamed(&self, mode: Mode) -> Option<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -135,7 +135,7 @@ impl Beside {
         None
     }
 
-    /// The first name that is free for what is made under it.
+    /// The first free name for the new file.
     fn named(
         &self,
         (old, new): (&str, &str),
@@ -150,15 +150,15 @@ impl Beside {
                     let folder = &self.folder;
                     return Ok(Temporary { folder, name, state: State::Removable, file });
                 }
-                // Left by a process with our number that is long dead.
+                // Left by a dead process with our process id.
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Swaps the target with what lies under the temporary name; false where the file system (or
-    /// the kernel) cannot.
+    /// Exchanges the target and the temporary file; false if the file system or the kernel does not support
+    /// it.
     #[cfg(target_os = "linux")]
     pub(super) fn exchange(&self, with: &Temporary<'_>) -> io::Result<bool> {
         match self.rename(with, rustix::fs::RenameFlags::EXCHANGE) {
@@ -173,14 +173,14 @@ impl Beside {
         Ok(false)
     }
 
-    /// Replaces the target, whatever it is.
+    /// Replaces the target unconditionally.
     pub(super) fn rename_over(&self, new: &mut Temporary<'_>) -> io::Result<()> {
         rustix::fs::renameat(&self.folder, &new.name, &self.folder, &self.target)?;
         new.state = State::Gone;
         Ok(())
     }
 
-    /// Gives the file the target's name, if nothing has it.
+    /// Renames the file to the target's name, if that does not exist.
     pub(super) fn place(&self, new: &mut Temporary<'_>) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         match self.rename(new, rustix::fs::RenameFlags::NOREPLACE) {
@@ -202,11 +202,11 @@ impl Beside {
         rustix::fs::renameat_with(&self.folder, &from.name, &self.folder, &self.target, flags)
     }
 
-    /// What lies under the temporary name, once what was begun there has been done: a program that
-    /// opened it before it came into our hands may write to it only now, and is waited for until then.
+    /// The file with the temporary name, after pending writes: a program that opened it before the exchange
+    /// may still write to it, and is waited for until then.
     pub(super) fn look(&self, at: &Temporary<'_>, until: Instant) -> io::Result<Held> {
-        // To make the change of names last takes as long as it takes others to go on. (To look at a large
-        // file takes as long.)
+        // Syncing the rename takes as long as other processes need to continue. (Reading a large file takes
+        // as long.)
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_large = u64::try_from(stat.st_size).is_ok_and(|size| size > SMALL);
         let (held, data) = std::thread::scope(|scope| {
@@ -256,7 +256,7 @@ impl Beside {
         Ok((Held { identity: (data.dev(), data.ino()), hash: Some(hash) }, Some(data)))
     }
 
-    /// Writes behind the target's bytes what somebody wrote behind ours.
+    /// Appends bytes that were written to our file to the target.
     pub(super) fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let flags = flags | OFlags::CLOEXEC;
@@ -264,20 +264,20 @@ impl Beside {
         File::from(target).write_all(bytes)
     }
 
-    /// Makes the change of names last.
+    /// Syncs the rename.
     pub(super) fn sync(&self) {
-        // The change is made; a file system that cannot sync a folder is no reason to deny it.
+        // The change is made; a failure to sync the folder is ignored.
         let _ = rustix::fs::fsync(&self.folder);
     }
 }
 
 impl Temporary<'_> {
-    /// What lies under the name is not ours to remove.
+    /// Keeps the file with this name.
     pub(super) fn keep(&mut self) {
         self.state = State::Kept;
     }
 
-    /// Removes what lies under the name.
+    /// Removes the file with this name.
     pub(super) fn give_up(&mut self) {
         let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         self.state = State::Gone;
@@ -291,7 +291,7 @@ impl Temporary<'_> {
         &self.name
     }
 
-    /// What became of the file that we wrote, wherever it lies now.
+    /// How our file was modified, under its current name.
     pub(super) fn written_into(&mut self, new: &New<'_>) -> io::Result<WrittenInto> {
         if self.file.metadata()?.len() < new.len() as u64 {
             return Ok(WrittenInto::Replaced);
@@ -306,7 +306,7 @@ impl Temporary<'_> {
         })
     }
 
-    /// Which file it is that we wrote, wherever it lies now.
+    /// The identity of our file, under its current name.
     pub(super) fn identity(&self) -> Option<(u64, u64)> {
         self.file.metadata().ok().map(|data| (data.dev(), data.ino()))
     }
@@ -320,19 +320,19 @@ impl Drop for Temporary<'_> {
     }
 }
 
-/// Writes all of it. Of much, the disk gets each piece while the next one is copied, and the hash is made
-/// meanwhile.
+/// Writes all pieces. For large content, each piece is flushed while the next is copied, and the hash is
+/// computed in parallel.
 fn write_early(file: &mut File, new: &New<'_>) -> io::Result<()> {
     if new.len() <= PIECE {
         return new.pieces.iter().try_for_each(|piece| file.write_all(piece));
     }
     std::thread::scope(|scope| {
-        // Where no thread can be started it is made later.
+        // Without a thread the hash is computed later.
         _ = std::thread::Builder::new().spawn_scoped(scope, || _ = new.hash());
         let mut at = 0;
         for piece in new.pieces.iter().flat_map(|piece| piece.chunks(PIECE)) {
             file.write_all(piece)?;
-            // What will not be needed soon is written at once; a file system may ignore it.
+            // Starts writing the page cache to disk; a file system may ignore it.
             let length = NonZeroU64::new(piece.len() as u64);
             _ = rustix::fs::fadvise(&*file, at, length, Advice::DontNeed);
             at += piece.len() as u64;
@@ -341,22 +341,22 @@ fn write_early(file: &mut File, new: &New<'_>) -> io::Result<()> {
     })
 }
 
-/// Gives a file that has no name this one.
+/// Links a file without a name to this one.
 fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::linkat(rustix::fs::CWD, opened, folder, name, AtFlags::SYMLINK_FOLLOW)?;
     file.try_clone().map_err(|_| Errno::MFILE)
 }
 
-/// Makes a new file like the old one, as far as we may. It runs with nobody's rights but those of who starts it: the kernel
-/// takes a set-uid bit away when the bytes change.
+/// Copies mode and owner of the old file as far as permitted. A set-uid bit is not copied: the kernel removes
+/// it when the bytes of a file change.
 fn imitate(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
     let own = new.metadata()?;
     let mode = data.mode() & 0o777;
     if (own.uid(), own.gid()) != (data.uid(), data.gid()) {
         let (uid, gid) =
             (rustix::fs::Uid::from_raw(data.uid()), rustix::fs::Gid::from_raw(data.gid()));
-        // Where that may not be, it is this user's.
+        // If this is not permitted, the file belongs to this user.
         _ = rustix::fs::fchown(new, Some(uid), Some(gid));
     }
     copy_attributes(new.as_fd(), old.as_fd());
@@ -364,14 +364,14 @@ fn imitate(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies extended attributes, access lists among them. What may not be copied is left out.
+/// Copies extended attributes, including access lists, as far as permitted.
 fn copy_attributes(new: impl AsFd, old: impl AsFd) {
     let (new, old) = (new.as_fd(), old.as_fd());
     let mut names = vec![0u8; 64 * 1024];
     let Ok(length) = rustix::fs::flistxattr(old, names.as_mut_slice()) else { return };
     let mut value = vec![0u8; 64 * 1024];
     for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        // The kernel takes a program's capabilities away when its bytes change; so do we.
+        // The kernel removes a program's capabilities when its bytes change; so do we.
         if name == b"security.capability" {
             continue;
         }
