@@ -19,7 +19,7 @@ use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::Rights;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, ToolCx};
-use crate::workspace::{Spill, Workspace};
+use crate::workspace::{DiffSize, Spill, Workspace};
 
 /// The tools that only read.
 const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
@@ -149,6 +149,7 @@ pub fn open_toolbox(
         watcher: None,
         place: None,
         seen: None,
+        diff: DiffSize::Preview,
     };
     let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);
     Toolbox { registry, events, exec }

@@ -10,12 +10,13 @@ use super::rules;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
 use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
-use crate::protocol::model::Purpose;
+use crate::protocol::model::{Purpose, StopReason};
 use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::recall::Moment;
 use crate::protocol::view::{call_line, view};
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
+const INTERRUPTED: Prompt = prompt!("feedback/interrupted.md");
 const USER_COMMAND: Prompt = prompt!("feedback/user_command.md");
 const KERNEL_CALL: Prompt = prompt!("recovery/kernel_call.md");
 const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
@@ -150,6 +151,12 @@ impl History {
         }
     }
 
+    /// Adds the received part of an answer that was interrupted, and marks it as such.
+    pub fn interrupted(&mut self, text: &str) {
+        let values = [("text", text.trim_end())];
+        self.assistant(fill(self.prompts.text(INTERRUPTED), &values).trim_end());
+    }
+
     /// Adds an answer with its calls and results: `calls` and `envelopes` correspond in order.
     pub fn exchange(&mut self, text: &str, calls: &[ToolCall], envelopes: &[&Envelope]) {
         let mut parts = Vec::with_capacity(calls.len() + 1);
@@ -251,7 +258,9 @@ impl History {
             Body::ModelResponded(answer)
                 if answer.purpose == Purpose::Main && !answer.discarded =>
             {
-                if answer.calls.is_empty() {
+                if answer.stop == StopReason::Interrupted {
+                    self.interrupted(&answer.text);
+                } else if answer.calls.is_empty() {
                     self.assistant(&answer.text);
                 } else {
                     self.waiting = Some(Waiting {

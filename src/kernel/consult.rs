@@ -49,7 +49,8 @@ impl Kernel {
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
         let asked = Asked::new(events, speaker, described(speaker, request, &self.budget));
-        let reply = match converse(speaker, request, events, &self.parts.control).await? {
+        let answer = converse(speaker, request, events, &self.parts.control).await;
+        let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
             Err(error) => {
                 events.emit(Body::Error {

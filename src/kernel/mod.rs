@@ -385,7 +385,7 @@ impl Kernel {
 fn is_whole(reply: &Reply) -> bool {
     match reply.stop {
         Some(StopReason::End | StopReason::ToolCalls | StopReason::Other(_)) => true,
-        Some(StopReason::Length | StopReason::Refused) | None => false,
+        Some(StopReason::Length | StopReason::Refused | StopReason::Interrupted) | None => false,
     }
 }
 

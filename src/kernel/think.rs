@@ -158,10 +158,21 @@ impl Kernel {
         );
         let bytes = described.bytes;
         let asked = Asked::new(&parts.events, &parts.main, described);
-        let answer = converse(&parts.main, &request, &parts.events, &parts.control).await?;
+        let answer = converse(&parts.main, &request, &parts.events, &parts.control).await;
         let mut reply = match answer {
-            Ok(reply) => reply,
-            Err(error) => return Ok(Err(error)),
+            Ok(Ok(reply)) => reply,
+            Ok(Err(error)) => return Ok(Err(error)),
+            Err(Interrupted { ending, text }) => {
+                // The user has seen it, and may refer to it.
+                if !text.trim().is_empty() {
+                    let mut partial = Reply::default();
+                    partial.fold(&Delta::Text(text));
+                    partial.stop = Some(StopReason::Interrupted);
+                    turn.spent.add(asked.answered(budget, &partial, false));
+                    history.interrupted(&partial.text);
+                }
+                return Err(ending);
+            }
         };
         if let Some(usage) = reply.usage {
             budget.counted(bytes, usage.input_tokens);
@@ -203,17 +214,25 @@ fn name_calls(known: &mut HashSet<String>, prefix: &str, reply: &mut Reply) {
     }
 }
 
+/// An answer that was interrupted.
+pub(super) struct Interrupted {
+    /// The ending of the turn.
+    pub(super) ending: Ending,
+    /// The text received so far.
+    text: String,
+}
+
 /// One request and its answer. Only an answer that is shown to the user in the end is streamed.
 pub(super) async fn converse(
     speaker: &Speaker,
     request: &Request<'_>,
     events: &Events,
     control: &Control,
-) -> Result<Result<Reply, ModelError>, Ending> {
+) -> Result<Result<Reply, ModelError>, Interrupted> {
     let is_shown = request.purpose == Purpose::Main;
     let mut stream = speaker.model.stream(request);
+    let mut reply = Reply::default();
     let answer = async {
-        let mut reply = Reply::default();
         while let Some(delta) = stream.next().await {
             let delta = delta?;
             match &delta {
@@ -245,8 +264,13 @@ pub(super) async fn converse(
                 "the model's answer broke off before its end; try again",
             ));
         }
-        Ok(reply)
+        Ok(())
     };
-    let answer = control.cancel().run_until_cancelled(answer).await;
-    answer.ok_or_else(|| control.interrupted().map_or(Ending::Interrupted, |by| by.ending()))
+    match control.cancel().run_until_cancelled(answer).await {
+        Some(answer) => Ok(answer.map(|()| reply)),
+        None => {
+            let ending = control.interrupted().map_or(Ending::Interrupted, |by| by.ending());
+            Err(Interrupted { ending, text: reply.text })
+        }
+    }
 }

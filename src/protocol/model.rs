@@ -168,6 +168,8 @@ pub enum StopReason {
     Length,
     /// The provider withheld it (a content filter).
     Refused,
+    /// The turn was interrupted: the text is what was received until then.
+    Interrupted,
     /// Another reason, as named by the provider.
     Other(String),
 }

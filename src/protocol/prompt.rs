@@ -54,6 +54,7 @@ prompts![
     "feedback/continue.md",
     "feedback/cut_off.md",
     "feedback/empty.md",
+    "feedback/interrupted.md",
     "feedback/mentioned_files.md",
     "feedback/mentioned_folders.md",
     "feedback/objection.md",

@@ -8,6 +8,7 @@ use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::Effect;
+use crate::workspace::DiffSize;
 
 /// Who allowed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +169,7 @@ impl Registry {
         cx.withheld = self.withheld();
         cx.place.clone_from(&wanted.target.place);
         cx.seen.clone_from(&wanted.seen);
+        cx.diff = DiffSize::Whole;
         let report = wanted.entry.tool.run(arguments, &cx).await?;
         let diff = report.data.get("diff_preview").and_then(serde_json::Value::as_str);
         Ok(diff.map(str::to_owned))

@@ -11,7 +11,9 @@ use super::files::{cancelled, object};
 use super::nearest;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::workspace::{Change, Diff, Place, ProjectPath, Snapshot, Text, Workspace, plain};
+use crate::workspace::{
+    Change, Diff, DiffSize, Place, ProjectPath, Snapshot, Text, Workspace, plain,
+};
 
 /// An existing file that is to be changed.
 pub(super) struct Existing {
@@ -70,12 +72,13 @@ impl Draft {
     pub(super) fn editing(
         existing: Existing,
         edits: &[(Range<usize>, &str)],
+        diff: DiffSize,
     ) -> Result<Self, Failure> {
         let lines = new_lines(existing.text.plain(), edits);
         // Of a large file only the lines that the diff shows are compared.
         let Some(place) = existing.text.region(edits, Diff::CONTEXT) else {
             let new = existing.text.splice(edits);
-            return Ok(Self { lines, ..Self::replacing(existing, new)? });
+            return Ok(Self { lines, ..Self::replacing(existing, new, diff)? });
         };
         let Existing { path, snapshot, text: old } = existing;
         let mut new = String::new();
@@ -89,16 +92,20 @@ impl Draft {
         let before = &old.plain()[place.clone()];
         refuse_masks(before, &new, &path)?;
         let n_lines = memchr::memchr_iter(b'\n', &old.plain().as_bytes()[..place.start]).count();
-        let diff = Diff::of_change_after_lines(n_lines, before, &new, path.relative());
+        let diff = Diff::of_change(n_lines, before, &new, path.relative(), diff);
         let new = NewBytes::Within { old, place, new };
         Ok(Self { path, old: Some(snapshot), new, diff, lines })
     }
 
     /// Replaces an existing file. A redaction mark never replaces the text it stands for.
-    pub(super) fn replacing(existing: Existing, new: Text) -> Result<Self, Failure> {
+    pub(super) fn replacing(
+        existing: Existing,
+        new: Text,
+        diff: DiffSize,
+    ) -> Result<Self, Failure> {
         let Existing { path, snapshot, text: old } = existing;
         refuse_masks(old.plain(), new.plain(), &path)?;
-        let diff = Diff::of_change(old.plain(), new.plain(), path.relative());
+        let diff = Diff::of_change(0, old.plain(), new.plain(), path.relative(), diff);
         let new = NewBytes::Whole(new.into_bytes(path.relative())?);
         Ok(Self { path, old: Some(snapshot), new, diff, lines: Vec::new() })
     }

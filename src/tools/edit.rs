@@ -45,7 +45,7 @@ fn edit(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> 
     let places = replacement.places(existing.text.plain(), existing.path.relative())?;
     let n = places.len();
     let edits: Vec<_> = places.into_iter().map(|place| (place, args.new_string.as_str())).collect();
-    let draft = Draft::editing(existing, &edits)?;
+    let draft = Draft::editing(existing, &edits, cx.diff)?;
     let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Edited")?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)

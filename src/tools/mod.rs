@@ -35,7 +35,7 @@ use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, Rights, ToolSpec};
-use crate::workspace::{Place, Snapshot, Spill, Workspace};
+use crate::workspace::{DiffSize, Place, Snapshot, Spill, Workspace};
 
 pub use secrets::Secrets;
 
@@ -101,6 +101,8 @@ pub struct ToolCx {
     /// The lock: the snapshot of the file to be changed, from its last read in this session. Injected by the
     /// registry; `None` if it was not read.
     pub seen: Option<Snapshot>,
+    /// How much of the diff of a change its result holds.
+    pub diff: DiffSize,
 }
 
 impl ToolCx {

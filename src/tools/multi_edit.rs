@@ -77,7 +77,7 @@ fn edit_all(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failu
         .into_iter()
         .map(|(place, index)| (place, args.edits[index].new_string.as_str()))
         .collect();
-    let draft = Draft::editing(existing, &edits)?;
+    let draft = Draft::editing(existing, &edits, cx.diff)?;
     let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Edited")?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)

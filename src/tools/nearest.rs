@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::workspace::Diff;
+use crate::workspace::{Diff, DiffSize};
 
 /// Time limit of an explanation.
 const MAX_TIME: Duration = Duration::from_millis(200);
@@ -122,6 +122,7 @@ fn find(text: &str, old: &str) -> Option<Passage> {
         &format!("{}\n", old.trim_end_matches('\n')),
         &format!("{passage}\n"),
         ("old_string", "the file"),
+        DiffSize::Preview,
     );
     Some(Passage {
         start: start + 1,

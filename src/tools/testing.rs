@@ -14,7 +14,7 @@ use super::{Tool, ToolCx};
 use crate::exec::Exec;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::Rights;
-use crate::workspace::{Spill, Workspace};
+use crate::workspace::{DiffSize, Spill, Workspace};
 
 /// This many lines.
 pub(super) fn numbered(n: usize, line: impl Fn(usize) -> String) -> String {
@@ -40,6 +40,7 @@ impl Desk {
             watcher: None,
             place: None,
             seen: None,
+            diff: DiffSize::Preview,
         };
         Self { dir, cx }
     }

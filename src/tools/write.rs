@@ -45,7 +45,7 @@ fn write(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure>
         let content = plain(&args.content);
         let names = ("/dev/null", format!("b/{}", path.relative()));
         let draft = Draft {
-            diff: Diff::between("", &content, (names.0, &names.1)),
+            diff: Diff::after_lines(0, "", &content, (names.0, &names.1), cx.diff),
             path,
             old: None,
             new: NewBytes::Whole(args.content.clone().into_bytes()),
@@ -72,7 +72,7 @@ fn write(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure>
         let message = format!("line {first} of {at} was not shown: Write needs all lines");
         return Err(Failure::new(ErrorCode::NotRead, message).at(at));
     }
-    let draft = Draft::replacing(existing, new)?;
+    let draft = Draft::replacing(existing, new, cx.diff)?;
     let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Updated")?;
     report.data.insert("operation".to_owned(), "update".into());
     Ok(report)

@@ -247,6 +247,7 @@ fn stop_reason(stop: &StopReason) -> &str {
         StopReason::ToolCalls => "tool_use",
         StopReason::Length => "max_tokens",
         StopReason::Refused => "refusal",
+        StopReason::Interrupted => "interrupted",
         StopReason::Other(word) => word,
     }
 }

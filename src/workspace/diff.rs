@@ -17,7 +17,7 @@ const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 /// A unified diff with line counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// At most 100 lines and 10 KiB.
+    /// The header and the hunks; as a preview at most 100 lines and 10 KiB of them.
     pub text: String,
     /// `text` does not show everything.
     pub truncated: bool,
@@ -27,14 +27,30 @@ pub struct Diff {
     pub removed: usize,
 }
 
+/// How much of a diff is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiffSize {
+    /// At most 100 lines and 10 KiB.
+    #[default]
+    Preview,
+    /// Everything: for a user who approves the change.
+    Whole,
+}
+
 impl Diff {
     /// The diff of two texts with `\n` line ends. The names are in its header.
     pub fn between(old: &str, new: &str, names: (&str, &str)) -> Self {
-        Self::after_lines(0, old, new, names)
+        Self::after_lines(0, old, new, names, DiffSize::Preview)
     }
 
-    /// The same for texts that follow this many lines in their files.
-    pub fn after_lines(n_lines: usize, old: &str, new: &str, names: (&str, &str)) -> Self {
+    /// The diff of two texts that follow this many lines in their files.
+    pub fn after_lines(
+        n_lines: usize,
+        old: &str,
+        new: &str,
+        names: (&str, &str),
+        size: DiffSize,
+    ) -> Self {
         let mut middle = Middle::of(old, new);
         middle.n_before += n_lines;
         let (old, new) = (&old[middle.old.clone()], &new[middle.new.clone()]);
@@ -63,7 +79,8 @@ impl Diff {
             });
             for line in std::iter::once(head).chain(changes) {
                 n_bytes += line.len();
-                if lines.len() >= MAX_LINES || n_bytes > MAX_BYTES {
+                let is_full = lines.len() >= MAX_LINES || n_bytes > MAX_BYTES;
+                if is_full && size == DiffSize::Preview {
                     result.truncated = true;
                     result.text = lines.concat();
                     return result;
@@ -78,14 +95,9 @@ impl Diff {
         result
     }
 
-    /// The diff of a change of `path`.
-    pub fn of_change(old: &str, new: &str, path: &str) -> Self {
-        Self::of_change_after_lines(0, old, new, path)
-    }
-
-    /// The same for texts that follow this many lines of the file.
-    pub fn of_change_after_lines(n_lines: usize, old: &str, new: &str, path: &str) -> Self {
-        Self::after_lines(n_lines, old, new, (&format!("a/{path}"), &format!("b/{path}")))
+    /// The diff of a change of `path`, of texts that follow this many lines of the file.
+    pub fn of_change(n_lines: usize, old: &str, new: &str, path: &str, size: DiffSize) -> Self {
+        Self::after_lines(n_lines, old, new, (&format!("a/{path}"), &format!("b/{path}")), size)
     }
 
     /// Number of context lines before and after a change.
@@ -160,7 +172,7 @@ mod tests {
     fn diff_of_a_change_has_the_line_numbers_of_the_file() {
         let old: String = (1..=9999).map(|n| format!("line {n}\n")).collect();
         let new = old.replace("line 5000\n", "line five\nthousand\n");
-        let diff = Diff::of_change(&old, &new, "a");
+        let diff = Diff::of_change(0, &old, &new, "a", DiffSize::Preview);
         let expected = "--- a/a\n+++ b/a\n@@ -4997,7 +4997,8 @@\n line 4997\n line 4998\n line 4999\n\
                         -line 5000\n+line five\n+thousand\n line 5001\n line 5002\n line 5003\n";
         assert_eq!((diff.text.as_str(), diff.added, diff.removed), (expected, 2, 1));

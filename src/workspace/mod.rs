@@ -36,7 +36,7 @@ pub use checkpoint::{
     UndoReport, Undone, copy_journal,
 };
 pub use content::Content;
-pub use diff::Diff;
+pub use diff::{Diff, DiffSize};
 pub(crate) use failure::io_failure;
 pub use open::Base;
 pub use page::{Lines, Page};

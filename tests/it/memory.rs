@@ -483,6 +483,7 @@ fn foreign_or_newer_database_is_left_unchanged() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn long_lock_is_reported_as_locked() {
     let memory = Memory::new();
     let store = memory.open();
@@ -914,6 +915,7 @@ fn writer() {
 /// Eight processes write to one memory and are killed at random. `AGENT_MEMORY_ROUNDS` sets the
 /// number of rounds, about a second each.
 #[test]
+#[ignore = "slow"]
 fn acknowledged_commits_survive_kills() {
     let n_rounds =
         std::env::var("AGENT_MEMORY_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_u32);

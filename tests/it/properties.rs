@@ -241,6 +241,7 @@ fn rules(hidden: bool, ignored: bool) -> (Value, Vec<&'static str>) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn grep_finds_what_rg_finds() {
     let pattern = select(vec![
         "a", "b+", "^a", "a$", "A", "c$", "^$", "a|bb", "[^a]", "\\bab\\b", "ab*c", "a ", "(a)(b)?",
@@ -285,6 +286,7 @@ fn grep_finds_what_rg_finds() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn glob_finds_what_fd_finds() {
     let programs = ["fdfind", "fd"];
     let program = programs.into_iter().find(|name| {

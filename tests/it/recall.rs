@@ -498,6 +498,7 @@ fn read_only_database_is_still_read() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn locked_database_does_not_block_a_task() {
     let test = project();
     old_is_new(&test);

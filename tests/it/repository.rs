@@ -84,6 +84,7 @@ fn expect_belongs_to_git(answer: &Value, told: &str) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn git_directories_of_any_name_are_protected() {
     if !has("git", "git_directories_of_any_name_are_protected") {
         return;
@@ -270,6 +271,7 @@ fn fixture_repository_error_has_a_hint() {
 /// No hint suggests a tool that would be refused; the line runs, and the sandbox enforces what it
 /// can.
 #[test]
+#[ignore = "slow"]
 fn no_file_tool_is_suggested_for_git_files() {
     if !has("git", "no_file_tool_is_suggested_for_git_files") {
         return;

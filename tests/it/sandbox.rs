@@ -259,8 +259,20 @@ fn nothing_outside_the_project_can_be_changed() {
     }
 }
 
+/// Commands have a temporary directory of their own: it shows nothing beside a clone that is inside it.
+fn is_in_temporary_directory() -> bool {
+    let is_inside = env!("CARGO_TARGET_TMPDIR").starts_with("/tmp/");
+    if is_inside {
+        crate::support::say("SKIPPED: the clone is inside of /tmp");
+    }
+    is_inside
+}
+
 #[test]
 fn project_and_temporary_directories_are_writable() {
+    if is_in_temporary_directory() {
+        return;
+    }
     for place in places() {
         let line = "echo a > a && mkdir -p d/e && mv a d/e/b && ln d/e/b c && chmod 755 c && \
                     touch -d 2001-01-01 c && rm -r d && echo x > $TMPDIR/t && cat $TMPDIR/t && \
@@ -666,6 +678,7 @@ fn ancestors(text: &str) -> Vec<i32> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn fork_chains_end_with_the_command() {
     for place in places() {
         let place = place.with_attack();
@@ -1017,6 +1030,9 @@ fn a_killed_agent_leaves_no_temporary_directory() {
 
 #[test]
 fn extra_writable_directories_are_writable() {
+    if is_in_temporary_directory() {
+        return;
+    }
     for place in places() {
         let folder = place.outside();
         let told = place.script("echo x > $OUT/new; exit 1");

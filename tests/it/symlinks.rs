@@ -203,8 +203,7 @@ fn symlinked_project_config_is_not_trusted() {
     fs::create_dir_all(test.root().join(".agent")).unwrap();
     symlink("../cfg/config.toml", test.root().join(".agent/config.toml")).unwrap();
     let done = test.run(&["--trust", "task"]).expect_code(0);
-    let done =
-        done.expect_stderr("ignored permissions.mode, sandbox because commands could write");
+    let done = done.expect_stderr("ignored permissions.mode, sandbox because commands could write");
     assert!(!done.stderr.contains("agent trust"), "{done:?}");
     // Its restrictions still apply.
     let read = test.call("Read", &json!({"path": "own"}));

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::exec::Exec;
 use crate::protocol::tool::Rights;
-use crate::workspace::{Spill, Workspace};
+use crate::workspace::{DiffSize, Spill, Workspace};
 
 fn cx(dir: &TempDir) -> ToolCx {
     ToolCx {
@@ -22,6 +22,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         watcher: None,
         place: None,
         seen: None,
+        diff: DiffSize::Preview,
     }
 }
 

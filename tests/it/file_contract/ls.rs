@@ -109,6 +109,7 @@ fn ls_of_an_empty_directory_succeeds_and_of_a_file_fails() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn ls_pages_through_100_000_entries() {
     let mut project = Project::of(crate::support::Test::in_memory());
     for n in 0..100_000 {
