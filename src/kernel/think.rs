@@ -169,6 +169,7 @@ impl Kernel {
                     partial.fold(&Delta::Text(text));
                     partial.stop = Some(StopReason::Interrupted);
                     turn.spent.add(asked.answered(budget, &partial, false));
+                    turn.answers += 1;
                     history.interrupted(&partial.text);
                 }
                 return Err(ending);

@@ -1,11 +1,11 @@
 //! Validation against a JSON Schema.
 
-use std::fmt::Display;
-
-use boon::{Compiler, ErrorKind, SchemaIndex, Schemas, SchemeUrlLoader, ValidationError};
+use boon::{
+    CompileError, Compiler, ErrorKind, SchemaIndex, Schemas, SchemeUrlLoader, ValidationError,
+};
 use serde_json::Value;
 
-/// The schema is given by value; this only is the base of its `$ref`s.
+/// The base URL of relative references in a schema. No loader is registered for its scheme.
 const BASE: &str = "schema:///";
 
 /// A compiled JSON Schema of draft 4 to 2020-12.
@@ -28,25 +28,24 @@ pub struct Mismatch<'a> {
 impl Schema {
     /// Compiles a schema. The error says what is wrong with it.
     pub fn new(schema: &Value) -> Result<Self, String> {
-        let text = |error: &dyn Display| error.to_string();
         let mut compiler = Compiler::new();
         compiler.use_loader(Box::new(SchemeUrlLoader::new()));
-        compiler.add_resource(BASE, schema.clone()).map_err(|error| text(&error))?;
+        compiler.add_resource(BASE, schema.clone()).map_err(|error| error.to_string())?;
         let mut schemas = Schemas::new();
         let index = compiler.compile(BASE, &mut schemas).map_err(|error| match error {
-            boon::CompileError::ValidationError { src, .. } => {
+            CompileError::ValidationError { src, .. } => {
                 let mut lines = Vec::new();
                 visit(&src, &mut |mismatch| {
                     lines.push(format!("{}: {}", mismatch.pointer, mismatch.kind));
                 });
                 lines.join("; ")
             }
-            other => text(&other),
+            other => other.to_string(),
         })?;
         Ok(Self { schemas, index })
     }
 
-    /// All mismatches of a value, each as `describe` says.
+    /// All mismatches of a value, as `describe` words them.
     pub fn mismatches<T>(&self, value: &Value, describe: impl Fn(&Mismatch<'_>) -> T) -> Vec<T> {
         let mut all = Vec::new();
         if let Err(error) = self.schemas.validate(value, self.index) {
@@ -56,7 +55,7 @@ impl Schema {
     }
 }
 
-/// Visits the errors that are no mere group of others. Of alternatives that all fail, the failure as a whole.
+/// Visits the errors inside of groups. If all alternatives of an `anyOf` or `oneOf` fail, it is one error.
 fn visit(error: &ValidationError<'_, '_>, each: &mut impl FnMut(&Mismatch<'_>)) {
     let is_group = matches!(
         error.kind,

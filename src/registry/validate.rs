@@ -15,14 +15,13 @@ const SHOWN: usize = 60;
 
 /// A schema, compiled on first use.
 #[derive(Default)]
-pub(super) struct Validator(OnceLock<Option<Schema>>);
+pub(super) struct Validator(OnceLock<Result<Schema, String>>);
 
 impl Validator {
     pub(super) fn check(&self, schema: &Value, input: &Object) -> Result<(), Failure> {
-        let compiled = self.0.get_or_init(|| Schema::new(schema).ok());
-        let Some(validator) = compiled else {
-            return Err(Failure::new(ErrorCode::InternalError, "the tool's schema is invalid"));
-        };
+        let validator = self.0.get_or_init(|| Schema::new(schema)).as_ref().map_err(|why| {
+            Failure::new(ErrorCode::InternalError, format!("the tool's schema is invalid: {why}"))
+        })?;
         let input = Value::Object(input.clone());
         let problems = validator.mismatches(&input, |mismatch| problem(mismatch, schema, &input));
         if problems.is_empty() {

@@ -101,7 +101,7 @@ pub struct ToolCx {
     /// The lock: the snapshot of the file to be changed, from its last read in this session. Injected by the
     /// registry; `None` if it was not read.
     pub seen: Option<Snapshot>,
-    /// How much of the diff of a change its result holds.
+    /// How much of the diff a result of Write, Edit and MultiEdit holds.
     pub diff: DiffSize,
 }
 

@@ -28,12 +28,11 @@ pub struct Diff {
 }
 
 /// How much of a diff is built.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffSize {
     /// At most 100 lines and 10 KiB.
-    #[default]
     Preview,
-    /// Everything: for a user who approves the change.
+    /// All of it, for a user who is asked to approve the change.
     Whole,
 }
 

@@ -1,6 +1,6 @@
-//! Any JSON input gets an envelope: no panic, no missing answer, no access outside the root. Runs
-//! for a few seconds in CI; set `AGENT_FUZZ_SECONDS=600` to run longer and `AGENT_FUZZ_SEED` to
-//! reproduce a run.
+//! Any JSON input gets an envelope: no panic, no missing answer, no access outside the root.
+//! `cargo test --test it fuzz -- --ignored` runs it for a few seconds; set `AGENT_FUZZ_SECONDS=600` to run
+//! longer and `AGENT_FUZZ_SEED` to reproduce a run.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,6 +1,6 @@
 //! The learning suite: is a failure that was resolved once avoided the next time, and does a lesson
 //! do no harm where it does not apply? `tests/learning/README.md` describes the files.
-//! `LEARNING=PART cargo test --test it learning` runs the families whose name contains PART and
+//! `LEARNING=PART cargo test --test it learning -- --ignored` runs the families whose name contains PART and
 //! prints their traces.
 
 mod run;

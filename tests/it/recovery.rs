@@ -1,6 +1,6 @@
 //! The fault suite: small repositories and a scripted model that makes a typical mistake and
 //! follows advice when it receives any; the tests check how the kernel reacts.
-//! `tests/recovery/README.md` describes the files. `RECOVERY=PART cargo test --test it recovery`
+//! `tests/recovery/README.md` describes the files. `RECOVERY=PART cargo test --test it recovery -- --ignored`
 //! runs the scenarios whose name contains PART and shows their traces; `UPDATE_TABLE=1` writes the
 //! table of `docs/RECOVERY.md`.
 

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::lesson::{Lesson, Origin, Scope};
-use super::tally::Frequent;
 use super::{Review, n_sessions};
 
 /// Number of sessions in which a lesson was learnt, or of uses that helped, from which it is suggested for
@@ -116,7 +115,10 @@ fn because(item: &Lesson) -> String {
 }
 
 fn mends(review: &Review) -> Vec<Suggestion> {
-    let broken = review.failures.iter().filter(|failure| is_machines(failure) && failure.n > 1);
+    let broken = review
+        .failures
+        .iter()
+        .filter(|failure| failure.known.is_none() && failure.is_machine_fault && failure.n > 1);
     let mut mends: Vec<Suggestion> = broken
         .map(|failure| Suggestion::Mend {
             text: format!(
@@ -141,11 +143,6 @@ fn mends(review: &Review) -> Vec<Suggestion> {
     mends
 }
 
-/// No different call would have helped.
-fn is_machines(failure: &Frequent) -> bool {
-    failure.known.is_none() && failure.says.starts_with("the command could not be run")
-}
-
 fn quoted(text: &str) -> String {
     format!("`{}`", text.replace('`', "'"))
 }
@@ -157,7 +154,7 @@ fn named(condition: &str) -> String {
 fn teaches(review: &Review) -> impl Iterator<Item = Suggestion> {
     let unknown = review.failures.iter().filter(|failure| {
         failure.known.is_none()
-            && !is_machines(failure)
+            && !failure.is_machine_fault
             && failure.n >= 3
             && failure.made_good < failure.traces
     });

@@ -115,7 +115,7 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
         let last = failed().find(|attempt| !is_held_back(attempt)).or_else(|| failed().next());
         let error = last.and_then(|last| last.error.as_deref()).unwrap_or_default();
         let says = last.and_then(|last| last.signature.clone()).unwrap_or_default();
-        let place = if last.is_some_and(is_machines) { "" } else { &trace.project };
+        let place = if last.is_some_and(is_machine_fault) { "" } else { &trace.project };
         let entry = found.entry((place, says)).or_insert_with(|| Attention {
             trace: String::new(),
             sessions: Vec::new(),
@@ -151,7 +151,7 @@ fn is_held_back(attempt: &Attempt) -> bool {
 }
 
 /// The tool could not work, or a program is missing: not caused by the project.
-fn is_machines(attempt: &Attempt) -> bool {
+fn is_machine_fault(attempt: &Attempt) -> bool {
     let is_missing = attempt.context.get("exit_code").and_then(Value::as_i64) == Some(127);
     is_missing || attempt.code == Some(ErrorCode::ExecutionError)
 }
@@ -248,6 +248,8 @@ pub struct Frequent {
     pub says: String,
     /// The kind of error.
     pub error_type: String,
+    /// The tool could not work, or a program is missing: not caused by the project.
+    pub is_machine_fault: bool,
     /// Number of failed attempts.
     pub n: usize,
     /// Number of sessions.
@@ -305,6 +307,7 @@ pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<Fre
                 _ => says,
             },
             error_type: seen.error_type.to_owned(),
+            is_machine_fault: seen.last.is_some_and(is_machine_fault),
             n: seen.n,
             sessions: seen.sessions.len(),
             made_good: seen.traces.values().filter(|well| **well).count(),

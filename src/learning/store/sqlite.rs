@@ -131,19 +131,12 @@ impl SqliteStore {
 
     /// All lessons of these scopes, including retired ones, the latest first; empty: of all scopes.
     pub fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
-        let found = self.read(|db| {
-            let mut select = db.prepare_cached(
-                "SELECT scope, body FROM lessons ORDER BY last_occurred_ms DESC, id",
-            )?;
-            let rows =
-                select.query_map([], |row| Ok((row.get::<_, String>(0)?, lesson(row, 1)?)))?;
-            rows.collect::<Result<Vec<_>, _>>()
-        })?;
-        let is_wanted = |scope: &str| {
-            scopes.is_empty() || scopes.iter().any(|wanted| wanted.project() == scope)
-        };
-        let found = found.unwrap_or_default().into_iter();
-        Ok(found.filter(|(scope, _)| is_wanted(scope)).map(|(_, lesson)| lesson).collect())
+        let scopes: Vec<&str> = scopes.iter().map(Scope::project).collect();
+        self.select(
+            "SELECT body FROM lessons WHERE ?1 = '[]' OR scope IN (SELECT value FROM json_each(?1))
+             ORDER BY last_occurred_ms DESC, id",
+            params![serde_json::json!(scopes).to_string()],
+        )
     }
 
     /// The lessons of a scope that are in use: those that the user wrote first, then the latest.
