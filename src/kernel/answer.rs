@@ -21,7 +21,7 @@ impl AnswerSchema {
         let problems = self.0.mismatches(&value, |mismatch| {
             let place = Some(mismatch.pointer.as_str()).filter(|it| !it.is_empty());
             let place = place.unwrap_or("at the top");
-            format!("{place}: {}", shorten(&mismatch.kind.to_string(), 200))
+            format!("{place}: {}", shorten(&mismatch.reason, 200))
         });
         let problems = &problems[..problems.len().min(5)];
         if problems.is_empty() { Ok(value) } else { Err(format!("{}.", problems.join("; "))) }

@@ -23,24 +23,23 @@ pub struct Mismatch<'a> {
     pub pointer: String,
     /// What does not match there.
     pub kind: &'a ErrorKind<'a, 'a>,
+    /// The same in one line.
+    pub reason: String,
 }
 
 impl Schema {
-    /// Compiles a schema. The error says what is wrong with it.
+    /// Compiles a schema. The error says what is wrong with it, in one line.
     pub fn new(schema: &Value) -> Result<Self, String> {
         let mut compiler = Compiler::new();
         compiler.use_loader(Box::new(SchemeUrlLoader::new()));
         compiler.add_resource(BASE, schema.clone()).map_err(|error| error.to_string())?;
         let mut schemas = Schemas::new();
         let index = compiler.compile(BASE, &mut schemas).map_err(|error| match error {
-            CompileError::ValidationError { src, .. } => {
-                let mut lines = Vec::new();
-                visit(&src, &mut |mismatch| {
-                    lines.push(format!("{}: {}", mismatch.pointer, mismatch.kind));
-                });
-                lines.join("; ")
+            CompileError::ValidationError { src, .. } => in_one_line(&src),
+            CompileError::LoadUrlError { url, .. } => {
+                format!("{url} is outside of the schema: put it into `$defs` and refer to it there")
             }
-            other => other.to_string(),
+            other => one_line(&other),
         })?;
         Ok(Self { schemas, index })
     }
@@ -66,9 +65,32 @@ fn visit(error: &ValidationError<'_, '_>, each: &mut impl FnMut(&Mismatch<'_>)) 
     );
     if is_group && !error.causes.is_empty() {
         error.causes.iter().for_each(|cause| visit(cause, each));
-    } else {
-        each(&Mismatch { pointer: error.instance_location.to_string(), kind: &error.kind });
+        return;
     }
+    let reason = match error.kind {
+        ErrorKind::AnyOf | ErrorKind::OneOf(None) => {
+            let alternatives: Vec<String> = error.causes.iter().map(in_one_line).collect();
+            format!("no alternative matches ({})", alternatives.join(" | "))
+        }
+        _ => one_line(&error.kind),
+    };
+    each(&Mismatch { pointer: error.instance_location.to_string(), kind: &error.kind, reason });
+}
+
+/// An error about a regular expression has several lines.
+fn one_line(error: &impl ToString) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The mismatches, each with its place.
+fn in_one_line(error: &ValidationError<'_, '_>) -> String {
+    let mut reasons = Vec::new();
+    let mut add = |mismatch: &Mismatch<'_>| {
+        let place = if mismatch.pointer.is_empty() { "at the top" } else { &mismatch.pointer };
+        reasons.push(format!("{place}: {}", mismatch.reason));
+    };
+    visit(error, &mut add);
+    reasons.join("; ")
 }
 
 #[cfg(test)]
@@ -79,7 +101,7 @@ mod tests {
 
     fn check(schema: &Value, value: &Value) -> Vec<String> {
         let schema = Schema::new(schema).expect("a schema");
-        schema.mismatches(value, |mismatch| format!("{}: {}", mismatch.pointer, mismatch.kind))
+        schema.mismatches(value, |mismatch| format!("{}: {}", mismatch.pointer, mismatch.reason))
     }
 
     #[test]
@@ -91,7 +113,9 @@ mod tests {
         assert_eq!(check(&schema, &json!({"a": 1, "b": null})), [""; 0]);
         let found = check(&schema, &json!({"a": "x", "b": "y"}));
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().any(|it| it.starts_with("/a: ")), "{found:?}");
+        assert!(found.iter().any(|it| it.starts_with("/a: want integer")), "{found:?}");
+        let either = "/b: no alternative matches (/b: want integer, but got string | /b: want null, but got string)";
+        assert!(found.iter().any(|it| it == either), "{found:?}");
     }
 
     #[test]
@@ -108,8 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_schema_is_named() {
-        let error = Schema::new(&json!({"properties": {"a": {"type": "text"}}})).err();
-        assert!(error.as_deref().is_some_and(|it| it.contains("/properties/a/type")), "{error:?}");
+    fn invalid_schemas_are_explained_in_one_line() {
+        for (schema, part) in [
+            (
+                json!({"properties": {"a": {"type": "text"}}}),
+                "/properties/a/type: value must be one of",
+            ),
+            (json!({"pattern": "^(?=x)y"}), "look-around, including look-ahead"),
+            (json!({"$ref": "a.json"}), "put it into `$defs`"),
+        ] {
+            let error = Schema::new(&schema).err().unwrap_or_default();
+            assert!(error.contains(part) && !error.contains('\n'), "{error}");
+        }
     }
 }

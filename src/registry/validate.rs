@@ -102,7 +102,7 @@ fn problem(mismatch: &Mismatch<'_>, schema: &Value, input: &Value) -> String {
         ErrorKind::Maximum { got, want } => {
             format!("{field} must be at most {want}, not {got}")
         }
-        other => format!("{field}: {}", shorten(&other.to_string(), 200)),
+        _ => format!("{field}: {}", shorten(&mismatch.reason, 200)),
     }
 }
 
