@@ -1,7 +1,7 @@
 //! Opens files in places that other processes can modify: no symlinks in the path, only regular files, no
 //! blocking, and a size limit.
 //!
-//! Commands and the authors of a repository can write in a project. The agent's own files are opened without
+//! Files of a project may come from commands or from the authors of a repository. The agent's own files are opened without
 //! following links ([`open`], [`make_folder`], [`create`], [`append`]); files of a project are read with
 //! [`read_small`] before the user has trusted them.
 

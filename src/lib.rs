@@ -1,13 +1,12 @@
 //! A terminal code agent: a language model in a ReAct loop, with permissions, a sandbox, checkpoints and
 //! recovery.
 //!
-//! The modules in reading order; a module imports only modules below it (`tests/it/architecture.rs` checks
-//! this):
+//! The modules in reading order; `tests/it/architecture.rs` lists which module may import which:
 //!
 //! * [`cli`] parses the command line, [`config`] loads the settings, [`app`] composes a session;
 //! * [`protocol`] defines the shared types, and `disk` opens files safely: they import no other module;
 //! * [`workspace`], [`exec`], [`model`], [`permission`], [`context`], [`learning`]: independent parts that
-//!   import only the shared types;
+//!   import only `protocol` and `disk`;
 //! * [`tools`] and the [`registry`] that runs them;
 //! * [`kernel`] the loop;
 //! * [`record`] and [`ui`]: consumers of events.

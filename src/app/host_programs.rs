@@ -24,7 +24,7 @@ const LISTS: &[&str] = &[
     "RUBYLIB",
     "CLASSPATH",
 ];
-/// Parts of names of variables that contain one or more folders: a plain name in such a variable is a folder,
+/// Suffixes of the names of variables that contain one or more folders: a plain name in such a variable is a folder,
 /// relative to the working directory.
 const FOLDERS: &[&str] = &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB", "LIBS", "PREFIX"];
 /// Names of Python environments of a single project.

@@ -16,7 +16,7 @@ pub(super) async fn edited(
 ) -> Result<String, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let editor = variable("VISUAL").or_else(|| variable("EDITOR"));
-    let editor = editor.ok_or("set VISUAL or EDITOR to the editor you like")?;
+    let editor = editor.ok_or("set VISUAL or EDITOR to your editor")?;
     let failed = |error: io::Error| format!("the editor {editor}: {error}");
     let folder = Folder::make(outside, dirs).map_err(failed)?;
     let path = folder.0.join("message.md");
@@ -25,7 +25,7 @@ pub(super) async fn edited(
         .map_err(failed)?;
     let status = exec::foreground(&editor, &path, &folder.0, outside.environment());
     if !status.await.map_err(failed)?.success() {
-        return Err(format!("{editor} ended with an error: the text is as it was"));
+        return Err(format!("{editor} ended with an error: the text was not changed"));
     }
     disk::read_small_text_without_links(&path).map_err(failed)
 }

@@ -170,15 +170,15 @@ pub(super) fn root_for(
     Ok((self::root(Some(&own))?, Some(storage)))
 }
 
-/// The working directory under the path of the shell, if it is set.
+/// The working directory as `PWD` names it, if that is the same directory.
 fn walked(here: &Path) -> PathBuf {
     let said = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
     let said = said.filter(|path| path.canonicalize().is_ok_and(|path| path == here));
     said.unwrap_or_else(|| here.to_owned())
 }
 
-/// Fails if the path goes through a link in a project that leads outside of it: a command, or the author of a
-/// clone, could have created the link.
+/// Fails if the path goes through a link in a project that leads outside of the project, or into its `.git` or
+/// `.agent`: a command, or the author of a clone, could have created the link.
 fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
     let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
     let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
@@ -198,8 +198,8 @@ fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
             continue;
         }
         return Err(OpenError::Usage(format!(
-            "{} is a link in {} that leads out of it, or to what is protected in it: {}; go there by its own name, if you \
-             mean it",
+            "{} is a link in {} that leads out of it, or to what is protected in it: {}; if this is intended, use the \
+             real path",
             link.display(),
             project.display(),
             root.display()

@@ -170,19 +170,22 @@ impl Loaded {
     ) -> Result<Option<(Table, Lines)>, ConfigError> {
         let folder = path.with_file_name(own_prompts::FOLDER);
         // Commands can write the target of a link: then the file counts as that of an untrusted folder.
-        let is_redirectable = is_redirectable(path);
-        let are_led = folder.is_symlink() || folder.parent().is_some_and(Path::is_symlink);
-        let led = |what: &str| {
+        let config_is_redirectable = is_redirectable(path);
+        let prompts_are_redirectable =
+            folder.is_symlink() || folder.parent().is_some_and(Path::is_symlink);
+        let link_warning = |what: &str| {
             format!("commands could write the target of a link; put the {what} itself there")
         };
 
         let mut project = read(path)?;
-        if let (Some((table, _)), false) = (&project, is_redirectable) {
+        if let (Some((table, _)), false) = (&project, config_is_redirectable) {
             self.needs = Needs::of(table);
         }
         // (Prompts of an untrusted folder are not read.)
         let own = match trust {
-            Trust::Once | Trust::With(_) if !are_led => own_prompts::read(&folder)?,
+            Trust::Once | Trust::With(_) if !prompts_are_redirectable => {
+                own_prompts::read(&folder)?
+            }
             Trust::Never | Trust::Once | Trust::With(_) => BTreeMap::new(),
         };
         for (name, text) in &own {
@@ -192,7 +195,7 @@ impl Loaded {
             Trust::Once => None,
             Trust::Never => Some("this folder is not trusted; read its .agent".to_owned()),
             Trust::With(seal) => self.needs.as_in(seal, user).err().map(|others| {
-                format!("this folder is not as it was when you trusted it: {others}; read that")
+                format!("the settings of this folder changed since you trusted it: {others}; review them")
             }),
         };
         let why = why.map(|why| format!("{why}, then run `agent trust`"));
@@ -200,11 +203,11 @@ impl Loaded {
 
         let n_told = self.warnings.len();
         if let Some((table, _)) = &mut project
-            && let Some(why) = is_redirectable.then(|| led("file")).or(why.clone())
+            && let Some(why) = config_is_redirectable.then(|| link_warning("file")).or(why.clone())
         {
             self.restrict(table, (path, &why), user);
         }
-        match why.clone().or(are_led.then(|| led("folder"))) {
+        match why.clone().or(prompts_are_redirectable.then(|| link_warning("folder"))) {
             None => self.prompts = Prompts::new(own).map_err(|it| own_prompts::wrong(&it))?,
             Some(why) if folder.is_dir() => {
                 let shown = format!("{AGENT_DIR}/{}", own_prompts::FOLDER);
@@ -316,8 +319,8 @@ fn is_redirectable(file: &Path) -> bool {
     target_of(file).is_none_or(is_inside) || real.is_some_and(|real| real.starts_with(&root))
 }
 
-/// The target of a link as written. A leading `..` is resolved lexically, which is exact: the link's parent
-/// folder contains no links.
+/// The target of a link as written. A leading `..` is resolved lexically, which is exact: the path of
+/// the link's parent folder contains no links.
 fn target_of(link: &Path) -> Option<PathBuf> {
     let (target, mut folder) = (link.read_link().ok()?, link.parent()?);
     let mut rest = target.components();

@@ -1,4 +1,4 @@
-//! Mentions with `@`: the model is told to read the file; its text is not inserted.
+//! Mentions with `@`: the model is asked to read the file; its text is not inserted.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

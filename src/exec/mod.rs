@@ -509,7 +509,7 @@ fn no_sandbox(error: io::Error) -> Error {
 
 /// `0.25 s`, `120 s`.
 pub fn seconds(time: Duration) -> String {
-    // Rounded for display.
+    // Truncated for display.
     let time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / 10 * 10);
     match time.as_secs() {
         0..10 => format!("{} s", time.as_secs_f64()),

@@ -9,7 +9,7 @@ use crate::protocol::event::{Body, Events};
 use crate::protocol::tool::Rights;
 use crate::registry::Registry;
 
-/// Limit of the evidence from a check's output, in lines.
+/// Limits of the evidence from a check's output, in lines and bytes.
 const TAIL_LINES: usize = 40;
 const TAIL_BYTES: usize = 3 * 1024;
 /// Why a check does not run in read-only mode without a sandbox.

@@ -97,7 +97,7 @@ pub(super) fn observed(chain: String, call: &ToolCall, envelope: &Envelope) -> O
     Some(seen(chain, class, error, &signature::of(&call.name, envelope)?))
 }
 
-/// Evidence without further details.
+/// Evidence from an error alone: no category, no reflection, no remedy.
 fn seen(chain: String, class: ErrorClass, error: &ToolError, signature: &str) -> LastFailure {
     LastFailure {
         signal: Signal::ToolError,

@@ -9,7 +9,7 @@ use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
 /// Part of the window for nested rules in L2: an eighth.
-const NESTED_RULES: u64 = 8;
+const NESTED_RULES_DIVISOR: u64 = 8;
 
 impl Kernel {
     /// Applies an event that is not part of the conversation.
@@ -38,7 +38,7 @@ impl Kernel {
     /// The text that a compaction would now add to L2.
     pub(super) fn joining_l2(&self) -> String {
         let prompts = &self.parts.prompts;
-        let room = self.budget.bytes(self.budget.window() / NESTED_RULES);
+        let room = self.budget.bytes(self.budget.window() / NESTED_RULES_DIVISOR);
         let parts = [
             self.mode_line(),
             self.pins.layer(prompts),

@@ -1,7 +1,7 @@
 //! Derives a control decision from the state. Pure; a decision table in code.
 //!
 //! `docs/RECOVERY.md` describes the same table. Without a reflection there is no `adjusted` and no
-//! `alternative`: the envelope's error and hint are returned to the model, which counts the same.
+//! `alternative`: the envelope's error and hint are returned to the model; such a retry uses the same counter.
 
 use super::state::State;
 use crate::protocol::control::{Category, ControlDecision, Replan, Retry};

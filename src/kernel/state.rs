@@ -64,8 +64,8 @@ impl FailedCall {
         matches!(self.effect, Some(Effect::Read { .. }))
     }
 
-    /// Whether a success of this other call resolves it. A read may be resolved by another read, a write only
-    /// by a write.
+    /// Whether a success of this other call resolves it. A failed read is resolved by any success; a write or
+    /// a command by one of its kind, by the same tool, or, if its tool does not exist, by any success.
     pub(crate) fn is_resolved_by(&self, call: &ToolCall, effect: Option<&Effect>) -> bool {
         let same_kind = match (&self.effect, effect) {
             (Some(Effect::Write { .. }), Some(Effect::Write { .. }))
@@ -276,7 +276,7 @@ impl State {
         }
     }
 
-    /// The step was completed; the next one has its own repairs, unless no work was done for it.
+    /// The step was completed. The repairs are counted anew only if a call succeeded during the step.
     pub(crate) fn step_completed(&mut self) {
         if self.step_had_success {
             self.single_step_repair_count = 0;

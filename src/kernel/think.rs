@@ -223,7 +223,7 @@ pub(super) struct Interrupted {
     text: String,
 }
 
-/// One request and its answer. Only an answer that is shown to the user in the end is streamed.
+/// One request and its answer. Deltas are emitted only for the purpose `main`, whose answers the user sees.
 pub(super) async fn converse(
     speaker: &Speaker,
     request: &Request<'_>,

@@ -92,7 +92,8 @@ fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
 }
 
 /// The call has words of the successful one: one of them is sufficient in a call about the same target,
-/// otherwise all are needed. If the successful call only has fewer words, it has to be identical.
+/// otherwise all are needed. If the successful call has no new words, this call has to
+/// be identical to it.
 fn follows(made: &Made, failure: &FailurePattern) -> bool {
     let has = |word: &String| match made.command() {
         Some(command) => command.split_whitespace().any(|own| own == word),

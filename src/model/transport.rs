@@ -154,7 +154,7 @@ impl Transport {
         };
         builder.build().map_err(|error| {
             configuration(format!(
-                "the TLS roots can not be read: {}; check `ca_file` and SSL_CERT_FILE, or install \
+                "the TLS roots cannot be read: {}; check `ca_file` and SSL_CERT_FILE, or install \
                  the system's certificates (ca-certificates)",
                 root(&error)
             ))

@@ -223,10 +223,11 @@ impl Policy {
         Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
     }
 
-    /// A file with a secret name needs a rule that names it; one that allows everything is not sufficient.
+    /// A file with a secret name needs a rule that names it; one that allows everything, or mode full, is not
+    /// sufficient.
     fn secret(&self, question: &Question<'_>) -> Option<Ruling> {
         let path = question.shown_path()?;
-        if self.mode == PermissionMode::Full || !self.withheld().is_secret(path) {
+        if !self.withheld().is_secret(path) {
             return None;
         }
         let option = allowing_file("Read", path);
@@ -404,7 +405,7 @@ impl Policy {
                 ("destructive", format!("{program}: {why}, and checkpoints are off"))
             }
         };
-        // (The hint applies to the whole line.)
+        // (An empty hint: the caller replaces it by the one for the whole line.)
         Standing::Asks(Reason { hint: Some(String::new()), ..reason(rule, text) })
     }
 
@@ -486,8 +487,8 @@ impl Policy {
         allowing_hint(&rules)
     }
 
-    /// The first rule about this tool that satisfies a condition. A rule that denies or asks before one tool
-    /// that changes files applies to all of them.
+    /// The first rule about this tool that satisfies a condition. A rule with a pattern that denies or asks
+    /// before one tool that changes files applies to all of them.
     fn find(&self, tool: &str, is_so: impl Fn(&Entry) -> bool) -> Option<&Entry> {
         let is_about = |entry: &Entry| {
             let own = entry.rule.tool();

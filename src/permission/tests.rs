@@ -492,7 +492,8 @@ fn reading_secret_files_requires_a_specific_rule() {
         &("Grep", read("x").1),
         "ask: ask Read(x) (project configuration)",
     );
-    check(Full, &[], &read(".env"), "allow: mode full");
+    check(Full, &[], &read(".env"), "ACCESS_DENIED: secrets");
+    check(Full, &["--allow Read(.env)"], &read(".env"), "allow: --allow Read(.env)");
     check(AutoEdit, &[], &("LS", Effect::Read { path: ".env".into() }), "allow: mode auto-edit");
     // Commands run: the values are redacted in their output.
     check_sandboxed(AutoEdit, &[], "cat .env", "allow: mode auto-edit");

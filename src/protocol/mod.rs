@@ -30,6 +30,16 @@ use std::os::unix::ffi::OsStringExt;
 /// A JSON object that keeps the order of its keys.
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
+/// A number of things: `1 line`, `2 lines`, `2 entries`.
+pub fn counted(n: u64, what: &str) -> String {
+    match (n, what.strip_suffix("ch").or_else(|| what.strip_suffix('y'))) {
+        (1, _) => format!("1 {what}"),
+        (_, Some(_)) if what.ends_with("ch") => format!("{n} {what}es"),
+        (_, Some(stem)) => format!("{n} {stem}ies"),
+        (_, None) => format!("{n} {what}s"),
+    }
+}
+
 /// The beginning of `text`: at most `max` bytes, cut at a character, with `…` at the end if it was cut.
 pub fn shorten(text: &str, max: usize) -> String {
     if text.len() <= max {

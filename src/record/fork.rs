@@ -17,7 +17,7 @@ const OUTPUT: &str = "tool-output";
 /// Why a fork failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
-    /// The session can not be read.
+    /// The session cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
     /// It has no such turn.
@@ -30,7 +30,7 @@ pub enum ForkError {
         /// Its last turn.
         last: u32,
     },
-    /// The copy can not be written.
+    /// The copy cannot be written.
     #[error("{path}: {error}")]
     Io {
         /// The file or folder.

@@ -25,7 +25,7 @@ fn begins(event: &Event, turn: u32) -> bool {
     matches!(event.body, Body::TurnStarted { .. }) && event.header.place.turn >= turn
 }
 
-/// The event undoes a turn before the rewind, after it: the files are changed.
+/// The event undoes a turn that the rewind keeps: its effect on the files still applies.
 fn undoes_before(event: &Event, from_turn: u32) -> bool {
     matches!(&event.body, Body::TurnUndone { undone, .. } if *undone < from_turn)
 }

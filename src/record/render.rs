@@ -15,8 +15,8 @@ use crate::protocol::harmless::without_controls;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
-use crate::protocol::shorten;
 use crate::protocol::view::call_line;
+use crate::protocol::{counted, shorten};
 
 /// The timeline: calls with their status, decisions, tokens. Ends with a line break.
 pub fn timeline(events: &[Event]) -> String {
@@ -137,10 +137,10 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::TurnFinished(finished) => {
             format!(
-                "turn finished: {} (exit {}), {} model answers, {}",
+                "turn finished: {} (exit {}), {}, {}",
                 finished.ending.as_str(),
                 finished.ending.exit_code(),
-                finished.rounds,
+                counted(finished.rounds.into(), "model answer"),
                 cost_line(finished.usage, finished.cost_usd),
             )
         }

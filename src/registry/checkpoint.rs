@@ -36,7 +36,7 @@ impl Registry {
             self.events.emit(Body::Error {
                 source: "workspace".to_owned(),
                 message: format!(
-                    "some changes of commands cannot be undone: {gap}; meanwhile destructive commands ask"
+                    "some changes of commands cannot be undone: {gap}; until that is fixed, destructive commands need approval"
                 ),
                 retry_in_ms: None,
                 attempt: None,

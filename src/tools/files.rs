@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::{Object, counted};
 
 pub(super) fn cancelled() -> Failure {
     Failure::new(ErrorCode::Cancelled, "interrupted before it was done")
@@ -19,16 +19,6 @@ pub(super) fn object(value: Value) -> Object {
     match value {
         Value::Object(object) => object,
         other => Object::from_iter([("value".to_owned(), other)]),
-    }
-}
-
-/// `1 line`, `2 lines`.
-pub(super) fn count(n: u64, what: &str) -> String {
-    match (n, what.strip_suffix("ch").or_else(|| what.strip_suffix('y'))) {
-        (1, _) => format!("1 {what}"),
-        (_, Some(_)) if what.ends_with("ch") => format!("{n} {what}es"),
-        (_, Some(stem)) => format!("{n} {stem}ies"),
-        (_, None) => format!("{n} {what}s"),
     }
 }
 
@@ -55,7 +45,7 @@ pub(super) fn elsewhere(files: &str, example: &str, include_hidden: bool) -> Str
 
 /// `1 file matches`, `2 files match`.
 pub(super) fn matching(n: u64) -> String {
-    format!("{} {}", count(n, "file"), if n == 1 { "matches" } else { "match" })
+    format!("{} {}", counted(n, "file"), if n == 1 { "matches" } else { "match" })
 }
 
 /// The limits of a search, shared by its threads.

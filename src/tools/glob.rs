@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::file_tool::FileTool;
 use super::files::{
-    Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, hint_entries, matching, object, place,
+    Aborted, HINT_TIME, Stop, cancelled, elsewhere, hint_entries, matching, object, place,
 };
 use super::{Tool, ToolCx, pattern, spec};
+use crate::protocol::counted;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Base, Kind, Met, Part, ProjectPath, Rules, Walk, Workspace};
 
@@ -116,7 +117,7 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
         }
         text
     } else {
-        format!("{} matching {:?}, newest first.", count(matched as u64, "file"), args.pattern)
+        format!("{} matching {:?}, newest first.", counted(matched as u64, "file"), args.pattern)
     };
     if truncated {
         text.push_str(&format!(
@@ -287,7 +288,7 @@ impl Search<'_> {
         cancel: CancellationToken,
     ) -> Option<String> {
         let is_there = |path: &&ProjectPath| self.workspace.is_still_there(path);
-        // (If the pattern matches everything in a folder, the folder is empty.)
+        // (For a pattern that ends in `*` the hint would be useless: no file matched, so the folder has none.)
         let is_name = !glob.ends_with('*');
         if let Some(folder) = found.folders.iter().find(|path| is_name && is_there(path)) {
             let folder = folder.relative();

@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::file_tool::FileTool;
 use super::files::{
-    Aborted, HINT_TIME, Stop, cancelled, count, elsewhere, hint_entries, matching, object, place,
+    Aborted, HINT_TIME, Stop, cancelled, elsewhere, hint_entries, matching, object, place,
 };
 use super::{Tool, ToolCx, pattern, spec};
-use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::{Object, counted};
 use crate::workspace::{Place, ProjectPath, Rules};
 
 mod matcher;
@@ -127,7 +127,7 @@ fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Repor
         let message = format!(
             "no match for {:?} was found in the {} searched before the time limit was reached",
             args.pattern,
-            count(found.searched, "file")
+            counted(found.searched, "file")
         );
         return Err(Failure::new(ErrorCode::Timeout, message)
             .hint("name a smaller folder in `path`, or a file_pattern")
@@ -280,11 +280,11 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
     for (n, what) in [
         (found.unreadable, "could not be read"),
         (found.too_long, "had too long a line to be searched"),
-        (found.secret_skipped, "skipped, whose name indicates secrets"),
-        (found.withheld, "skipped, which a rule denies to read"),
+        (found.secret_skipped, "skipped because the name suggests secrets"),
+        (found.withheld, "skipped because a rule denies reading"),
     ] {
         if n > 0 {
-            text.push_str(&format!(" {} {what}.", count(n, "file")));
+            text.push_str(&format!(" {} {what}.", counted(n, "file")));
         }
     }
     if let Some(aborted) = aborted {
@@ -321,14 +321,14 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
 
 fn headline(args: &Args, at: &str, found: &Found) -> String {
     let at = place(at);
-    let searched = count(found.searched, "file");
+    let searched = counted(found.searched, "file");
     if found.matched_files > 0 {
-        let files = count(found.matched_files, "file");
+        let files = counted(found.matched_files, "file");
         return match args.output {
             Output::Files => format!("{files} of {searched} match, newest first."),
             Output::Matches | Output::Count => format!(
                 "{} in {files} of {searched}, newest first.",
-                count(found.matched_lines, "matching line")
+                counted(found.matched_lines, "matching line")
             ),
         };
     }
@@ -337,9 +337,9 @@ fn headline(args: &Args, at: &str, found: &Found) -> String {
     }
     // Skipping all files is different from finding nothing.
     let why = if found.binary_skipped > 0 {
-        format!("{} binary", count(found.binary_skipped, "file"))
+        format!("{} binary", counted(found.binary_skipped, "file"))
     } else if let (Some(glob), true) = (&args.file_pattern, found.met > 0) {
-        format!("none of {} in {at} fits file_pattern {glob:?}", count(found.met, "file"))
+        format!("none of {} in {at} fits file_pattern {glob:?}", counted(found.met, "file"))
     } else if args.include_hidden && args.include_ignored {
         format!("there is none in {at}")
     } else {

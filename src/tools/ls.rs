@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
-use super::files::{count, object};
+use super::files::object;
 use super::{Tool, pattern, spec};
+use crate::protocol::counted;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
 
@@ -85,7 +86,7 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
             "offset {} is past the end: {} has {}",
             args.offset,
             folder.relative(),
-            count(total as u64, "entry")
+            counted(total as u64, "entry")
         );
         return Err(Failure::new(ErrorCode::InvalidParam, message)
             .hint("offset starts at 0")
@@ -108,7 +109,7 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
         format!("{at} is empty.")
     } else {
         let kinds = [(dirs, "directory"), (files, "file"), (links, "link")];
-        let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| count(*n as u64, what));
+        let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n as u64, what));
         format!("{at} has {}.", kinds.collect::<Vec<_>>().join(", "))
     };
     if n_unwanted > 0 {

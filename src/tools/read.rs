@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
-use super::files::{count, object};
+use super::files::object;
 use super::{Tool, ToolCx, spec};
-use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::{Object, counted};
 use crate::workspace::{Lines, Page, Place, ProjectPath};
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -63,7 +63,7 @@ fn report(path: &ProjectPath, page: Page) -> Report {
     let mut text = match (n, page.total_lines) {
         (0, _) => format!("{at} is empty."),
         (_, Some(total)) if page.start_line == 1 && end.unsigned_abs() == total => {
-            format!("Read all of {at} ({}).", count(total, "line"))
+            format!("Read all of {at} ({}).", counted(total, "line"))
         }
         (_, Some(total)) => format!("Read lines {}-{end} of {total} of {at}.", page.start_line),
         (_, None) if page.start_line < 0 => format!(

@@ -11,8 +11,8 @@ use crate::protocol::event::{Body, Caller, Sink, Stamped, TurnFinished, mode_cha
 use crate::protocol::harmless::clean;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::Recalled;
-use crate::protocol::shorten;
 use crate::protocol::view::call_line;
+use crate::protocol::{counted, shorten};
 
 /// The amount of output on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,17 +71,16 @@ impl Text {
     }
 
     fn finished(&mut self, finished: &TurnFinished) {
-        let files = match finished.files_changed.len() {
+        let files = match finished.files_changed.len() as u64 {
             0 => String::new(),
-            1 => ", 1 file changed".to_owned(),
-            n => format!(", {n} files changed"),
+            n => format!(", {} changed", counted(n, "file")),
         };
         let cost = finished.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.4}"));
         self.progress(&format!(
-            "{} {} · {} model answers, {} tokens in, {} out{cost}{files} · {:.1} s",
+            "{} {} · {}, {} tokens in, {} out{cost}{files} · {:.1} s",
             if finished.ending.is_success() { "✓" } else { "✗" },
             finished.ending.as_str().replace('_', " "),
-            finished.rounds,
+            counted(finished.rounds.into(), "model answer"),
             finished.usage.input_tokens,
             finished.usage.output_tokens,
             std::time::Duration::from_millis(finished.time_ms).as_secs_f64(),

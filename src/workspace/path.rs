@@ -32,7 +32,7 @@ pub struct Guarded {
 struct GuardedPlace {
     path: PathBuf,
     real: PathBuf,
-    /// The target of the link is guarded only if it is in the same folder as the link.
+    /// The target of the link is guarded only within the root or added folder that also contains the link.
     by_name: bool,
 }
 
@@ -48,8 +48,8 @@ impl GuardedPlace {
 }
 
 impl Guarded {
-    /// `closed` paths are neither read nor changed, `unchanged` paths are not changed. Link targets in
-    /// another folder are files that users work on (dotfiles).
+    /// `closed` paths are neither read nor changed, `unchanged` paths are not changed. Targets of
+    /// `unchanged` links in another folder can be changed: users work on such files (dotfiles).
     pub fn new(closed: &[PathBuf], unchanged: &[PathBuf]) -> Self {
         let mut resolver = Resolver::default();
         let mut place = |path: &PathBuf, by_name| {
@@ -295,7 +295,7 @@ impl Workspace {
             return Err(Failure::new(ErrorCode::InvalidParam, message)
                 .hint("leave it out; a path is plain text"));
         }
-        // The escaped form is used if such a file exists: a name that itself contains `\\x` is shown escaped.
+        // Escapes are decoded if the decoded path exists: a name that itself contains `\\x` is shown escaped.
         match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
             Some(Ok(place)) if self.exists(&place.path) => Ok(place),
             Some(_) | None => self.follow(given, Path::new(given)),

@@ -193,7 +193,7 @@ impl Workspace {
             if is_ours && held.hash.as_deref() != Some(wanted.hash()) {
                 return Err(self.written_into(path, seen, target_folder, new, wanted));
             }
-            // It was in the temporary place before, so that its own author replaced it.
+            // It was in the temporary place before, so it came from the target: its own author has replaced it.
             if is_ours || held_before.contains(held) {
                 new.give_up();
                 target_folder.sync();

@@ -259,8 +259,8 @@ fn trust_applies_to_the_settings_at_the_time_of_trusting() {
              base_url = \"http://127.0.0.1:9/v1\"\napi_key_command = {key:?}\n"
         ),
     );
-    let why = "this folder is not as it was when you trusted it: providers (new), ui (changed); read \
-               that, then run `agent trust`";
+    let why = "the settings of this folder changed since you trusted it: providers (new), ui (changed); \
+               review them, then run `agent trust`";
     let told = format!(".agent/config.toml: ignored providers, ui because {why}");
     let ran = test.home().join("ran");
     test.agent(&["run", "task"])
@@ -290,7 +290,7 @@ fn merged_config_cannot_disable_the_sandbox() {
     let test = trusted("model = \"a/b\"\n");
     merged(&test, "[sandbox]\nenabled = false\n[permissions]\nmode = \"full\"\n");
     let test = test.script("call: Bash {\"command\": \"echo x > ../beside\"}\n---\ntext: ok");
-    let told = "ignored permissions.mode, sandbox because this folder is not as it was when you trusted it: \
+    let told = "ignored permissions.mode, sandbox because the settings of this folder changed since you trusted it: \
                 permissions.mode (new), sandbox (new)";
     test.run(&["task", "--allow", "Bash"]).expect_code(0).expect_stderr(told);
     assert!(!test.root().with_file_name("beside").exists());
@@ -299,7 +299,7 @@ fn merged_config_cannot_disable_the_sandbox() {
     let chat = Pty::chat(&test, &[]);
     chat.wait("the chat says it", |screen| {
         let words: Vec<&str> = screen.split_whitespace().collect();
-        words.join(" ").contains("sandbox (new); read that")
+        words.join(" ").contains("sandbox (new); review them")
     });
     drop(chat);
     test.agent(&["trust"]).expect_code(0);
@@ -331,7 +331,7 @@ fn harmless_settings_can_change_without_trusting_again() {
     assert_eq!(told(turned), "");
     // The remainder alone is a different configuration.
     let left = told("sandbox.network = \"loopback\"\nsandbox.enabled = true\n");
-    assert!(left.contains("not as it was when you trusted it: permissions.allow (gone)"), "{left}");
+    assert!(left.contains("changed since you trusted it: permissions.allow (gone)"), "{left}");
     // Nothing in it requires trust.
     assert_eq!(told("model = \"a/b\"\n"), "");
     // The original configuration.
@@ -354,8 +354,8 @@ fn changed_prompts_require_trusting_again() {
     assert!(!told().contains("trust"), "{}", told());
     test.write(".agent/prompts/tools/grep.md", "Seek and destroy.\n");
     test.write(".agent/prompts/distil.md", "Learn this.\n");
-    let ignored = ".agent/prompts: ignored because this folder is not as it was when you trusted it: \
-                   prompts/distil.md (new), prompts/tools/grep.md (changed); read that, then run `agent trust`";
+    let ignored = ".agent/prompts: ignored because the settings of this folder changed since you trusted it: \
+                   prompts/distil.md (new), prompts/tools/grep.md (changed); review them, then run `agent trust`";
     assert!(told().contains(ignored), "{}", told());
     let doctor = test.agent(&["doctor", "--offline"]).stdout;
     assert!(doctor.contains(ignored), "{doctor}");

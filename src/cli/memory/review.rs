@@ -46,7 +46,11 @@ fn length(text: &str) -> Result<Duration, String> {
         n.checked_mul(days * 24 * 60 * 60).map(Duration::from_secs)
     });
     let length = days.map_or_else(|| config::parse_duration(text), Ok)?;
-    if length.is_zero() { Err("the period is empty".to_owned()) } else { Ok(length) }
+    if length.is_zero() {
+        Err("the period must be longer than 0: write it like 7d or 2w".to_owned())
+    } else {
+        Ok(length)
+    }
 }
 
 pub(super) fn run(args: &ReviewArgs) -> Result<Answer, OpenError> {

@@ -127,7 +127,7 @@ fn attention(review: &Review) -> Vec<Block> {
         row.push(format!("{}: `{last}`, turn {}{others}", day(attention.at_ms), attention.turn));
         row
     };
-    let mut head = vec!["it said", "method"];
+    let mut head = vec!["it said", "kind of call"];
     head.extend(is_of_all.then_some("project"));
     head.extend(["attempts", "fixes tried", "last seen"]);
     let mut blocks = vec![Block::Heading("Needs your attention".to_owned())];
@@ -176,7 +176,7 @@ fn suggestions(review: &Review) -> Vec<Block> {
     }
     if !laws.is_empty() {
         blocks.push(Block::Text(
-            "Successful lessons. As lines of CODE_LAW.md they apply for everybody, and to every task:"
+            "Successful lessons. As lines of CODE_LAW.md they apply to everybody and to every task:"
                 .to_owned(),
         ));
         let head = ["--- a/CODE_LAW.md", "+++ b/CODE_LAW.md"].map(str::to_owned);
@@ -190,7 +190,7 @@ fn suggestions(review: &Review) -> Vec<Block> {
         ("Problems to fix, so that no lesson is needed:", mends),
         ("Failures without a lesson; `agent memory add` adds one:", teaches),
         (
-            "Lessons that helped less than half of the time; edit them (`agent memory edit ID`), or forget them:",
+            "Lessons that helped in at most half of the cases; edit them (`agent memory edit ID`), or forget them:",
             doubts,
         ),
     ];
@@ -225,7 +225,7 @@ fn failures(review: &Review) -> Vec<Block> {
     let mut blocks = vec![
         Block::Heading("Most frequent failures".to_owned()),
         Block::Table {
-            head: vec!["times", "sessions", "method", "it says", "resolved", "lesson"],
+            head: vec!["times", "sessions", "kind of call", "it says", "resolved", "lesson"],
             rows: rows.collect(),
             numbers: vec![0, 1],
         },
@@ -256,7 +256,8 @@ fn methods(review: &Review) -> Vec<Block> {
         row.push(moved(method.weight_before, method.weight));
         row
     });
-    let mut head = vec!["method", "traces", "first attempt", "resolved", "failed", "succeeded"];
+    let mut head =
+        vec!["kind of call", "traces", "first attempt", "resolved", "failed", "succeeded"];
     head.extend(has_before.then_some("change"));
     head.push("weight");
     let mut blocks = vec![
@@ -326,7 +327,7 @@ fn ways(review: &Review) -> Vec<Block> {
             head: vec![
                 "methodology",
                 "tasks",
-                "without failures left",
+                "without unresolved failures",
                 "failed attempts per task",
                 "weight",
             ],

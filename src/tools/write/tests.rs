@@ -243,8 +243,7 @@ async fn racing_writers_lose_no_change() {
                 let known = [ErrorCode::Conflict, ErrorCode::NotRead];
                 assert!(known.contains(&failure.code), "{failure:?}");
                 // Both versions are kept, and the message says where: rare, and unavoidable.
-                if let Some((_, name)) =
-                    failure.message.split_once("another version of it lies in ")
+                if let Some((_, name)) = failure.message.split_once("another version of it is in ")
                 {
                     fs::remove_file(desk.at(name)).unwrap();
                 }

@@ -25,7 +25,7 @@ use crate::disk;
 /// Resolution of modification times. A file that was modified this shortly before it was read may change
 /// again without a new time.
 const RACY: Duration = Duration::from_millis(100);
-/// Maximum delay of a modification time.
+/// A modification time may be this much earlier than the change.
 const TICK: Duration = Duration::from_millis(20);
 /// The same on file systems without fractions of a second.
 const RACY_COARSE: Duration = Duration::from_secs(2);

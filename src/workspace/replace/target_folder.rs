@@ -341,7 +341,7 @@ fn write_early(file: &mut File, new: &New<'_>) -> io::Result<()> {
     })
 }
 
-/// Links a file without a name to this one.
+/// Gives a file without a name this name.
 fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::linkat(rustix::fs::CWD, opened, folder, name, AtFlags::SYMLINK_FOLLOW)?;

@@ -38,7 +38,7 @@ fn check_twice(
     let result = workspace.settle(path, &seen, &target_folder, &mut new, &New::of(&[b"ours\n"]));
     drop(new);
     after(&target, result);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left target_folder it");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
 }
 
 fn is_conflict(result: Result<(), Failure>, diff: &str) {

@@ -281,11 +281,11 @@ fn grep_excludes_and_counts_unreadable_files() {
         found["data"]["files"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
     files.sort_unstable();
     assert_eq!(files, ["a.txt", "notes/c.md"]);
-    says(&found, "/text", "1 file skipped, which a rule denies to read.");
-    says(&found, "/text", "1 file skipped, whose name indicates secrets.");
+    says(&found, "/text", "1 file skipped because a rule denies reading.");
+    says(&found, "/text", "1 file skipped because the name suggests secrets.");
     assert_eq!(found["stats"]["withheld"], 1);
     let none = batch.call("Grep", &json!({"pattern": "two", "path": "notes"}));
-    says(&none, "/text", "1 file skipped, which a rule denies to read.");
+    says(&none, "/text", "1 file skipped because a rule denies reading.");
     // Names may be shown, contents may not.
     let names = batch.call("Glob", &json!({"pattern": "notes/*"}));
     assert!(names["data"].to_string().contains("notes/b.txt"), "{names}");

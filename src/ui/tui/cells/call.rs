@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::lines::{command_lines, diff_lines, first_line, live_output, output, seconds, title};
 use super::{Detail, Look, RUNNING_LINES};
-use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::harmless::clean;
 use crate::protocol::view::view;
+use crate::protocol::{Object, counted};
 use crate::ui::tui::text::hang;
 use crate::ui::tui::theme::Part;
 
@@ -293,10 +293,7 @@ impl Outcome {
                 }
             }
             ("Glob", None) => counted(count("paths") as u64, "file"),
-            ("LS", None) => match stat("total_entries") {
-                1 => "1 entry".to_owned(),
-                n => format!("{n} entries"),
-            },
+            ("LS", None) => counted(stat("total_entries"), "entry"),
             ("BashOutput", None) => {
                 body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
                 let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
@@ -317,10 +314,6 @@ impl Outcome {
         }
         Self { mark, summary, note, body, time_ms: stat("time_ms") }
     }
-}
-
-fn counted(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// The failed stages of a pipeline except the last.
