@@ -120,7 +120,7 @@ pub struct Sandbox {
     pub network: SandboxNetwork,
     /// Directories outside the project that commands may write.
     pub extra_writable: Vec<String>,
-    /// Files like `.env` are empty for commands. Otherwise their secret values are redacted in the output of commands.
+    /// Commands cannot open files like `.env`. Otherwise their secret values are redacted in the output of commands.
     pub hide_secrets: bool,
     /// Ports of this machine's 127.0.0.1 that commands can reach on their own localhost.
     pub host_ports: Vec<u16>,

@@ -36,7 +36,7 @@ pub enum Purpose {
     Summary,
     /// A lesson for later sessions.
     Learn,
-    /// A sub-agent.
+    /// The verifier.
     Task,
 }
 

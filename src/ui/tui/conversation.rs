@@ -393,7 +393,7 @@ impl Conversation {
             Purpose::Reflect => "reflecting",
             Purpose::Plan => "planning",
             Purpose::Summary => "compacting",
-            Purpose::Task => "a sub-agent works",
+            Purpose::Task => "verifying",
         };
         self.does(Doing::Consulting(what), now);
     }
