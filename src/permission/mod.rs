@@ -487,14 +487,13 @@ impl Policy {
         allowing_hint(&rules)
     }
 
-    /// The first rule about this tool that satisfies a condition. A rule with a pattern that denies or asks
-    /// before one tool that changes files applies to all of them.
+    /// The first rule about this tool that satisfies a condition. A rule with a pattern for one tool that changes
+    /// files applies to all of them.
     fn find(&self, tool: &str, is_so: impl Fn(&Entry) -> bool) -> Option<&Entry> {
         let is_about = |entry: &Entry| {
             let own = entry.rule.tool();
             own == tool
-                || entry.verb != Verb::Allow
-                    && !entry.rule.is_bare()
+                || !entry.rule.is_bare()
                     && CHANGE_TOOLS.contains(&own)
                     && CHANGE_TOOLS.contains(&tool)
         };

@@ -112,7 +112,8 @@ impl Rule {
     /// Parses `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple command:
     /// `cargo test` matches `cargo test --lib`; `*` matches any words, inside a word any characters, and
     /// `rm:*` is `rm *`. For other tools it is a glob over paths from the project root, the home (`~/`) or
-    /// `/`; a glob without `/` matches in any directory, `./a` only in the root.
+    /// `/`; a glob without `/` matches in any directory, `./a` only in the root. A rule with a glob for one tool
+    /// that changes files applies to all of them.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(

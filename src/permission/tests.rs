@@ -1,6 +1,7 @@
 //! Tables of the policy: the ruling and the rule that decided.
 
 use super::*;
+use crate::protocol::control::Grant;
 use crate::protocol::event::{Body, SessionRule};
 use crate::protocol::tool::Rights;
 
@@ -439,7 +440,7 @@ fn non_terminating_commands_run_only_in_the_background() {
 }
 
 #[test]
-fn file_rules_match_paths_and_allow_only_their_tool() {
+fn file_rules_apply_to_every_tool_that_changes_files() {
     check(
         AutoEdit,
         &["deny Write(src/**)"],
@@ -451,7 +452,9 @@ fn file_rules_match_paths_and_allow_only_their_tool() {
         check(Full, &["--deny Edit(src/**)"], &call, "ACCESS_DENIED: --deny Edit(src/**)");
     }
     check(Full, &["--deny Edit"], &write("a.txt"), "allow: mode full");
-    check(Ask, &["allow Edit(src/**)"], &write("src/a.rs"), "ask: mode ask");
+    let edits = "allow: allow Edit(src/**) (project configuration)";
+    check(Ask, &["allow Edit(src/**)"], &write("src/a.rs"), edits);
+    check(Ask, &["allow Edit"], &write("src/a.rs"), "ask: mode ask");
     check(
         Ask,
         &["allow Write(*.md)"],
@@ -539,7 +542,8 @@ fn approval_hint_for_a_file_names_only_that_file() {
         let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
         let ruling = policy(mode, &rules).rule_on(tool, &effect, &Facts);
         assert!(matches!(ruling, Ruling::Allow(_)), "{ruling:?}");
-        assert!(propose(tool, &effect).is_some_and(|all| all == [named]));
+        let rule = named.replace("Write(", "Edit(");
+        assert_eq!(propose(&effect).first(), Some(&Grant::Rules(vec![rule])));
     }
 }
 
@@ -563,13 +567,19 @@ fn command_too_long_to_parse_is_blocked() {
     check(AutoEdit, &["user allow Bash"], &chain, "allow: allow Bash (user configuration)");
 }
 
-fn check_proposal((tool, effect): &(&'static str, Effect), expected: Option<&[&str]>) {
-    let expected = expected.map(|rules| rules.iter().map(ToString::to_string).collect());
-    assert_eq!(propose(tool, effect), expected, "{effect:?}");
-    // The proposal is a valid rule that allows the call.
-    if let Some(rules) = expected {
+/// Each expected grant: its rules, separated by "; ".
+fn check_proposal((tool, effect): &(&'static str, Effect), expected: &[&str]) {
+    let grants = propose(effect);
+    let rules = |grant: &Grant| match grant {
+        Grant::Rules(rules) => rules.clone(),
+        Grant::Mode(_) => panic!("{effect:?}"),
+    };
+    let proposed: Vec<String> = grants.iter().map(|grant| rules(grant).join("; ")).collect();
+    assert_eq!(proposed, expected, "{effect:?}");
+    // Each proposal consists of valid rules that allow the call.
+    for grant in &grants {
         let mut policy = Policy::new(Ask, false);
-        for rule in rules {
+        for rule in rules(grant) {
             Rule::parse(&rule).expect(&rule);
             answered(&mut policy, &rule);
         }
@@ -579,32 +589,30 @@ fn check_proposal((tool, effect): &(&'static str, Effect), expected: Option<&[&s
 }
 
 #[test]
-fn always_allow_offers_the_leading_words_of_each_command() {
-    check_proposal(&write("src/a.rs"), Some(&["Write(src/a.rs)"]));
-    check_proposal(&write("src/[a].rs"), None);
-    check_proposal(&write("n.txt"), Some(&["Write(./n.txt)"]));
-    check_proposal(&("TodoWrite", Effect::Plan), None);
+fn always_allow_offers_narrow_and_wide_rules() {
+    check_proposal(&write("src/a.rs"), &["Edit(src/a.rs)", "Edit(src/**)"]);
+    check_proposal(&write("src/[a].rs"), &["Edit(src/**)"]);
+    check_proposal(&write("n.txt"), &["Edit(./n.txt)"]);
+    check_proposal(&("TodoWrite", Effect::Plan), &[]);
     for (line, expected) in [
-        ("cargo test --lib a", Some(&["Bash(cargo test *)"] as &[&str])),
-        ("npm run build -- --x", Some(&["Bash(npm run build *)"])),
-        ("docker compose ps", Some(&["Bash(docker compose ps *)"])),
-        ("pytest tests/a.py -k b", Some(&["Bash(pytest *)"])),
-        ("./run.sh a", Some(&["Bash(./run.sh *)"])),
-        ("make all 2>&1 | tail -5", Some(&["Bash(make all *)"])),
-        ("timeout 60 make all", Some(&["Bash(make all *)"])),
-        ("git fetch && cargo build", Some(&["Bash(git fetch *)", "Bash(cargo build *)"])),
-        ("git -C sub commit -m 'a b'", Some(&["Bash(git -C sub commit *)"])),
-        ("git remote add x y", Some(&["Bash(git remote add *)"])),
-        ("git push origin main", Some(&["Bash(git push *)"])),
-        ("python3 tool.py x", Some(&["Bash(python3 tool.py x)"])),
-        ("python3 -c 'print(1)'", None),
-        ("git -C 'a b' commit", None),
-        ("git $x", None),
-        ("make > a.log", None),
-        ("X=1 make", None),
-        ("$x a", None),
-        ("eval \"$x\"", None),
-        ("rm a.rs", Some(&["Bash(rm *)"])),
+        ("cargo test --lib a", &["Bash(cargo test --lib a)", "Bash(cargo test *)"] as &[&str]),
+        ("npm run build", &["Bash(npm run build *)"]),
+        ("docker compose ps", &["Bash(docker compose ps *)"]),
+        ("pytest a.py", &["Bash(pytest a.py)", "Bash(pytest *)"]),
+        ("make all 2>&1 | tail -5", &["Bash(make all *)"]),
+        ("timeout 60 make all", &["Bash(make all *)"]),
+        ("git fetch && cargo build", &["Bash(git fetch *); Bash(cargo build *)"]),
+        ("git -C sub commit -m 'a b'", &["Bash(git -C sub commit *)"]),
+        ("git remote add x", &["Bash(git remote add x)", "Bash(git remote add *)"]),
+        ("python3 tool.py x", &["Bash(python3 tool.py x)"]),
+        ("python3 -c 'print(1)'", &[]),
+        ("git -C 'a b' commit", &[]),
+        ("git $x", &[]),
+        ("make > a.log", &[]),
+        ("X=1 make", &[]),
+        ("$x a", &[]),
+        ("eval \"$x\"", &[]),
+        ("rm a.rs", &["Bash(rm a.rs)", "Bash(rm *)"]),
     ] {
         check_proposal(&bash(line), expected);
     }
@@ -639,7 +647,7 @@ mod properties {
     fn ruling(line: &str) -> String {
         let (tool, effect) = bash(line);
         let read = Line::read(line);
-        _ = (read.last_pipeline(), read.has_inner_pipelines(), propose(tool, &effect));
+        _ = (read.last_pipeline(), read.has_inner_pipelines(), propose(&effect));
         let policy = Policy::new(AutoEdit, true);
         _ = policy.rights(tool, &effect, true, &Facts);
         shown(&policy.rule_on(tool, &effect, &Facts))

@@ -410,13 +410,33 @@ pub enum Interrupt {
     Timeout,
 }
 
+/// What the answer "always" allows for the rest of the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// The calls that these rules match.
+    Rules(Vec<String>),
+    /// Everything that this mode allows.
+    Mode(PermissionMode),
+}
+
+impl Grant {
+    /// The grant in words: `allow Edit(src/**)`, `mode auto-edit`.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Rules(rules) => format!("allow {}", rules.join(", ")),
+            Self::Mode(mode) => format!("mode {}", mode.as_str()),
+        }
+    }
+}
+
 /// The user's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval {
     /// Allow this call.
     Once,
-    /// Allow it, and add the proposed rules to this session.
-    Always,
+    /// Allow it, and grant this for the session.
+    Always(Grant),
     /// Reject it, optionally with what to do instead.
     No(Option<String>),
 }
@@ -445,7 +465,16 @@ struct Requests {
     messages: VecDeque<UserInput>,
     mode: Option<PermissionMode>,
     /// The call that waits for approval.
-    asked: Option<(String, oneshot::Sender<Approval>)>,
+    asked: Option<(String, oneshot::Sender<Reply>)>,
+}
+
+/// What ends the wait for an approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The user answered the question.
+    Answer(Approval),
+    /// The user requested another mode, which may settle the question.
+    ModeRequested,
 }
 
 impl Control {
@@ -503,9 +532,13 @@ impl Control {
         locked(&self.0.requests).messages.drain(..).collect()
     }
 
-    /// Requests this mode, from the next call on.
+    /// Requests this mode, from the next call on. A question that waits is decided anew.
     pub fn want_mode(&self, mode: PermissionMode) {
-        locked(&self.0.requests).mode = Some(mode);
+        let mut requests = locked(&self.0.requests);
+        requests.mode = Some(mode);
+        if let Some((_, sender)) = requests.asked.take() {
+            _ = sender.send(Reply::ModeRequested);
+        }
     }
 
     /// Takes the requested mode.
@@ -523,9 +556,9 @@ impl Control {
         self.0.is_attended.load(Ordering::SeqCst)
     }
 
-    /// Waits for the user's answer about a call; `None` after an interrupt. Show the question after calling
-    /// this and before awaiting it, so that no answer is lost.
-    pub fn approval(&self, call: &str) -> impl Future<Output = Option<Approval>> + Send + use<> {
+    /// Waits for the user's answer about a call, or for another mode; `None` after an interrupt. Show the
+    /// question after calling this and before awaiting it, so that no answer is lost.
+    pub fn approval(&self, call: &str) -> impl Future<Output = Option<Reply>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         locked(&self.0.requests).asked = Some((call.to_owned(), sender));
         let cancel = self.cancel();
@@ -537,7 +570,7 @@ impl Control {
         let mut requests = locked(&self.0.requests);
         if let Some((_, sender)) = requests.asked.take_if(|(asked, _)| asked == call) {
             // Nothing waits any more: the turn was interrupted.
-            _ = sender.send(approval);
+            _ = sender.send(Reply::Answer(approval));
         }
     }
 }
@@ -568,7 +601,10 @@ mod tests {
         let waiting = control.approval("a");
         control.answer("b", Approval::Once);
         control.answer("a", Approval::No(None));
-        assert_eq!(waiting.await, Some(Approval::No(None)));
+        assert_eq!(waiting.await, Some(Reply::Answer(Approval::No(None))));
+        let waiting = control.approval("b");
+        control.want_mode(PermissionMode::Full);
+        assert_eq!(waiting.await, Some(Reply::ModeRequested));
         let waiting = control.approval("c");
         control.interrupt(Interrupt::User);
         assert_eq!(waiting.await, None);

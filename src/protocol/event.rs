@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::stream::{Clock, Events, Sink, Stamped};
 use super::Object;
-use super::control::{ControlDecision, Counters, Ending, LastFailure, PermissionMode};
+use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
 use super::envelope::Sealed;
 use super::message::ToolCall;
 use super::model::{Purpose, StopReason, Usage};
@@ -249,9 +249,9 @@ pub enum Body {
         rule: String,
         /// Why, in one sentence.
         reason: String,
-        /// The rules that would allow it from now on, if any can be proposed.
+        /// What the answer "always" can grant for the session, the narrowest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        rules: Vec<String>,
+        grants: Vec<Grant>,
         /// What the call would change, as a unified diff.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,

@@ -3,7 +3,7 @@
 use super::Registry;
 use super::call::Wanted;
 use crate::permission::propose;
-use crate::protocol::control::{Approval, Reason, Ruling};
+use crate::protocol::control::{Approval, Grant, PermissionMode, Reason, Reply, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::event::Body;
 use crate::protocol::message::ToolCall;
@@ -104,8 +104,7 @@ impl Registry {
         if matches!(self.rule_on(call, effect), Ruling::Allow(_)) {
             return Ok(Permit::Policy);
         }
-        let rules = propose(&call.name, effect).unwrap_or_default();
-        let answer = self.control.approval(&call.id);
+        let mut answer = self.control.approval(&call.id);
         self.events.emit(Body::PermissionRequested {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -113,7 +112,7 @@ impl Registry {
             effect: effect.clone(),
             rule: reason.rule,
             reason: reason.text,
-            rules: rules.clone(),
+            grants: self.grants(call, effect),
             diff,
         });
         let by_user = |text: String| Reason {
@@ -122,15 +121,44 @@ impl Registry {
             hint: None,
             by_instruction: false,
         };
-        match answer.await {
+        let approval = loop {
+            match answer.await {
+                Some(Reply::Answer(approval)) => break Some(approval),
+                Some(Reply::ModeRequested) => {
+                    answer = self.control.approval(&call.id);
+                    match self.rule_on(call, effect) {
+                        Ruling::Ask(_) => {}
+                        Ruling::Allow(reason) => {
+                            self.decided(call, "allow", reason, false);
+                            return Ok(Permit::User);
+                        }
+                        Ruling::Refuse(code, reason) => {
+                            let refused = Refused::new(failure_of(code, &reason), true);
+                            self.decided(call, "refuse", reason, true);
+                            return Err(refused);
+                        }
+                    }
+                }
+                None => break None,
+            }
+        };
+        match approval {
             Some(Approval::Once) => {
                 self.decided(call, "allow", by_user("yes, this once".to_owned()), false);
                 Ok(Permit::User)
             }
-            Some(Approval::Always) => {
-                let text = format!("yes, and from now on {}", rules.join(", "));
-                for rule in &rules {
-                    self.add_rule(format!("allow {rule}"), "");
+            Some(Approval::Always(grant)) => {
+                let text = format!("yes, and for this session: {}", grant.in_words());
+                match grant {
+                    Grant::Rules(rules) => {
+                        for rule in &rules {
+                            self.add_rule(format!("allow {rule}"), "");
+                        }
+                    }
+                    Grant::Mode(mode) => {
+                        self.control.want_mode(mode);
+                        self.mode();
+                    }
                 }
                 self.decided(call, "allow", by_user(text), false);
                 Ok(Permit::User)
@@ -157,6 +185,19 @@ impl Registry {
                 Err(Refused::new(Failure::new(ErrorCode::Cancelled, why), false))
             }
         }
+    }
+
+    /// What the answer "always" can grant: rules, and mode auto-edit if it allows the call.
+    fn grants(&self, call: &ToolCall, effect: &Effect) -> Vec<Grant> {
+        let mut grants = propose(effect);
+        let mut policy = self.state().policy.clone();
+        if policy.mode() == PermissionMode::Ask {
+            policy.set_mode(PermissionMode::AutoEdit);
+            let ruling = policy.rule_on(&call.name, effect, &*self.cx.workspace);
+            let allows = matches!(ruling, Ruling::Allow(_));
+            grants.extend(allows.then_some(Grant::Mode(PermissionMode::AutoEdit)));
+        }
+        grants
     }
 
     /// The diff of a change, without making it.

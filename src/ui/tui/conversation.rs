@@ -171,10 +171,10 @@ impl Conversation {
                     self.plan_is(&Plan { methodology, ..plan });
                 }
             }
-            Body::PermissionRequested { call, reason, rule, rules, diff, .. } => {
+            Body::PermissionRequested { call, reason, rule, grants, diff, .. } => {
                 self.does(Doing::Asking, now);
                 let why = self.why(reason, rule);
-                let question = Question { why, rules: rules.clone(), diff: diff.clone() };
+                let question = Question { why, grants: grants.clone(), diff: diff.clone() };
                 if let Some(call) = self.call(call) {
                     call.question = Some(Box::new(question));
                 }

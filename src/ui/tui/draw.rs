@@ -362,18 +362,14 @@ impl Foot {
             self.lines.push(Line::styled(line, theme.style(Part::Quiet)));
             return;
         }
-        let rules: Vec<String> =
-            state.rules().iter().map(|rule| clean(rule).into_owned()).collect();
-        let always = (!rules.is_empty())
-            .then(|| ("a", format!("yes, and for this session: allow {}", rules.join(", "))));
-        let choices = [("y", "yes".to_owned())]
-            .into_iter()
-            .chain(always)
-            .chain([("n", "no".to_owned()), ("i", "no, and say what instead".to_owned())]);
-        for (key, what) in choices {
-            let mark = Span::styled(format!("  {key}  "), theme.style(Part::User));
-            let rest = Span::raw("     ");
-            self.lines.extend(hang(&mark, &rest, &[Span::raw(what)], look.width));
+        let selected = state.asked.as_ref().map_or(0, |asked| asked.selected);
+        for (n, choice) in state.choices().iter().enumerate() {
+            let mark = if n == selected { '▸' } else { ' ' };
+            let letter = choice.letter(n).unwrap_or(' ');
+            let keys = format!("  {mark} {} {letter}  ", n + 1);
+            let rest = Span::raw(" ".repeat(width(&keys)));
+            let keys = Span::styled(keys, theme.style(Part::User));
+            self.lines.extend(hang(&keys, &rest, &[Span::raw(choice.in_words())], look.width));
         }
     }
 

@@ -12,10 +12,9 @@ use super::Message;
 use super::composer::Written;
 use super::decode::Typed;
 use super::keys::{Code, Key};
-use super::state::{Action, Input, Request, Settings, State};
+use super::state::{Action, Choice, Input, Request, Settings, State};
 use super::terminal;
 use super::theme::{Background, Depth, Theme};
-use crate::protocol::control::Approval;
 use crate::protocol::harmless::clean;
 
 /// Width unless the terminal is narrower; longer prose is wrapped.
@@ -111,24 +110,29 @@ pub(super) fn run(
 }
 
 fn question(state: &State) -> String {
-    let always = clean(&state.rules().join(", ")).into_owned();
-    let always = if always.is_empty() {
-        String::new()
-    } else {
-        format!(", a: yes, and for this session allow {always}")
-    };
-    format!("Allow it? y: yes{always}, n: no, or say what to do instead\n› ")
+    let choices = state.choices().into_iter().enumerate().filter_map(|(n, choice)| {
+        let Choice::Answer(_) = choice else { return None };
+        let letter = choice.letter(n).map(|letter| format!(" or {letter}")).unwrap_or_default();
+        Some(format!("  {}{letter}: {}\n", n + 1, choice.in_words()))
+    });
+    let choices: String = choices.collect();
+    format!("Allow it?\n{choices}  or say what to do instead\n› ")
 }
 
 /// A line is an answer if a question waits, else a message.
 fn take(state: &mut State, line: &str) -> Vec<Action> {
     if let Some(call) = state.asked.as_ref().map(|asked| asked.call.clone()) {
-        let words = line.trim();
-        let approval = match words.to_lowercase().as_str() {
-            "y" | "yes" => Approval::Once,
-            "a" if !state.rules().is_empty() => Approval::Always,
-            "n" | "no" | "" => Approval::No(None),
-            _ => return state.deny(&call, words.into()),
+        let words = line.trim().to_lowercase();
+        let chosen = match words.as_str() {
+            "yes" => state.choice_for('y'),
+            "no" | "" => state.choice_for('n'),
+            _ if words.chars().count() == 1 => {
+                words.chars().next().and_then(|it| state.choice_for(it))
+            }
+            _ => None,
+        };
+        let Some(Choice::Answer(approval)) = chosen else {
+            return state.deny(&call, line.trim().into());
         };
         return state.answered(&call, approval);
     }

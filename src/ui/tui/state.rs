@@ -22,6 +22,7 @@ use super::viewer::Viewer;
 use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
+use crate::protocol::harmless::clean;
 
 /// A key this soon after a question appeared was not meant for it.
 const TOO_SOON: Duration = Duration::from_millis(500);
@@ -199,8 +200,42 @@ pub(super) struct Asked {
     pub(super) call: String,
     /// When it was displayed.
     shown: Option<Instant>,
+    /// The selected choice.
+    pub(super) selected: usize,
     /// A pressed letter that becomes an answer if no other follows.
     pressed: Option<Pressed>,
+}
+
+/// A choice at a question.
+#[derive(Clone, Debug)]
+pub(super) enum Choice {
+    Answer(Approval),
+    /// No, with a text for the model.
+    NoWithText,
+}
+
+impl Choice {
+    /// The letter that selects it, if there is one.
+    pub(super) fn letter(&self, n: usize) -> Option<char> {
+        match self {
+            Self::Answer(Approval::Once) => Some('y'),
+            // The narrowest grant is the first.
+            Self::Answer(Approval::Always(_)) => (n == 1).then_some('a'),
+            Self::Answer(Approval::No(_)) => Some('n'),
+            Self::NoWithText => Some('i'),
+        }
+    }
+
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Answer(Approval::Once) => "yes".to_owned(),
+            Self::Answer(Approval::Always(grant)) => {
+                format!("yes, and for this session: {}", clean(&grant.in_words()))
+            }
+            Self::Answer(Approval::No(_)) => "no".to_owned(),
+            Self::NoWithText => "no, and say what instead".to_owned(),
+        }
+    }
 }
 
 /// A letter that was pressed at a question.
@@ -468,7 +503,8 @@ impl State {
                 }
             }
             Body::PermissionRequested { call, tool, .. } => {
-                self.asked = Some(Asked { call: call.clone(), shown: None, pressed: None });
+                self.asked =
+                    Some(Asked { call: call.clone(), shown: None, selected: 0, pressed: None });
                 // A draft is not replaced.
                 if self.composer.is_empty() && self.focus == Focus::Composer {
                     self.focus = Focus::Question;

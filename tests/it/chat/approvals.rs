@@ -26,8 +26,9 @@ fn diff_is_shown_and_yes_applies_the_change() {
         "mode ask asks before this",
         "    1 - one",
         "    1 + two",
-        "y  yes",
-        "a  yes, and for this session: allow Edit(./a.txt)",
+        "▸ 1 y  yes",
+        "  2 a  yes, and for this session: allow Edit(./a.txt)",
+        "  3    yes, and for this session: mode auto-edit",
     ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
@@ -93,8 +94,9 @@ fn always_allow_applies_to_the_session_and_only_that_rule() {
                   call: Bash {\"command\": \"mkdir d\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");
     pty.wait_for_question();
-    assert!(pty.screen().contains("allow Bash(touch *)"), "{}", pty.screen());
-    pty.send("a");
+    assert!(pty.screen().contains("2 a  yes, and for this session: allow Bash(touch x1)"));
+    assert!(pty.screen().contains("3    yes, and for this session: allow Bash(touch *)"));
+    pty.send("3");
     pty.wait_for("✓ Bash touch x2");
     pty.wait_for("Allow Bash mkdir d?");
     pty.wait_for_question();
@@ -105,6 +107,55 @@ fn always_allow_applies_to_the_session_and_only_that_rule() {
     let rulings: Vec<&str> =
         decided.iter().map(|event| event["ruling"].as_str().unwrap()).collect();
     assert_eq!(rulings, ["allow", "allow", "reject"]);
+}
+
+#[test]
+fn arrows_and_enter_choose_a_directory_for_the_session() {
+    let write =
+        |path: &str| format!("call: Write {{\"path\": \"{path}\", \"content\": \"x\"}}\n---\n");
+    let (test, mut pty) =
+        asked(&format!("{}{}{}", write("d/a"), write("d/e/b"), write("c")), "text: end");
+    pty.wait_for_question();
+    pty.send("\x1b[B");
+    pty.send("\x1b[B");
+    pty.wait_for("▸ 3    yes, and for this session: allow Edit(d/**)");
+    pty.send("\r");
+    pty.wait_for("Allow Write c?");
+    assert!(test.root().join("d/e/b").exists() && !test.root().join("c").exists());
+    pty.wait_for_question();
+    pty.send("\x1b[A");
+    pty.wait_for("▸ 5 i");
+    pty.send("\x1b[A");
+    pty.wait_for("▸ 4 n");
+    pty.send("\r");
+    pty.wait_for("end");
+    assert!(!test.root().join("c").exists());
+}
+
+#[test]
+fn another_mode_answers_the_question() {
+    // Shift-Tab selects auto-edit, which allows the change.
+    let (test, mut pty) = asked(EDIT, "text: changed");
+    pty.wait_for_question();
+    pty.send("\x1b[Z");
+    pty.wait_for("changed");
+    assert_eq!(test.read("a.txt"), "two\nmore\n");
+    // So does the last "yes"; the next change is not asked about.
+    let (test, mut pty) =
+        asked(EDIT, "call: Write {\"path\": \"b\", \"content\": \"x\"}\n---\ntext: changed");
+    pty.wait_for_question();
+    pty.send("3");
+    pty.wait_for("changed");
+    assert!(test.root().join("b").exists());
+    assert_eq!(test.events_of("permission.requested").len(), 1);
+    assert_eq!(test.events_of("mode.changed").len(), 1);
+    // Mode read-only refuses it.
+    let (test, mut pty) = asked(EDIT, "text: nothing changed");
+    pty.wait_for_question();
+    pty.send("x\x7f");
+    pty.send("/mode read-only\r");
+    pty.wait_for("nothing changed");
+    assert_eq!(test.read("a.txt"), "one\nmore\n");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::lines::{command_lines, diff_lines, first_line, live_output, output, seconds, title};
 use super::{Detail, Look, RUNNING_LINES};
+use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::harmless::clean;
 use crate::protocol::view::view;
@@ -46,7 +47,7 @@ pub(in crate::ui::tui) enum CallState {
 pub(in crate::ui::tui) struct Question {
     /// Empty if it was explained before.
     pub(in crate::ui::tui) why: String,
-    pub(in crate::ui::tui) rules: Vec<String>,
+    pub(in crate::ui::tui) grants: Vec<Grant>,
     pub(in crate::ui::tui) diff: Option<String>,
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::{ALONE, Action, Focus, Pressed, Request, State, TOO_SOON, TWICE};
-use crate::protocol::control::{Approval, PermissionMode};
+use super::{ALONE, Action, Choice, Focus, Pressed, Request, State, TOO_SOON, TWICE};
+use crate::protocol::control::{Approval, Grant, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::ui::tui::cells::Call;
 use crate::ui::tui::composer::{Composer, Motion, Written};
@@ -154,8 +154,8 @@ impl State {
         let counts = was_seen && !is_typing;
         match (key.typed(), before) {
             (None, Some(pressed)) => self.decide(pressed),
-            (None, None) => Vec::new(),
-            (Some(letter), None) if self.is_answer(letter) => {
+            (None, None) => self.select_answer(deed, counts),
+            (Some(letter), None) if self.choice_for(letter).is_some() => {
                 if let Some(asked) = &mut self.asked {
                     asked.pressed = Some(Pressed { letter, at, counts });
                 }
@@ -173,13 +173,45 @@ impl State {
         }
     }
 
-    /// The letter is one of the question's choices.
-    fn is_answer(&self, letter: char) -> bool {
-        match letter.to_ascii_lowercase() {
-            'y' | 'n' | 'i' => true,
-            'a' => !self.rules().is_empty(),
-            _ => false,
+    /// Moves the selection, or answers with it.
+    fn select_answer(&mut self, deed: Option<Deed>, counts: bool) -> Vec<Action> {
+        let mut choices = self.choices();
+        let Some(asked) = &mut self.asked else { return Vec::new() };
+        let n_choices = choices.len();
+        match deed {
+            Some(Deed::Up) => asked.selected = (asked.selected + n_choices - 1) % n_choices,
+            Some(Deed::Down) => asked.selected = (asked.selected + 1) % n_choices,
+            Some(Deed::Send) if !counts => {
+                self.say("the question had just appeared: press Enter again");
+            }
+            Some(Deed::Send) => {
+                let choice = choices.swap_remove(asked.selected);
+                return self.choose_answer(choice);
+            }
+            _ => {}
         }
+        Vec::new()
+    }
+
+    /// The choices at the question.
+    pub(in crate::ui::tui) fn choices(&self) -> Vec<Choice> {
+        let question = self.asked_call().and_then(|call| call.question.as_deref());
+        let grants = question.map_or(&[] as &[Grant], |question| &question.grants);
+        let mut choices = vec![Choice::Answer(Approval::Once)];
+        choices.extend(grants.iter().cloned().map(|grant| Choice::Answer(Approval::Always(grant))));
+        choices.extend([Choice::Answer(Approval::No(None)), Choice::NoWithText]);
+        choices
+    }
+
+    /// The choice that a letter or a number selects.
+    pub(in crate::ui::tui) fn choice_for(&self, char: char) -> Option<Choice> {
+        let char = char.to_ascii_lowercase();
+        let number = char.to_digit(10).and_then(|number| usize::try_from(number).ok());
+        let choices = self.choices().into_iter().enumerate();
+        let is_meant = |(n, choice): &(usize, Choice)| {
+            choice.letter(*n) == Some(char) || number == Some(n + 1)
+        };
+        choices.into_iter().find(is_meant).map(|(_, choice)| choice)
     }
 
     /// A letter that was not followed by another is an answer.
@@ -194,21 +226,21 @@ impl State {
     }
 
     fn decide(&mut self, pressed: Pressed) -> Vec<Action> {
-        let Some(call) = self.asked.as_ref().map(|asked| asked.call.clone()) else {
-            return Vec::new();
-        };
         if !pressed.counts {
             self.say(&format!("the question had just appeared: press {} again", pressed.letter));
             return Vec::new();
         }
-        match pressed.letter.to_ascii_lowercase() {
-            'y' => self.answered(&call, Approval::Once),
-            'a' => self.answered(&call, Approval::Always),
-            'n' => self.answered(&call, Approval::No(None)),
-            _ => {
+        self.choice_for(pressed.letter).map(|choice| self.choose_answer(choice)).unwrap_or_default()
+    }
+
+    fn choose_answer(&mut self, choice: Choice) -> Vec<Action> {
+        match (choice, self.asked.as_ref().map(|asked| asked.call.clone())) {
+            (Choice::Answer(approval), Some(call)) => self.answered(&call, approval),
+            (Choice::NoWithText, Some(_)) => {
                 self.focus = Focus::Instead;
                 Vec::new()
             }
+            (_, None) => Vec::new(),
         }
     }
 
@@ -226,12 +258,6 @@ impl State {
             if words.text.trim().is_empty() { Vec::new() } else { self.submit(words) };
         actions.extend(self.answered(call, no));
         actions
-    }
-
-    /// The rules that the answer "always" would add.
-    pub(in crate::ui::tui) fn rules(&self) -> &[String] {
-        let question = self.asked_call().and_then(|call| call.question.as_deref());
-        question.map_or(&[], |question| &question.rules)
     }
 
     /// The call of the question.
