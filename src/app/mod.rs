@@ -245,7 +245,7 @@ impl Session {
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
         let model = main.model.id();
-        let started = started(workspace.root(), model, mode, guarantees);
+        let started = started(workspace.root(), model, mode, guarantees, &prompts);
         let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
@@ -587,13 +587,14 @@ fn started(
     model: &str,
     permission_mode: PermissionMode,
     sandbox: Sandbox,
+    prompts: &Prompts,
 ) -> SessionStarted {
     SessionStarted {
         cwd: root.display().to_string(),
         model: model.to_owned(),
         permission_mode,
         tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
-        place: place::section(root, &sandbox, permission_mode),
+        place: place::section(root, &sandbox, permission_mode, prompts),
         sandbox,
         program: env!("CARGO_PKG_VERSION").to_owned(),
     }

@@ -5,16 +5,27 @@ use std::path::Path;
 use crate::disk::read_small_text;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::{Body, Event, Sandbox};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
 /// The section, one fact per line. The last line is the permission mode.
-pub(super) fn section(root: &Path, sandbox: &Sandbox, mode: PermissionMode) -> String {
+pub(super) fn section(
+    root: &Path,
+    sandbox: &Sandbox,
+    mode: PermissionMode,
+    prompts: &Prompts,
+) -> String {
+    const PLAN_MODE: Prompt = prompt!("plan/mode.md");
+    let about_mode = match mode {
+        PermissionMode::Plan => format!(". {}", prompts.text(PLAN_MODE).trim_end()),
+        _ => String::new(),
+    };
     let localhost = match sandbox.network.as_str() {
         "loopback" => " (localhost is private to this session)",
         _ => "",
     };
     format!(
         "# Place\nProject root: {}\nDate: {}\nGit branch: {}\nPlatform: {}\nSandbox of commands: {}, network {}{localhost}\n\
-         Permission mode: {}",
+         Permission mode: {}{about_mode}",
         root.display(),
         jiff::Zoned::now().date(),
         branch(root).as_deref().unwrap_or("none"),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
-/// Permission modes, from the most to the least restrictive.
+/// Permission modes, from the most to the least restrictive; `plan` counts as `read-only`.
 const MODES: [&str; 4] = ["read-only", "ask", "auto-edit", "full"];
 
 /// Settings by name, with their values; prompts of the folder by name (`prompts/learn.md`).

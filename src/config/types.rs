@@ -98,7 +98,7 @@ pub struct ModelTable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
-    /// `read-only`, `ask`, `auto-edit` or `full`; unset: `auto-edit` for `run`.
+    /// `plan`, `read-only`, `ask`, `auto-edit` or `full`; unset: `auto-edit` for `run`.
     pub mode: Option<PermissionMode>,
     /// Calls that are allowed without asking.
     pub allow: Vec<String>,

@@ -5,7 +5,7 @@ use super::evaluate::Round;
 use super::turn::{PastCall, Turn};
 use super::verify::Objection;
 use super::{Kernel, as_evidence, millis};
-use crate::protocol::control::{Ending, Signal};
+use crate::protocol::control::{Ending, PermissionMode, Signal};
 use crate::protocol::event::{Body, TurnFinished};
 use crate::protocol::model::{Reply, StopReason};
 use crate::protocol::prompt::{Prompt, fill, prompt};
@@ -48,7 +48,14 @@ impl Kernel {
             turn.draft.text.push_str("\n\n(cut off here by the length limit of model output)");
         }
         let cancel = self.parts.control.cancel();
-        let checks = self.parts.checks.run(&self.parts.events, &self.parts.registry, &cancel);
+        // A plan changed nothing that a check could find.
+        let plans = self.parts.registry.mode() == PermissionMode::Plan;
+        let checks = async {
+            if plans {
+                return (Vec::new(), None);
+            }
+            self.parts.checks.run(&self.parts.events, &self.parts.registry, &cancel).await
+        };
         let schema = self.parts.answer_schema.as_ref();
         let read_only = self.parts.registry.changes_nothing();
         let answer = turn.draft.text.as_str();

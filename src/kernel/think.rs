@@ -14,6 +14,7 @@ use crate::protocol::model::{
     Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason,
 };
 use crate::protocol::plan::Plan;
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
 /// Limit: repeated requests for one answer after overflows.
 const MAX_OVERFLOWS: u32 = 3;
@@ -69,8 +70,14 @@ impl ModelView {
     }
 }
 
-fn mode_line(mode: PermissionMode) -> String {
-    format!("The permission mode is {} from now on.", mode.as_str())
+const PLAN_MODE: Prompt = prompt!("plan/mode.md");
+
+fn mode_line(prompts: &Prompts, mode: PermissionMode) -> String {
+    let line = format!("The permission mode is {} from now on.", mode.as_str());
+    match mode {
+        PermissionMode::Plan => format!("{line} {}", prompts.text(PLAN_MODE).trim_end()),
+        _ => line,
+    }
 }
 
 impl Kernel {
@@ -115,7 +122,7 @@ impl Kernel {
         let mode = self.parts.registry.mode();
         let mut lines = Vec::new();
         if mode != self.model_view.mode {
-            lines.push(mode_line(mode));
+            lines.push(mode_line(&prompts, mode));
         }
         lines.append(&mut turn.pending.reminders);
         lines.extend(turn.pending.mentions.take_reminder(&prompts));
@@ -140,7 +147,10 @@ impl Kernel {
     /// does not know yet is added as a reminder, so that a replay of the events gives the same L2.
     pub(super) fn mode_line(&self) -> String {
         let mode = self.model_view.mode;
-        if mode == self.model_view.mode_at_start { String::new() } else { mode_line(mode) }
+        if mode == self.model_view.mode_at_start {
+            return String::new();
+        }
+        mode_line(&self.parts.prompts, mode)
     }
 
     /// Sends one request of the conversation; records it and its answer.

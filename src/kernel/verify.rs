@@ -18,7 +18,7 @@ use super::consult::object;
 use super::spend::Speaker;
 use super::turn::Turn;
 use super::{Kernel, RESULTS, is_whole};
-use crate::protocol::control::Ending;
+use crate::protocol::control::{Ending, PermissionMode};
 use crate::protocol::event::{Body, Quote, Verification};
 use crate::protocol::message::{Message, Part, Role, ToolResult};
 use crate::protocol::model::{Purpose, Reply, Request};
@@ -77,7 +77,8 @@ impl Kernel {
     /// meanwhile, the next answer is verified instead.
     pub(super) async fn run_verifier(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
-        if turn.was_looked_at || self.parts.control.is_steered() {
+        let plans = self.parts.registry.mode() == PermissionMode::Plan;
+        if turn.was_looked_at || plans || self.parts.control.is_steered() {
             return Ok(None);
         }
         let mut looking = self.show(turn);

@@ -246,8 +246,7 @@ impl Policy {
                 && entry.origin == Origin::CommandLine
                 && entry.rule.fits_path(path, &self.places)
         };
-        let is_refused =
-            self.mode == PermissionMode::ReadOnly && self.find(question.tool, is_it).is_none();
+        let is_refused = self.mode.is_read_only() && self.find(question.tool, is_it).is_none();
         is_refused.then(|| self.by_mode(question))
     }
 
@@ -350,7 +349,9 @@ impl Policy {
         match (self.mode, finding.class) {
             (PermissionMode::Full, _) => false,
             // It changes nothing, and gets no additional right.
-            (PermissionMode::ReadOnly, class) => class == FindingClass::Asks(Some(Right::Network)),
+            (PermissionMode::Plan | PermissionMode::ReadOnly, class) => {
+                class == FindingClass::Asks(Some(Right::Network))
+            }
             (_, FindingClass::Destructive) => !self.has_checkpoints,
             (_, FindingClass::Asks(_) | FindingClass::Never) => true,
         }
@@ -430,6 +431,13 @@ impl Policy {
             | (Effect::Write { .. }, PermissionMode::AutoEdit) => {
                 Ruling::Allow(reason(mode, "the mode allows this"))
             }
+            (Effect::Write { .. }, PermissionMode::Plan) => Ruling::Refuse(
+                ErrorCode::AccessDenied,
+                reason(
+                    mode,
+                    "changes are made after the user accepts the plan, which is your final answer",
+                ),
+            ),
             (Effect::Write { .. }, PermissionMode::ReadOnly) => Ruling::Refuse(
                 ErrorCode::AccessDenied,
                 reason(mode, "this mode allows no changes; say what you would change"),
@@ -444,18 +452,22 @@ impl Policy {
             (Effect::Command { .. }, _) if only_reads => {
                 Ruling::Allow(reason(mode, "it is known only to read"))
             }
-            (Effect::Command { .. }, PermissionMode::ReadOnly | PermissionMode::AutoEdit)
-                if self.is_sandboxed =>
-            {
-                Ruling::Allow(reason(mode, "it runs in the sandbox"))
+            (
+                Effect::Command { .. },
+                PermissionMode::Plan | PermissionMode::ReadOnly | PermissionMode::AutoEdit,
+            ) if self.is_sandboxed => Ruling::Allow(reason(mode, "it runs in the sandbox")),
+            (Effect::Command { .. }, PermissionMode::Plan | PermissionMode::ReadOnly) => {
+                Ruling::Refuse(
+                    ErrorCode::AccessDenied,
+                    Reason {
+                        hint: Some("use Read, Grep, Glob or LS".to_owned()),
+                        ..reason(
+                            mode,
+                            "without a sandbox only commands known to read run in this mode",
+                        )
+                    },
+                )
             }
-            (Effect::Command { .. }, PermissionMode::ReadOnly) => Ruling::Refuse(
-                ErrorCode::AccessDenied,
-                Reason {
-                    hint: Some("use Read, Grep, Glob or LS".to_owned()),
-                    ..reason(mode, "without a sandbox only commands known to read run in this mode")
-                },
-            ),
             (Effect::Command { .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
                 let how = match &question.command {
                     Some((line, findings)) => self.allowing(question.tool, line, findings),

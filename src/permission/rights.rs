@@ -37,7 +37,7 @@ impl Policy {
             return Rights { read_only: effect.is_read_only(), ..Rights::default() };
         };
         let is_full = self.mode == PermissionMode::Full;
-        let is_read_only_mode = self.mode == PermissionMode::ReadOnly;
+        let is_read_only_mode = self.mode.is_read_only();
         let is_granted =
             is_full || approved_by_person || self.is_allowed_by_rules(tool, line, findings);
         let grants = |right: Right| {

@@ -60,6 +60,8 @@ pub struct Reason {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum PermissionMode {
+    /// It reads, and its answer is a plan that the user accepts or rejects.
+    Plan,
     /// It reads and changes nothing.
     ReadOnly,
     /// It asks before every change and every command.
@@ -75,11 +77,17 @@ impl PermissionMode {
     /// The name on the command line and in events.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Plan => "plan",
             Self::ReadOnly => "read-only",
             Self::Ask => "ask",
             Self::AutoEdit => "auto-edit",
             Self::Full => "full",
         }
+    }
+
+    /// It permits no change.
+    pub fn is_read_only(self) -> bool {
+        self <= Self::ReadOnly
     }
 }
 

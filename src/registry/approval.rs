@@ -70,7 +70,9 @@ impl Registry {
                 let violates_instruction = reason.by_instruction;
                 // If another form of the command is allowed, no permission is missing.
                 let has_other_form = reason.rule == "never" && reason.hint.is_some();
-                let denied = !reads && !violates_instruction && !has_other_form;
+                // A plan needs no change.
+                let plans = self.mode() == PermissionMode::Plan;
+                let denied = !reads && !violates_instruction && !has_other_form && !plans;
                 ("refuse", reason, Some(Refused { failure, denied, violates_instruction }))
             }
         };

@@ -223,7 +223,7 @@ impl Registry {
 
     /// The current mode permits no changes.
     pub fn changes_nothing(&self) -> bool {
-        self.mode() == PermissionMode::ReadOnly
+        self.mode().is_read_only()
     }
 
     /// A call of this turn could have changed the project.

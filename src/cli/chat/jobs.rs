@@ -166,6 +166,7 @@ impl<'a> Jobs<'a> {
             | CommandDeed::Model
             | CommandDeed::Mode
             | CommandDeed::Plan
+            | CommandDeed::Todos
             | CommandDeed::Undo
             | CommandDeed::Redo
             | CommandDeed::Rewind

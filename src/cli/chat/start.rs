@@ -134,6 +134,7 @@ pub(super) fn settings(
         first_message: (!message.is_empty()).then_some(message),
         notices: config.warnings.iter().cloned().chain(places.misnamed()).collect(),
         branch: places.branch(),
+        prompts: config.prompts.clone(),
     })
 }
 

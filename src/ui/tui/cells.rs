@@ -223,12 +223,12 @@ impl Cell {
     }
 }
 
-/// The plan in at most `most` lines: completed todos are left out first, then the most distant ones.
+/// The todo list in at most `most` lines: completed todos are left out first, then the most distant ones.
 pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'static>> {
     let theme = look.theme;
     let count = |status| plan.todos.iter().filter(|todo| todo.status == status).count();
     let total = plan.todos.len() - count(TodoStatus::Cancelled);
-    let mut head = format!("Plan {}/{total}", count(TodoStatus::Completed));
+    let mut head = format!("Todos {}/{total}", count(TodoStatus::Completed));
     if !plan.summary.is_empty() {
         head.push_str(&format!("  {}", clean(&plan.summary).replace('\n', " ")));
     }

@@ -13,8 +13,10 @@ pub enum Deed {
     Mode,
     /// Lists the permission rules, or removes one of this session.
     Permissions,
-    /// Shows the plan.
+    /// Selects mode plan.
     Plan,
+    /// Shows the todo list.
+    Todos,
     /// Undoes the changes of a turn.
     Undo,
     /// Redoes the latest undo.
@@ -94,7 +96,13 @@ pub const COMMANDS: &[Command] = &[
         "[remove NUMBER]",
         "the permission rules; remove one of this session",
     ),
-    command(Deed::Plan, "plan", "", "the plan, whole"),
+    command(
+        Deed::Plan,
+        "plan",
+        "[TASK]",
+        "plan first: it reads, and you accept or reject its plan",
+    ),
+    command(Deed::Todos, "todos", "", "the todo list, whole"),
     command(Deed::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn"),
     command(Deed::Redo, "redo", "", "take the latest undo back"),
     command(
@@ -132,7 +140,6 @@ pub fn built_in(name: &str) -> Option<&'static Command> {
         "approvals" => "permissions",
         "status" | "usage" => "cost",
         "settings" => "config",
-        "todos" => "plan",
         name => name,
     };
     COMMANDS.iter().find(|command| command.name == name)

@@ -9,7 +9,7 @@ use super::composer::Composer;
 use super::conversation::Doing;
 use super::keys::Deed;
 use super::screen::Live;
-use super::state::{Focus, POPUP_ROWS, State};
+use super::state::{Asked, Focus, POPUP_ROWS, State, Subject};
 use super::text::{cut, hang, width};
 use super::theme::Part;
 use crate::protocol::control::PermissionMode;
@@ -107,7 +107,7 @@ impl State {
                 lines.push(Line::styled(cut(&text, look.width).into_owned(), quiet));
             }
             // The call of a question is shown with the question.
-            let asked = self.asked.as_ref().map(|asked| asked.call.as_str());
+            let asked = self.asked.as_ref().and_then(Asked::call);
             let calls =
                 self.conversation.open_calls().filter(|call| Some(call.id.as_str()) != asked);
             let calls: Vec<_> = calls.collect();
@@ -239,6 +239,7 @@ impl State {
         if let Some(mode) = conversation.mode {
             let part = match mode {
                 PermissionMode::Full => Part::Bad,
+                PermissionMode::Plan => Part::Strong,
                 PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => {
                     Part::Quiet
                 }
@@ -264,7 +265,7 @@ impl State {
         let todos = &conversation.plan.todos;
         if self.is_working && !self.shows_plan && !todos.is_empty() {
             let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
-            parts.push((format!("plan {done}/{}", todos.len()), Part::Quiet));
+            parts.push((format!("todos {done}/{}", todos.len()), Part::Quiet));
         }
         if !is_busy && self.composer.is_empty() && self.focus == Focus::Composer {
             parts.push(("/help".to_owned(), Part::Quiet));
@@ -347,9 +348,14 @@ impl Foot {
     /// The choices; the call is shown in full above.
     fn question(&mut self, state: &State, look: Look) {
         let theme = look.theme;
-        let Some(call) = state.asked_call() else { return };
-        let subject = clean(call.subject.trim()).replace('\n', " ⏎ ");
-        let ask = format!("Allow {} {subject}?", call.tool);
+        let ask = match (state.asked.as_ref().map(|asked| &asked.about), state.asked_call()) {
+            (Some(Subject::Plan(_)), _) => "Carry out this plan?".to_owned(),
+            (_, Some(call)) => {
+                let subject = clean(call.subject.trim()).replace('\n', " ⏎ ");
+                format!("Allow {} {subject}?", call.tool)
+            }
+            (_, None) => return,
+        };
         let ask = cut(&ask, look.width).into_owned();
         self.lines.push(Line::styled(ask, theme.style(Part::Warn)));
         if state.focus == Focus::Instead {

@@ -178,7 +178,7 @@ pub enum Deed {
     /// Suspend the program.
     Suspend,
     /// Show or hide the plan.
-    TogglePlan,
+    ToggleTodos,
     /// Complete, or confirm the answer.
     Complete,
     /// Up: a line, or an earlier message.
@@ -272,7 +272,7 @@ pub const BINDINGS: &[Binding] = &[
         "the whole conversation, everything in full",
     ),
     binding(Deed::NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
-    binding(Deed::TogglePlan, "toggle-plan", &["alt-p"], "show or hide the plan"),
+    binding(Deed::ToggleTodos, "toggle-todos", &["alt-p"], "show or hide the todo list"),
     binding(Deed::Editor, "editor", &["ctrl-g"], "write the message in $VISUAL or $EDITOR"),
     binding(Deed::SearchHistory, "search-history", &["ctrl-r"], "search the messages sent before"),
     binding(Deed::Complete, "complete", &["tab"], "complete; go to the question that waits"),

@@ -347,10 +347,10 @@ impl Face<'_> {
             let bytes = self.screen.frame(&history, &live);
             self.terminal.write(&bytes)?;
         }
-        if let Some(call) = self.state.asked.as_ref().map(|asked| asked.call.clone())
+        if let Some(about) = self.state.asked.as_ref().map(|asked| asked.about.clone())
             && !self.state.is_browsing()
         {
-            self.update(Input::Asked(call))?;
+            self.update(Input::Asked(about))?;
         }
         Ok(())
     }

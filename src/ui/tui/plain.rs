@@ -12,7 +12,7 @@ use super::Message;
 use super::composer::Written;
 use super::decode::Typed;
 use super::keys::{Code, Key};
-use super::state::{Action, Choice, Input, Request, Settings, State};
+use super::state::{Action, Asked, Choice, Input, Request, Settings, State};
 use super::terminal;
 use super::theme::{Background, Depth, Theme};
 use crate::protocol::harmless::clean;
@@ -77,11 +77,11 @@ pub(super) fn run(
                 }
             }
             is_prompted &= !print(&mut state)?;
-            let call = state.asked.as_ref().map(|asked| asked.call.clone());
-            if call.is_some() && call != asked {
+            let about = state.asked.as_ref().map(|asked| asked.about.clone());
+            if about.is_some() && about != asked {
                 write(&question(&state))?;
             }
-            asked = call;
+            asked = about;
             let is_free = !state.is_working && !state.is_ending && state.shells.is_empty();
             if is_free && !is_prompted {
                 write("\n› ")?;
@@ -111,17 +111,24 @@ pub(super) fn run(
 
 fn question(state: &State) -> String {
     let choices = state.choices().into_iter().enumerate().filter_map(|(n, choice)| {
-        let Choice::Answer(_) = choice else { return None };
+        if matches!(choice, Choice::NoWithText | Choice::EditPlan) {
+            return None;
+        }
         let letter = choice.letter(n).map(|letter| format!(" or {letter}")).unwrap_or_default();
         Some(format!("  {}{letter}: {}\n", n + 1, choice.in_words()))
     });
     let choices: String = choices.collect();
-    format!("Allow it?\n{choices}  or say what to do instead\n› ")
+    let ask = match state.asked.as_ref().and_then(Asked::call) {
+        Some(_) => "Allow it?",
+        None => "Carry out this plan?",
+    };
+    format!("{ask}\n{choices}  or say what to do instead\n› ")
 }
 
 /// A line is an answer if a question waits, else a message.
 fn take(state: &mut State, line: &str) -> Vec<Action> {
-    if let Some(call) = state.asked.as_ref().map(|asked| asked.call.clone()) {
+    if let Some(asked) = &state.asked {
+        let call = asked.call().map(str::to_owned);
         let words = line.trim().to_lowercase();
         let chosen = match words.as_str() {
             "yes" => state.choice_for('y'),
@@ -131,10 +138,11 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
             }
             _ => None,
         };
-        let Some(Choice::Answer(approval)) = chosen else {
-            return state.deny(&call, line.trim().into());
+        return match (chosen, call) {
+            (Some(choice), _) => state.choose_answer(choice),
+            (None, Some(call)) => state.deny(&call, line.trim().into()),
+            (None, None) => say(state, Written::own(line)),
         };
-        return state.answered(&call, approval);
     }
     say(state, Written::own(line))
 }

@@ -23,6 +23,7 @@ use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::harmless::clean;
+use crate::protocol::prompt::Prompts;
 
 /// A key this soon after a question appeared was not meant for it.
 const TOO_SOON: Duration = Duration::from_millis(500);
@@ -63,6 +64,8 @@ pub struct Settings {
     pub notices: Vec<String>,
     /// The git branch, if there is one.
     pub branch: Option<String>,
+    /// The texts for the model.
+    pub prompts: Prompts,
 }
 
 /// A request of the chat to the session.
@@ -158,8 +161,8 @@ pub(super) enum Input {
     Resized(usize, usize),
     /// From the session.
     News(News),
-    /// A frame with the question about this call was displayed.
-    Asked(String),
+    /// A frame with this question was displayed.
+    Asked(Subject),
     /// Time has passed.
     Tick,
 }
@@ -194,10 +197,19 @@ pub(super) enum Focus {
     Search(String, usize),
 }
 
+/// What a question is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// May this call be made?
+    Call(String),
+    /// Is this plan carried out? The session is idle.
+    Plan(String),
+}
+
 /// A waiting question.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) call: String,
+    pub(super) about: Subject,
     /// When it was displayed.
     shown: Option<Instant>,
     /// The selected choice.
@@ -206,12 +218,32 @@ pub(super) struct Asked {
     pressed: Option<Pressed>,
 }
 
+impl Asked {
+    fn new(about: Subject) -> Self {
+        Self { about, shown: None, selected: 0, pressed: None }
+    }
+
+    /// The call that waits for permission.
+    pub(super) fn call(&self) -> Option<&str> {
+        match &self.about {
+            Subject::Call(call) => Some(call),
+            Subject::Plan(_) => None,
+        }
+    }
+}
+
 /// A choice at a question.
 #[derive(Clone, Debug)]
 pub(super) enum Choice {
     Answer(Approval),
     /// No, with a text for the model.
     NoWithText,
+    /// The plan is carried out in this mode.
+    CarryOut(PermissionMode),
+    /// The user edits the plan first.
+    EditPlan,
+    /// The plan is not carried out.
+    KeepPlanning,
 }
 
 impl Choice {
@@ -221,8 +253,10 @@ impl Choice {
             Self::Answer(Approval::Once) => Some('y'),
             // The narrowest grant is the first.
             Self::Answer(Approval::Always(_)) => (n == 1).then_some('a'),
-            Self::Answer(Approval::No(_)) => Some('n'),
+            Self::Answer(Approval::No(_)) | Self::KeepPlanning => Some('n'),
             Self::NoWithText => Some('i'),
+            Self::CarryOut(_) => (n == 0).then_some('y'),
+            Self::EditPlan => Some('e'),
         }
     }
 
@@ -234,6 +268,12 @@ impl Choice {
             }
             Self::Answer(Approval::No(_)) => "no".to_owned(),
             Self::NoWithText => "no, and say what instead".to_owned(),
+            Self::CarryOut(PermissionMode::Ask) => {
+                "yes, and ask before each change (mode ask)".to_owned()
+            }
+            Self::CarryOut(mode) => format!("yes (mode {})", mode.as_str()),
+            Self::EditPlan => "edit the plan, then carry it out".to_owned(),
+            Self::KeepPlanning => "no, keep planning".to_owned(),
         }
     }
 }
@@ -256,6 +296,10 @@ pub(super) struct State {
     pub(super) instead: Composer,
     pub(super) focus: Focus,
     pub(super) asked: Option<Asked>,
+    /// The final text of a turn in mode plan, until the session is idle.
+    finished_plan: Option<String>,
+    /// The input field contains a plan that is carried out when it is sent.
+    pub(super) edits_plan: bool,
     /// Messages that were sent and not delivered yet.
     pub(super) queue: VecDeque<UserInput>,
     pub(super) popup: Option<Popup>,
@@ -305,6 +349,8 @@ impl State {
             instead: Composer::default(),
             focus: Focus::Composer,
             asked: None,
+            finished_plan: None,
+            edits_plan: false,
             queue: VecDeque::new(),
             popup: None,
             viewer: settings.full_screen.then(|| Viewer::at_end(0, false)),
@@ -374,8 +420,8 @@ impl State {
                 self.size = (columns, rows);
                 Vec::new()
             }
-            Input::Asked(call) => {
-                if let Some(asked) = self.asked.as_mut().filter(|asked| asked.call == call) {
+            Input::Asked(about) => {
+                if let Some(asked) = self.asked.as_mut().filter(|asked| asked.about == about) {
                     asked.shown.get_or_insert(now);
                 }
                 Vec::new()
@@ -430,6 +476,9 @@ impl State {
                 if interrupted && !queued.is_empty() {
                     self.composer.put_before(&UserInput::joined(queued, "\n"));
                     self.close_list();
+                }
+                if let Some(plan) = self.finished_plan.take().filter(|_| !interrupted) {
+                    self.ask(Subject::Plan(plan));
                 }
             }
             News::Files(files) => {
@@ -495,6 +544,7 @@ impl State {
             Body::TurnStarted { .. } => {
                 self.is_working = true;
                 self.is_ending = false;
+                self.finished_plan = None;
                 self.queue.clear();
             }
             Body::TurnSteered { input, .. } => {
@@ -503,17 +553,11 @@ impl State {
                 }
             }
             Body::PermissionRequested { call, tool, .. } => {
-                self.asked =
-                    Some(Asked { call: call.clone(), shown: None, selected: 0, pressed: None });
-                // A draft is not replaced.
-                if self.composer.is_empty() && self.focus == Focus::Composer {
-                    self.focus = Focus::Question;
-                    self.popup = None;
-                }
+                self.ask(Subject::Call(call.clone()));
                 actions.extend(self.notify(&format!("may it use {tool}?")));
             }
             Body::PermissionDecided { call, .. }
-                if self.asked.as_ref().is_some_and(|asked| asked.call == *call) =>
+                if self.asked.as_ref().is_some_and(|asked| asked.call() == Some(call)) =>
             {
                 self.drop_question();
             }
@@ -522,6 +566,9 @@ impl State {
                 self.is_ending = true;
                 self.is_stopping = false;
                 self.drop_question();
+                let plans = self.conversation.mode == Some(PermissionMode::Plan)
+                    && finished.ending.is_success();
+                self.finished_plan = plans.then(|| finished.result.clone());
                 if ran.is_some_and(|ran| ran > LONG) && finished.ending != Ending::Interrupted {
                     let how = if finished.ending.is_success() { "done" } else { "it failed" };
                     actions.extend(self.notify(how));
@@ -532,12 +579,21 @@ impl State {
         actions
     }
 
+    fn ask(&mut self, about: Subject) {
+        self.asked = Some(Asked::new(about));
+        // A draft is not replaced.
+        if self.composer.is_empty() && self.focus == Focus::Composer {
+            self.focus = Focus::Question;
+            self.popup = None;
+        }
+    }
+
     fn notify(&self, text: &str) -> Option<Action> {
         let is_away = self.settings.notifications && !self.has_focus;
         is_away.then(|| Action::Notify(format!("agent: {text}")))
     }
 
-    fn drop_question(&mut self) {
+    pub(super) fn drop_question(&mut self) {
         self.asked = None;
         if matches!(self.focus, Focus::Question | Focus::Instead) {
             self.focus = Focus::Composer;

@@ -38,8 +38,8 @@ fn built_in_commands_print_their_result() {
     pty.wait_for("the mode is read-only");
     pty.send("\x1b[Z");
     pty.wait_for("· mode ask");
-    pty.say("/plan");
-    pty.wait_for("there is no plan");
+    pty.say("/todos");
+    pty.wait_for("there is no todo list");
     pty.say("/cost");
     pty.wait_for("input   1.2k tokens");
     pty.say("/theme light");

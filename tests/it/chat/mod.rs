@@ -7,6 +7,7 @@ mod directives;
 mod docs;
 mod gnu_screen;
 mod manners;
+mod planning;
 mod pty;
 mod shape;
 mod steering;

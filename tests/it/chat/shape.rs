@@ -166,7 +166,7 @@ fn plan_is_shown_while_a_parallel_call_still_runs() {
     test.write("go", "");
     pty.wait_for("Done here.");
     let all = pty.all();
-    assert_eq!(all.matches("Plan 0/2  a wait").count(), 1, "{all}");
+    assert_eq!(all.matches("Todos 0/2  a wait").count(), 1, "{all}");
 }
 
 #[test]

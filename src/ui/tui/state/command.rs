@@ -53,6 +53,10 @@ impl State {
     }
 
     pub(super) fn submit(&mut self, message: UserInput) -> Vec<Action> {
+        // A message continues the planning.
+        if self.asked.as_ref().is_some_and(|asked| asked.call().is_none()) {
+            self.drop_question();
+        }
         if let Some(viewer) = &mut self.viewer {
             *viewer = Viewer::at_end(self.conversation.cells.len(), false);
         }
@@ -80,6 +84,22 @@ impl State {
         vec![Action::Ask(Request::Mode(mode))]
     }
 
+    fn mode_command(&mut self, arguments: &str) -> Vec<Action> {
+        const NAMES: &str = "plan, read-only, ask, auto-edit, full";
+        if let Some(mode) = mode_named(arguments) {
+            return self.set_mode(mode);
+        }
+        if arguments.is_empty() {
+            let mode = self.conversation.mode.map_or("not known yet", PermissionMode::as_str);
+            let text = format!("the mode is {mode}; /mode MODE changes it: {NAMES}");
+            self.conversation.remark(Tone::Quiet, &text);
+        } else {
+            let text = format!("there is no mode {arguments:?}: {NAMES}");
+            self.conversation.remark(Tone::Bad, &text);
+        }
+        Vec::new()
+    }
+
     pub(super) fn page(&mut self, title: &str, text: String) {
         self.conversation.aside(Cell::Page { title: title.to_owned(), text });
     }
@@ -96,10 +116,18 @@ impl State {
                     rows.into_iter().map(|(keys, name, what)| (keys, format!("{what} ({name})")));
                 self.page("Keys", columns(&rows.collect::<Vec<_>>()));
             }
-            CommandDeed::Plan if self.conversation.plan.todos.is_empty() => {
-                self.conversation.remark(Tone::Quiet, "there is no plan");
-            }
             CommandDeed::Plan => {
+                let mut actions = self.set_mode(PermissionMode::Plan);
+                match arguments {
+                    "" => self.conversation.remark(Tone::Quiet, "mode plan: say what to plan"),
+                    task => actions.extend(self.submit(task.into())),
+                }
+                return actions;
+            }
+            CommandDeed::Todos if self.conversation.plan.todos.is_empty() => {
+                self.conversation.remark(Tone::Quiet, "there is no todo list");
+            }
+            CommandDeed::Todos => {
                 let plan = self.conversation.plan.clone();
                 self.conversation.aside(Cell::Plan(plan));
             }
@@ -141,21 +169,7 @@ impl State {
                 self.conversation.remark(Tone::Quiet, &text);
                 return vec![Action::Redraw];
             }
-            CommandDeed::Mode if arguments.is_empty() => {
-                let mode = self.conversation.mode.map_or("not known yet", PermissionMode::as_str);
-                let text = format!(
-                    "the mode is {mode}; /mode read-only, ask, auto-edit or full changes it"
-                );
-                self.conversation.remark(Tone::Quiet, &text);
-            }
-            CommandDeed::Mode => match mode_named(arguments) {
-                Some(mode) => return self.set_mode(mode),
-                None => {
-                    let text =
-                        format!("there is no mode {arguments:?}: read-only, ask, auto-edit, full");
-                    self.conversation.remark(Tone::Bad, &text);
-                }
-            },
+            CommandDeed::Mode => return self.mode_command(arguments),
             CommandDeed::Quit => return vec![Action::Ask(Request::Quit)],
             CommandDeed::Undo
             | CommandDeed::Redo
@@ -268,6 +282,7 @@ fn columns(rows: &[(String, String)]) -> String {
 
 fn mode_named(name: &str) -> Option<PermissionMode> {
     let modes = [
+        PermissionMode::Plan,
         PermissionMode::ReadOnly,
         PermissionMode::Ask,
         PermissionMode::AutoEdit,

@@ -2,14 +2,20 @@
 
 use std::time::Instant;
 
-use super::{ALONE, Action, Choice, Focus, Pressed, Request, State, TOO_SOON, TWICE};
+use super::{
+    ALONE, Action, Asked, Choice, Focus, Pressed, Request, State, Subject, TOO_SOON, TWICE,
+};
 use crate::protocol::control::{Approval, Grant, PermissionMode};
 use crate::protocol::directives::UserInput;
+use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::ui::tui::cells::Call;
 use crate::ui::tui::composer::{Composer, Motion, Written};
 use crate::ui::tui::keys::{Code, Deed, Key};
 use crate::ui::tui::vi;
 use crate::ui::tui::viewer::{Outcome, Viewer};
+
+const ACCEPTED: Prompt = prompt!("plan/accepted.md");
+const EDITED: Prompt = prompt!("plan/edited.md");
 
 impl State {
     pub(super) fn key(&mut self, key: Key, at: Instant) -> Vec<Action> {
@@ -145,6 +151,9 @@ impl State {
         let is_typing = last_key.is_some_and(|last| since(last) < TOO_SOON / 2)
             && asked.shown.zip(last_key).is_some_and(|(shown, last)| last < shown + TOO_SOON);
         match deed {
+            Some(Deed::Escape | Deed::Cancel) if asked.call().is_none() => {
+                return self.choose_answer(Choice::KeepPlanning);
+            }
             Some(Deed::Escape | Deed::Cancel) => return self.interrupt(),
             Some(Deed::Transcript | Deed::NextMode | Deed::Redraw | Deed::Suspend) => {
                 return deed.map(|deed| self.do_it(deed)).unwrap_or_default();
@@ -195,6 +204,10 @@ impl State {
 
     /// The choices at the question.
     pub(in crate::ui::tui) fn choices(&self) -> Vec<Choice> {
+        if self.asked.as_ref().is_some_and(|asked| asked.call().is_none()) {
+            let modes = [PermissionMode::AutoEdit, PermissionMode::Ask].map(Choice::CarryOut);
+            return modes.into_iter().chain([Choice::EditPlan, Choice::KeepPlanning]).collect();
+        }
         let question = self.asked_call().and_then(|call| call.question.as_deref());
         let grants = question.map_or(&[] as &[Grant], |question| &question.grants);
         let mut choices = vec![Choice::Answer(Approval::Once)];
@@ -233,15 +246,35 @@ impl State {
         self.choice_for(pressed.letter).map(|choice| self.choose_answer(choice)).unwrap_or_default()
     }
 
-    fn choose_answer(&mut self, choice: Choice) -> Vec<Action> {
-        match (choice, self.asked.as_ref().map(|asked| asked.call.clone())) {
-            (Choice::Answer(approval), Some(call)) => self.answered(&call, approval),
-            (Choice::NoWithText, Some(_)) => {
-                self.focus = Focus::Instead;
-                Vec::new()
+    pub(in crate::ui::tui) fn choose_answer(&mut self, choice: Choice) -> Vec<Action> {
+        let Some(about) = self.asked.as_ref().map(|asked| asked.about.clone()) else {
+            return Vec::new();
+        };
+        match (choice, about) {
+            (Choice::Answer(approval), Subject::Call(call)) => {
+                return self.answered(&call, approval);
             }
-            (_, None) => Vec::new(),
+            (Choice::NoWithText, _) => self.focus = Focus::Instead,
+            (Choice::CarryOut(mode), _) => {
+                self.drop_question();
+                let mut actions = self.set_mode(mode);
+                actions.extend(self.submit(self.settings.prompts.text(ACCEPTED).trim_end().into()));
+                return actions;
+            }
+            (Choice::EditPlan, Subject::Plan(plan)) => {
+                self.drop_question();
+                self.composer.set_edited(plan.trim());
+                self.edits_plan = true;
+                let clear = self.settings.keymap.key_for(Deed::Cancel);
+                self.say(&format!("Enter carries out this plan, {clear} drops it"));
+            }
+            (Choice::KeepPlanning, _) => {
+                self.drop_question();
+                self.say("say what to change in the plan, or select another mode");
+            }
+            (Choice::Answer(_), Subject::Plan(_)) | (Choice::EditPlan, Subject::Call(_)) => {}
         }
+        Vec::new()
     }
 
     pub(in crate::ui::tui) fn answered(&mut self, call: &str, approval: Approval) -> Vec<Action> {
@@ -262,7 +295,8 @@ impl State {
 
     /// The call of the question.
     pub(in crate::ui::tui) fn asked_call(&self) -> Option<&Call> {
-        self.asked.as_ref().and_then(|asked| self.conversation.asked(&asked.call))
+        let call = self.asked.as_ref().and_then(Asked::call)?;
+        self.conversation.asked(call)
     }
 
     pub(super) fn do_it(&mut self, deed: Deed) -> Vec<Action> {
@@ -288,13 +322,15 @@ impl State {
             Deed::NextMode => {
                 let mode = match self.conversation.mode {
                     Some(PermissionMode::Ask) | None => PermissionMode::AutoEdit,
-                    Some(PermissionMode::AutoEdit) => PermissionMode::ReadOnly,
-                    // Mode full can be selected by its name only.
-                    Some(PermissionMode::ReadOnly | PermissionMode::Full) => PermissionMode::Ask,
+                    Some(PermissionMode::AutoEdit) => PermissionMode::Plan,
+                    // The other modes can be selected by their names only.
+                    Some(
+                        PermissionMode::Plan | PermissionMode::ReadOnly | PermissionMode::Full,
+                    ) => PermissionMode::Ask,
                 };
                 return self.set_mode(mode);
             }
-            Deed::TogglePlan => self.shows_plan = !self.shows_plan,
+            Deed::ToggleTodos => self.shows_plan = !self.shows_plan,
             Deed::Editor => {
                 if !self.is_editing {
                     self.is_editing = true;
@@ -379,6 +415,7 @@ impl State {
         }
         if !self.composer.is_empty() {
             self.composer.take_away();
+            self.edits_plan = false;
             self.recalled = None;
             let yank = self.settings.keymap.key_for(Deed::Yank);
             self.say(&format!("{yank} brings it back"));
@@ -397,7 +434,8 @@ impl State {
         if self.focus == Focus::Instead {
             let words = self.instead.unfolded();
             self.instead.take();
-            let Some(call) = self.asked.as_ref().map(|asked| asked.call.clone()) else {
+            let call = self.asked.as_ref().and_then(Asked::call).map(str::to_owned);
+            let Some(call) = call else {
                 self.focus = Focus::Composer;
                 return Vec::new();
             };
@@ -425,6 +463,15 @@ impl State {
         if self.settings.history.last() != Some(&message) {
             self.settings.history.push(message.clone());
             actions.push(Action::Ask(Request::Remember(message.clone())));
+        }
+        if std::mem::take(&mut self.edits_plan) {
+            let plan = fill(self.settings.prompts.text(EDITED), &[("plan", &input.text)]);
+            // The model wrote it: its sentences are no directives of the user.
+            let mut message = UserInput::default();
+            message.push_pasted(plan.trim_end());
+            actions.extend(self.set_mode(PermissionMode::AutoEdit));
+            actions.extend(self.submit(message));
+            return actions;
         }
         actions.extend(self.dispatch(input));
         actions

@@ -34,6 +34,7 @@ impl State {
                 Some(CommandDeed::Mode) => complete::words(
                     arguments,
                     [
+                        ("plan", "it reads, and you accept or reject its plan"),
                         ("read-only", "it reads and changes nothing"),
                         ("ask", "it asks before every change and command"),
                         (
@@ -205,6 +206,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::protocol::prompt::Prompts;
     use crate::ui::tui::decode::Typed;
     use crate::ui::tui::keys::{Code, Key, Keymap};
     use crate::ui::tui::state::{Input, News, Settings};
@@ -223,6 +225,7 @@ mod tests {
             first_message: None,
             notices: Vec::new(),
             branch: None,
+            prompts: Prompts::default(),
         };
         State::new(settings, (80, 24), Instant::now())
     }
