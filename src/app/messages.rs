@@ -78,16 +78,16 @@ impl Session {
         Ok(())
     }
 
-    /// Changes the model.
+    /// Changes the model, if its server can be reached. Returns what the user should know about the server.
     pub async fn answer_with(
         &mut self,
         options: &Options,
         model: &str,
-    ) -> Result<String, OpenError> {
+    ) -> Result<Option<String>, OpenError> {
         let config = Config { model: model.to_owned(), ..options.config.config.clone() };
         let outside = HostPrograms::of(&self.writable);
-        let (speaker, key) = models::open_model(&config, &outside, &self.control).await?;
-        if let Some(key) = key
+        let opened = models::open_model(&config, &outside, &self.control).await?;
+        if let Some(key) = opened.key()
             && self.events.masker().mask(&key) == key
         {
             return Err(OpenError::Usage(format!(
@@ -95,8 +95,14 @@ impl Session {
                  `agent -c --model {model}`"
             )));
         }
-        self.kernel.answer_with(speaker);
-        Ok(self.kernel.model().to_owned())
+        let warning = opened.check().await?;
+        self.kernel.answer_with(opened.speaker);
+        Ok(warning)
+    }
+
+    /// The current model's context window in tokens.
+    pub fn context_window(&self) -> u64 {
+        self.kernel.context_window()
     }
 
     /// The current model.

@@ -11,15 +11,43 @@ use crate::exec::Command;
 use crate::kernel::{Price, Speaker};
 use crate::model;
 use crate::protocol::control::Control;
-use crate::protocol::model::Model;
+use crate::protocol::model::{Model, ModelErrorKind};
 use crate::protocol::thousands;
 
 /// Time limits for listing a server's models: of a server that may not exist, and of a configured one.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
 const OWN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A model with its facts, and the key in use.
-pub(super) type Opened = (Speaker, Option<String>);
+/// A model with its facts.
+pub(super) struct Opened {
+    pub(super) speaker: Speaker,
+    /// `None`: a scripted model.
+    pub(super) endpoint: Option<model::Endpoint>,
+}
+
+impl Opened {
+    /// The key in use.
+    pub(super) fn key(&self) -> Option<String> {
+        self.endpoint.as_ref().and_then(|endpoint| endpoint.api_key.clone())
+    }
+
+    /// Asks the server for its models. An error: it cannot be reached. A text: what the user should know.
+    pub(super) async fn check(&self) -> Result<Option<String>, OpenError> {
+        let Some(endpoint) = &self.endpoint else { return Ok(None) };
+        let name = &endpoint.model;
+        match model::list_models(endpoint, OWN_PATIENCE).await {
+            Ok(models) if models.contains(name) => Ok(None),
+            Ok(models) => Ok(Some(format!(
+                "the server does not list {name} among its {} models",
+                models.len()
+            ))),
+            Err(error) if error.kind == ModelErrorKind::Unavailable => {
+                Err(OpenError::Usage(error.to_string()))
+            }
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+}
 
 /// The configured models.
 pub(super) struct Models {
@@ -38,18 +66,19 @@ pub(super) async fn open_models(
     outside: &HostPrograms,
     control: &Control,
 ) -> Result<Models, OpenError> {
-    let (main, key) = open_model(config, outside, control).await?;
-    let mut keys: Vec<String> = key.into_iter().collect();
+    let main = open_model(config, outside, control).await?;
+    let mut keys: Vec<String> = main.key().into_iter().collect();
     let mut others = [None, None];
     for (other, name) in others.iter_mut().zip([&config.light_model, &config.verify.model]) {
         if let Some(name) = name {
             let config = Config { model: name.clone(), ..config.clone() };
-            let (speaker, key) = open_model(&config, outside, control).await?;
-            *other = Some(speaker);
-            keys.extend(key);
+            let opened = open_model(&config, outside, control).await?;
+            keys.extend(opened.key());
+            *other = Some(opened.speaker);
         }
     }
     let [light, verifier] = others;
+    let main = main.speaker;
     Ok(Models { light: light.unwrap_or_else(|| main.clone()), main, verifier, keys })
 }
 
@@ -60,7 +89,8 @@ pub(super) async fn open_model(
     control: &Control,
 ) -> Result<Opened, OpenError> {
     if let Some(path) = config.model.strip_prefix("script:") {
-        return Ok((speaker(config, Arc::new(script(path)?)), None));
+        let speaker = speaker(config, Arc::new(script(path)?));
+        return Ok(Opened { speaker, endpoint: None });
     }
     let variable = |name: &str| std::env::var(name).ok();
     let resolved = match config::resolve(config, &variable)? {
@@ -68,9 +98,9 @@ pub(super) async fn open_model(
         None => model_of_a_server(config).await?,
     };
     let endpoint = endpoint(&resolved, outside, control).await?;
-    let key = endpoint.api_key.clone();
-    let model = model::connect(endpoint).map_err(|error| OpenError::Usage(error.to_string()))?;
-    Ok((speaker(config, Arc::from(model)), key))
+    let model = model::connect(endpoint.clone());
+    let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
+    Ok(Opened { speaker: speaker(config, Arc::from(model)), endpoint: Some(endpoint) })
 }
 
 fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {

@@ -507,8 +507,15 @@ async fn model_of(session: &mut Session, options: &Options, model: &str) -> News
         return News::Note(true, text);
     }
     match session.answer_with(options, model).await {
-        Ok(model) => News::Note(true, format!("{model} answers from now on")),
-        Err(error) => News::Note(false, error.to_string()),
+        Ok(warning) => News::Model {
+            id: session.model().to_owned(),
+            window: session.context_window(),
+            warning,
+        },
+        Err(error) => {
+            let text = format!("{error}; {} still answers", session.model());
+            News::Note(false, text)
+        }
     }
 }
 

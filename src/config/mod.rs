@@ -13,7 +13,7 @@ mod trust;
 mod types;
 
 pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load};
-pub use models::known;
+pub use models::{choices, known};
 pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use trust::{trust, trust_in};

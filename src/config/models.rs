@@ -1,6 +1,6 @@
 //! Facts about models: from `data/models.toml`, and from the configuration, which takes precedence.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use super::types::{Config, ModelTable};
@@ -25,6 +25,29 @@ pub fn known(config: &Config, id: &str) -> ModelTable {
         price_out: said.price_out.or(known.price_out),
         price_cached: said.price_cached.or(known.price_cached),
     }
+}
+
+/// The models that can be chosen, as `provider/model`: the configured ones, and the known ones of the presets
+/// that have a key.
+pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let is_set = |name: &str| variable(name).is_some_and(|value| !value.trim().is_empty());
+    let named = [Some(&config.model), config.light_model.as_ref(), config.verify.model.as_ref()];
+    let configured = named.into_iter().flatten().filter(|model| *model != "auto").cloned();
+    let mut ids: Vec<String> = configured.chain(config.models.keys().cloned()).collect();
+    for preset in super::presets() {
+        let table = config.providers.get(preset.name);
+        let key = table.and_then(|table| table.api_key_env.as_deref()).or(preset.api_key_env);
+        let has_key =
+            key.is_some_and(is_set) || table.is_some_and(|table| table.api_key_command.is_some());
+        if has_key {
+            let known = KNOWN.get(preset.name).into_iter().flat_map(BTreeMap::keys);
+            let names = preset.default_model.into_iter().chain(known.map(String::as_str));
+            ids.extend(names.map(|name| format!("{}/{}", preset.name, name.trim_end_matches('*'))));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    ids.retain(|id| seen.insert(id.clone()));
+    ids
 }
 
 fn find(provider: &str, name: &str) -> Option<&'static ModelTable> {

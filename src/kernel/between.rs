@@ -46,6 +46,11 @@ impl Kernel {
         self.parts.main.model.id()
     }
 
+    /// The current model's context window in tokens.
+    pub fn context_window(&self) -> u64 {
+        self.parts.main.context_window
+    }
+
     /// The current permission mode, after applying a requested one.
     pub fn mode(&self) -> PermissionMode {
         self.parts.registry.mode()

@@ -135,6 +135,7 @@ pub(super) fn settings(
         notices: config.warnings.iter().cloned().chain(places.misnamed()).collect(),
         branch: places.branch(),
         prompts: config.prompts.clone(),
+        models: config::choices(&config.config, &variable),
     })
 }
 

@@ -66,6 +66,8 @@ pub struct Settings {
     pub branch: Option<String>,
     /// The texts for the model.
     pub prompts: Prompts,
+    /// Models to choose from.
+    pub models: Vec<String>,
 }
 
 /// A request of the chat to the session.
@@ -142,6 +144,15 @@ pub enum News {
     },
     /// A note; false: an error.
     Note(bool, String),
+    /// Another model answers from now on.
+    Model {
+        /// `provider/model`.
+        id: String,
+        /// Its context window in tokens.
+        window: u64,
+        /// What the user should know about its server.
+        warning: Option<String>,
+    },
     /// The requested rewind is done; a description.
     Rewound(String),
     /// The text from the editor, or an error.
@@ -511,6 +522,14 @@ impl State {
             News::Note(is_good, text) => {
                 let tone = if is_good { Tone::Quiet } else { Tone::Bad };
                 self.conversation.remark(tone, &text);
+            }
+            News::Model { id, window, warning } => {
+                self.conversation.remark(Tone::Quiet, &format!("{id} answers from now on"));
+                if let Some(warning) = warning {
+                    self.conversation.remark(Tone::Warn, &warning);
+                }
+                self.conversation.model = id;
+                self.conversation.window = Some(window);
             }
             News::Rewound(text) => {
                 self.conversation.remark(Tone::Quiet, &text);

@@ -1,6 +1,7 @@
 //! Slash commands.
 
 use super::pty::Pty;
+use crate::server::{self, Server};
 use crate::support::{Test, running};
 
 fn chat(script: &str) -> (Test, Pty) {
@@ -568,4 +569,39 @@ fn undo_is_refused_during_a_background_command_unless_forced() {
     assert!(!running("sleep 311.61").is_empty(), "it is left alone");
     pty.say("/quit");
     assert_eq!(pty.end(), 0);
+}
+
+#[test]
+fn model_picker_checks_the_server_and_updates_the_status() {
+    let server = Server::with(|request, _| {
+        if request.path.ends_with("/models") {
+            server::json(200, &serde_json::json!({"data": [{"id": "small"}, {"id": "large"}]}))
+        } else {
+            server::sse_text(&format!("I am {}", request.json()["model"].as_str().unwrap()))
+        }
+    });
+    let config = format!(
+        "model = \"mine/small\"\n[providers.mine]\nbase_url = \"{}\"\n[providers.gone]\n\
+         base_url = \"http://127.0.0.1:1/v1\"\n[models.\"mine/large\"]\ncontext_window = 2000000\n\
+         [models.\"mine/unlisted\"]\n[models.\"gone/model\"]\n",
+        server.url()
+    );
+    let test = Test::new().user_config(&config);
+    let mut pty = Pty::start(&test, &[], 24, 80, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("/model");
+    pty.wait_for("the model is mine/small");
+    pty.wait_for("▸ mine/small     answers now");
+    pty.send("large");
+    pty.wait_for("▸ mine/large");
+    pty.send("\r");
+    pty.wait_for("mine/large answers from now on");
+    pty.wait_for("ask · mine/large");
+    pty.say("/model mine/unlisted");
+    pty.wait_for("the server does not list unlisted among its 2 models");
+    // A server that cannot be reached is not selected.
+    pty.say("/model gone/model");
+    pty.wait_for("mine/unlisted still answers");
+    pty.say("who are you?");
+    pty.wait_for("I am unlisted");
 }

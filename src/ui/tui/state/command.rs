@@ -201,6 +201,15 @@ impl State {
                 self.begins(Doing::Consulting("compacting"));
                 return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
             }
+            CommandDeed::Model
+                if arguments.is_empty()
+                    && self.settings.models.iter().any(|id| *id != self.conversation.model) =>
+            {
+                // The list of models opens.
+                self.composer.set(Written::own("/model "));
+                self.complete();
+                return vec![Action::Ask(Request::Command(deed, String::new()))];
+            }
             CommandDeed::Model if !arguments.is_empty() => {
                 self.begins(Doing::Consulting("connecting"));
                 return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];

@@ -47,6 +47,15 @@ impl State {
                 Some(CommandDeed::Theme) => {
                     complete::words(arguments, [("dark", ""), ("light", "")])
                 }
+                Some(CommandDeed::Model) => {
+                    // The provider need not be typed.
+                    let models = self.settings.models.iter().filter(|id| id.contains(arguments));
+                    let models = models.map(|id| {
+                        let is_current = *id == self.conversation.model;
+                        (id.as_str(), if is_current { "answers now" } else { "" })
+                    });
+                    complete::words("", models)
+                }
                 Some(CommandDeed::Rewind) => self.turns(arguments, false),
                 Some(CommandDeed::Undo) => self.turns(arguments, true),
                 Some(CommandDeed::Resume) => {
@@ -226,6 +235,7 @@ mod tests {
             notices: Vec::new(),
             branch: None,
             prompts: Prompts::default(),
+            models: Vec::new(),
         };
         State::new(settings, (80, 24), Instant::now())
     }
