@@ -151,7 +151,11 @@ impl State {
             let text = clean(&queued.text).replace('\n', " ");
             Line::styled(cut(&format!("▸ queued: {text}"), look.width).into_owned(), quiet)
         });
-        let mut lines: Vec<_> = queued.collect();
+        let follow_ups = self.follow_ups.iter().map(|message| {
+            let text = clean(&message.text).replace('\n', " ");
+            Line::styled(cut(&format!("▸ after this turn: {text}"), look.width).into_owned(), quiet)
+        });
+        let mut lines: Vec<_> = queued.chain(follow_ups).collect();
         let room_of_each = room.saturating_sub(lines.len()) / self.shells.len().max(1);
         for (command, tail) in &self.shells {
             lines.extend(running_shell(command, tail, look).into_iter().take(room_of_each.max(1)));

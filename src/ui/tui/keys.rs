@@ -275,7 +275,12 @@ pub const BINDINGS: &[Binding] = &[
     binding(Deed::ToggleTodos, "toggle-todos", &["alt-p"], "show or hide the todo list"),
     binding(Deed::Editor, "editor", &["ctrl-g"], "write the message in $VISUAL or $EDITOR"),
     binding(Deed::SearchHistory, "search-history", &["ctrl-r"], "search the messages sent before"),
-    binding(Deed::Complete, "complete", &["tab"], "complete; go to the question that waits"),
+    binding(
+        Deed::Complete,
+        "complete",
+        &["tab"],
+        "complete; go to the question that waits; while the agent works: send after this turn",
+    ),
     binding(Deed::Redraw, "redraw", &["ctrl-l"], "redraw the screen"),
     binding(Deed::Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
     binding(Deed::Up, "up", &["up", "ctrl-p"], "a line up; on the first line an earlier message"),

@@ -313,6 +313,8 @@ pub(super) struct State {
     pub(super) edits_plan: bool,
     /// Messages that were sent and not delivered yet.
     pub(super) queue: VecDeque<UserInput>,
+    /// Messages to send after the turn.
+    pub(super) follow_ups: VecDeque<UserInput>,
     pub(super) popup: Option<Popup>,
     pub(super) viewer: Option<Viewer>,
     pub(super) settings: Settings,
@@ -363,6 +365,7 @@ impl State {
             finished_plan: None,
             edits_plan: false,
             queue: VecDeque::new(),
+            follow_ups: VecDeque::new(),
             popup: None,
             viewer: settings.full_screen.then(|| Viewer::at_end(0, false)),
             vi: settings.vi.then(Vi::default),
@@ -483,7 +486,13 @@ impl State {
                 self.is_stopping = false;
                 self.conversation.turn = None;
                 self.drop_question();
-                let queued: Vec<UserInput> = self.queue.drain(..).collect();
+                let mut queued: Vec<UserInput> = self.queue.drain(..).collect();
+                if interrupted {
+                    queued.extend(self.follow_ups.drain(..));
+                } else if !self.follow_ups.is_empty() {
+                    self.finished_plan = None;
+                    return self.send_follow_ups();
+                }
                 if interrupted && !queued.is_empty() {
                     self.composer.put_before(&UserInput::joined(queued, "\n"));
                     self.close_list();
@@ -553,6 +562,17 @@ impl State {
             News::End => return vec![Action::Leave],
         }
         Vec::new()
+    }
+
+    /// Sends the queued messages up to the first that begins a turn.
+    fn send_follow_ups(&mut self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        while !self.is_working
+            && let Some(next) = self.follow_ups.pop_front()
+        {
+            actions.extend(self.dispatch(next));
+        }
+        actions
     }
 
     fn event(&mut self, event: &Event) -> Vec<Action> {

@@ -238,3 +238,35 @@ fn interrupted_answer_is_kept() {
     let pty = Pty::chat(&test, &["-c"]);
     pty.wait_for("The cause is the parser");
 }
+
+#[test]
+fn tab_sends_a_message_after_the_turn() {
+    let script = "call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}\n---\n\
+        call: Read {\"path\": \"a.txt\"}\n---\ntext: first done\n---\nwhen: and then this\ntext: second done";
+    let test = Test::new().file("a.txt", "one\n").script(script);
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("do it");
+    pty.wait_for("◦ Bash");
+    pty.send("and then this\t");
+    pty.wait_for("▸ after this turn: and then this");
+    test.write("go", "");
+    pty.wait_for("first done");
+    pty.wait_for("second done");
+    assert_eq!(test.events_of("turn.started").len(), 2);
+    assert!(!test.has_event("turn.steered"));
+}
+
+#[test]
+fn esc_returns_a_message_for_after_the_turn() {
+    let script = "call: Bash {\"command\": \"sleep 60\"}\n---\ntext: never";
+    let test = Test::new().script(script);
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("do it");
+    pty.wait_for("◦ Bash");
+    pty.send("and then this\t");
+    pty.wait_for("▸ after this turn: and then this");
+    pty.send("\x1b");
+    pty.wait_for("› and then this");
+}

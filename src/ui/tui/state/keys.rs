@@ -338,11 +338,11 @@ impl State {
                 }
             }
             Deed::SearchHistory => self.focus = Focus::Search(String::new(), 0),
-            Deed::Complete => {
-                if self.asked.is_some() {
-                    self.focus = Focus::Question;
-                }
+            Deed::Complete if self.asked.is_some() => self.focus = Focus::Question,
+            Deed::Complete if self.is_working && self.focus == Focus::Composer => {
+                return self.follow_up();
             }
+            Deed::Complete => {}
             Deed::Redraw => return vec![Action::Redraw],
             Deed::Suspend => return vec![Action::Suspend],
             Deed::Up => {
@@ -430,6 +430,35 @@ impl State {
         if self.is_working { self.interrupt() } else { Vec::new() }
     }
 
+    /// Takes the message from the input field and adds it to the history.
+    fn take_message(&mut self) -> (UserInput, Vec<Action>) {
+        let mut input = self.composer.unfolded();
+        input.trim_end();
+        self.composer.take();
+        self.toast = None;
+        self.recalled = None;
+        self.popup = None;
+        if let Some(vi) = &mut self.vi {
+            vi.reset();
+        }
+        let mut actions = Vec::new();
+        if self.settings.history.last() != Some(&input.text) {
+            self.settings.history.push(input.text.clone());
+            actions.push(Action::Ask(Request::Remember(input.text.clone())));
+        }
+        (input, actions)
+    }
+
+    /// Keeps the message until the turn has ended.
+    fn follow_up(&mut self) -> Vec<Action> {
+        if self.composer.text().trim().is_empty() {
+            return Vec::new();
+        }
+        let (input, actions) = self.take_message();
+        self.follow_ups.push_back(input);
+        actions
+    }
+
     pub(super) fn send(&mut self) -> Vec<Action> {
         if self.focus == Focus::Instead {
             let words = self.instead.unfolded();
@@ -449,21 +478,7 @@ impl State {
         if self.composer.text().trim().is_empty() {
             return Vec::new();
         }
-        let mut input = self.composer.unfolded();
-        input.trim_end();
-        let message = input.text.clone();
-        self.composer.take();
-        self.toast = None;
-        self.recalled = None;
-        self.popup = None;
-        if let Some(vi) = &mut self.vi {
-            vi.reset();
-        }
-        let mut actions = Vec::new();
-        if self.settings.history.last() != Some(&message) {
-            self.settings.history.push(message.clone());
-            actions.push(Action::Ask(Request::Remember(message.clone())));
-        }
+        let (input, mut actions) = self.take_message();
         if std::mem::take(&mut self.edits_plan) {
             let plan = fill(self.settings.prompts.text(EDITED), &[("plan", &input.text)]);
             // The model wrote it: its sentences are no directives of the user.
