@@ -31,8 +31,9 @@ pub fn known(config: &Config, id: &str) -> ModelTable {
 /// that have a key.
 pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.trim().is_empty());
-    let named = [Some(&config.model), config.light_model.as_ref(), config.verify.model.as_ref()];
-    let configured = named.into_iter().flatten().filter(|model| *model != "auto").cloned();
+    let main_models =
+        [Some(&config.model), config.light_model.as_ref(), config.verify.model.as_ref()];
+    let configured = main_models.into_iter().flatten().filter(|model| *model != "auto").cloned();
     let mut ids: Vec<String> = configured.chain(config.models.keys().cloned()).collect();
     for preset in super::presets() {
         let table = config.providers.get(preset.name);
@@ -41,8 +42,10 @@ pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Ve
             key.is_some_and(is_set) || table.is_some_and(|table| table.api_key_command.is_some());
         if has_key {
             let known = KNOWN.get(preset.name).into_iter().flat_map(BTreeMap::keys);
-            let names = preset.default_model.into_iter().chain(known.map(String::as_str));
-            ids.extend(names.map(|name| format!("{}/{}", preset.name, name.trim_end_matches('*'))));
+            let models = preset.default_model.into_iter().chain(known.map(String::as_str));
+            ids.extend(
+                models.map(|name| format!("{}/{}", preset.name, name.trim_end_matches('*'))),
+            );
         }
     }
     let mut seen = BTreeSet::new();
