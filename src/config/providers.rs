@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::layers::ConfigError;
 use super::types::{Config, ProviderTable};
+use crate::protocol::harmless::clean;
 use crate::protocol::nearest;
 
 /// A preset.
@@ -97,6 +98,12 @@ fn reach(
     id: &str,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Resolved, ConfigError> {
+    // It is displayed, in the window's title too.
+    if clean(id) != id || id.contains('\n') {
+        return Err(ConfigError(format!(
+            "model {id:?} contains control or invisible characters; write provider/model without them"
+        )));
+    }
     let Some((name, model)) = id.split_once('/').filter(|(p, m)| !p.is_empty() && !m.is_empty())
     else {
         return Err(ConfigError(format!(
@@ -173,6 +180,9 @@ mod tests {
         check("openai/o5", &[], "no key for openai/o5: set OPENAI_API_KEY");
         check("ollama/qwen", &[], "ollama/qwen at http://127.0.0.1:11434/v1");
         check("opnai/x", &[], "unknown provider \"opnai\": did you mean openai?");
+        let hidden = "model \"openai/o5\\u{1b}]0;x\\u{7}\" contains control or invisible";
+        check("openai/o5\u{1b}]0;x\u{7}", &key, hidden);
+        check("openai/o5\u{200b}", &key, "model \"openai/o5\\u{200b}\" contains");
         check("gpt-5.5", &key, "model \"gpt-5.5\" is not of the form provider/model");
     }
 }

@@ -29,6 +29,29 @@ fn unknown_provider() {
 }
 
 #[test]
+fn model_name_with_control_characters_is_a_usage_error() {
+    for name in ["openai/x\x1b]0;evil\x07", "openai/x\ny", "openai/\u{202e}x"] {
+        let test = Test::new().env("OPENAI_API_KEY", "sk-0123456789abcdef").script("text: here");
+        test.agent(&["run", "task", "--model", name])
+            .expect_code(2)
+            .expect_one_line_of_stderr("control or invisible characters");
+        let config = toml::Value::from(name).to_string();
+        for key in ["light_model", "verify.model"] {
+            test.run(&["task", "--set", &format!("{key}={config}")])
+                .expect_code(2)
+                .expect_one_line_of_stderr("control or invisible characters");
+        }
+    }
+    let test = Test::new().script("text: here");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.send("/model openai/x\u{202e}y");
+    pty.wait_for("/model openai/x<U+202E>y");
+    pty.send("\r");
+    pty.wait_for("control or invisible characters");
+}
+
+#[test]
 fn invalid_base_url_is_a_usage_error() {
     Test::new()
         .agent(&["run", "task", "--model", "openai/x", "--base-url", "localhost"])
