@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{HostPrograms, OpenError};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Requests};
 use crate::context::DEFAULT_WINDOW;
 use crate::exec::Command;
 use crate::kernel::{Price, Speaker};
@@ -97,7 +97,7 @@ pub(super) async fn open_model(
         Some(resolved) => resolved,
         None => model_of_a_server(config).await?,
     };
-    let endpoint = endpoint(&resolved, outside, control).await?;
+    let endpoint = endpoint(&resolved, &config.requests, outside, control).await?;
     let model = model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
     Ok(Opened { speaker: speaker(config, Arc::from(model)), endpoint: Some(endpoint) })
@@ -127,6 +127,7 @@ pub fn script(path: &str) -> Result<model::Scripted, OpenError> {
 /// The endpoint of a model; runs the command that prints the key, if one is configured.
 pub async fn endpoint(
     resolved: &config::Resolved,
+    requests: &Requests,
     outside: &HostPrograms,
     control: &Control,
 ) -> Result<model::Endpoint, OpenError> {
@@ -137,6 +138,17 @@ pub async fn endpoint(
     endpoint.headers = table.headers.clone().into_iter().collect();
     endpoint.ca_file = table.ca_file.as_ref().map(PathBuf::from);
     endpoint.proxy.clone_from(&table.proxy);
+    let Requests { connect_timeout, first_data_timeout, idle_timeout, max_tries, retry_for } =
+        requests;
+    let duration = |text: &String| config::parse_duration(text).map_err(OpenError::Usage);
+    endpoint.timeouts = model::Timeouts {
+        connect: duration(connect_timeout)?,
+        first_byte: first_data_timeout.as_ref().map(duration).transpose()?,
+        idle: idle_timeout.as_ref().map(duration).transpose()?,
+    };
+    let retries = &mut endpoint.retries;
+    retries.tries = max_tries.unwrap_or(retries.tries);
+    retries.within = retry_for.as_ref().map(duration).transpose()?.unwrap_or(retries.within);
     if let (None, Some(command)) = (&endpoint.api_key, &table.api_key_command) {
         endpoint.api_key = Some(key_from(command, outside, control).await?);
     }

@@ -67,7 +67,10 @@ enum Next {
 async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
     let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resumed())?;
     let dirs = UserDirs::find();
-    let config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
+    let mut config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
+    if tui::is_here() {
+        config.config.requests.use_chat_defaults();
+    }
     let places = Places::new(&root, dirs.as_ref());
     let settings = settings(args, &config, &places)?;
     let arrangement = if is_plain { Arrangement::Plain } else { Arrangement::Screen };

@@ -222,10 +222,12 @@ impl Setup {
                 if !self.asks_server {
                     return report.good("model", &what);
                 }
-                let endpoint = match app::endpoint(&resolved, &self.outside(), control).await {
-                    Ok(endpoint) => endpoint,
-                    Err(error) => return report.bad("model", &error.to_string()),
-                };
+                let requests = &loaded.config.requests;
+                let endpoint =
+                    match app::endpoint(&resolved, requests, &self.outside(), control).await {
+                        Ok(endpoint) => endpoint,
+                        Err(error) => return report.bad("model", &error.to_string()),
+                    };
                 match model::list_models(&endpoint, Duration::from_secs(5)).await {
                     Ok(models) if models.contains(&resolved.model) => report.good("model", &what),
                     Ok(models) => report.note(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
@@ -271,17 +272,32 @@ impl Loaded {
         }
         at_least("learning.keep_days", config.learning.keep_days.into(), 1)?;
         at_least("learning.max_items", config.learning.max_items as u64, 1)?;
+        if let Some(tries) = config.requests.max_tries {
+            at_least("requests.max_tries", tries.into(), 1)?;
+        }
         at_least("breaker.threshold", config.breaker.threshold.into(), 1)?;
         if config.limits.max_budget_usd.is_some_and(|budget| !budget.is_finite() || budget <= 0.0) {
             return self.wrong("limits.max_budget_usd", "must be more than 0");
         }
+        let requests = &config.requests;
+        let time_limits = [
+            ("requests.connect_timeout", Some(&requests.connect_timeout)),
+            ("requests.first_data_timeout", requests.first_data_timeout.as_ref()),
+            ("requests.idle_timeout", requests.idle_timeout.as_ref()),
+        ];
+        for (key, text) in time_limits {
+            if text.is_some_and(|text| super::parse_duration(text) == Ok(Duration::ZERO)) {
+                return self.wrong(key, "must be more than 0");
+            }
+        }
         let durations = [
+            ("requests.retry_for", requests.retry_for.as_ref()),
             ("checks.timeout", Some(&config.checks.timeout)),
             ("limits.timeout", config.limits.timeout.as_ref()),
             ("breaker.cooldown", Some(&config.breaker.cooldown)),
             ("checkpoints.expire_after", Some(&config.checkpoints.expire_after)),
         ];
-        for (key, text) in durations {
+        for (key, text) in time_limits.into_iter().chain(durations) {
             if let Some(Err(reason)) = text.map(|text| super::parse_duration(text)) {
                 return self.wrong(key, &reason);
             }

@@ -19,8 +19,8 @@ pub use providers::{Provider, Resolved, presets, resolve};
 pub use trust::{trust, trust_in};
 pub use types::{
     Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, ModelTable,
-    Permissions, ProviderTable, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing,
-    UiScreen, UiTheme,
+    Permissions, ProviderTable, Record, Requests, Sandbox, SandboxBackend, SandboxNetwork, Ui,
+    UiEditing, UiScreen, UiTheme,
 };
 
 use std::path::{Path, PathBuf};

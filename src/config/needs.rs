@@ -20,7 +20,7 @@ impl Needs {
             needs.insert(name, value.clone());
         };
         // (Key bindings are the user's: one of them switches to a more permissive mode, another interrupts.)
-        for key in ["providers", "models", "sandbox", "verify", "record", "ui"] {
+        for key in ["providers", "models", "requests", "sandbox", "verify", "record", "ui"] {
             if let Some(value) = table.get(key) {
                 need(key.to_owned(), value);
             }

@@ -21,6 +21,8 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderTable>,
     /// Facts about single models, by `provider/model`.
     pub models: BTreeMap<String, ModelTable>,
+    /// Requests to models: time limits and retries.
+    pub requests: Requests,
     /// Permission mode and rules.
     pub permissions: Permissions,
     /// The sandbox of commands.
@@ -92,6 +94,45 @@ pub struct ModelTable {
     pub price_out: Option<f64>,
     /// US dollars per million tokens of request that were read from the provider's cache.
     pub price_cached: Option<f64>,
+}
+
+/// Requests to models: time limits and retries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Requests {
+    /// Time limit for a connection.
+    pub connect_timeout: String,
+    /// Time limit for the first data of an answer; unset: 5m, and 30m for a server in a private network or on
+    /// this machine.
+    pub first_data_timeout: Option<String>,
+    /// Time limit for the next data of an answer; unset: 2m, and 10m for such a server.
+    pub idle_timeout: Option<String>,
+    /// Number of tries for one answer; unset: 5, and 20 in the chat.
+    #[schemars(range(min = 1))]
+    pub max_tries: Option<u32>,
+    /// How long after the first failure a request is retried; delays that the server asks for are added.
+    /// Unset: 30s, and 5m in the chat.
+    pub retry_for: Option<String>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self {
+            connect_timeout: "10s".into(),
+            first_data_timeout: None,
+            idle_timeout: None,
+            max_tries: None,
+            retry_for: None,
+        }
+    }
+}
+
+impl Requests {
+    /// Sets what is unset to the defaults of the chat, where a user watches and can stop.
+    pub fn use_chat_defaults(&mut self) {
+        self.max_tries.get_or_insert(20);
+        self.retry_for.get_or_insert_with(|| "5m".to_owned());
+    }
 }
 
 /// Permission mode and rules. Rules are `Tool` or `Tool(pattern)`.
@@ -411,6 +452,7 @@ impl Default for Config {
             light_model: None,
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
+            requests: Requests::default(),
             permissions: Permissions::default(),
             sandbox: Sandbox::default(),
             checkpoints: Checkpoints::default(),

@@ -10,6 +10,13 @@ use tokio::time::Instant;
 use super::failure::{Again, Failure};
 use crate::protocol::model::{Delta, ModelError, Retry};
 
+/// The longest delay between two attempts, unless the server asks for another one.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// The part of the time limit that is reserved for the next attempt: at most this, and at most a third.
+const RESERVE: Duration = Duration::from_secs(10);
+/// A server may ask for a delay of this length, or of the time limit if that is longer.
+const OBEYED: Duration = Duration::from_mins(1);
+
 /// Retry settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
@@ -19,21 +26,11 @@ pub struct Retries {
     pub base: Duration,
     /// Time limit of all attempts after the first failure; delays that the server asked for do not count.
     pub within: Duration,
-    /// The part of `within` that is reserved for the next attempt, until its request is accepted.
-    pub reserve: Duration,
-    /// The longest delay that a server may ask for; a longer one ends the attempts.
-    pub obeyed: Duration,
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        Self {
-            tries: 5,
-            base: Duration::from_millis(500),
-            within: Duration::from_secs(30),
-            reserve: Duration::from_secs(10),
-            obeyed: Duration::from_mins(1),
-        }
+        Self { tries: 5, base: Duration::from_millis(500), within: Duration::from_secs(30) }
     }
 }
 
@@ -51,7 +48,7 @@ impl Retries {
         let mut error = failure.error;
         let delay = match failure.again {
             Again::Never => return Err(error),
-            Again::After(delay) if delay > self.obeyed => {
+            Again::After(delay) if delay > OBEYED.max(self.within) => {
                 error.message.push_str(&format!(
                     "; the server asks to wait {} s, which is too long: try again after that",
                     delay.as_secs()
@@ -61,11 +58,13 @@ impl Retries {
             Again::After(delay) => delay,
             Again::Soon => {
                 let doubled = self.base.saturating_mul(1 << (attempt - 1).min(16));
+                let doubled = doubled.min(LONGEST_DELAY);
                 // Between 3/4 and 5/4, so that many clients do not retry at the same time.
                 doubled.mul_f64(0.75 + jitter / 2.0)
             }
         };
-        let is_late = failure.again == Again::Soon && spent + delay + self.reserve > self.within;
+        let reserve = RESERVE.min(self.within / 3);
+        let is_late = failure.again == Again::Soon && spent + delay + reserve > self.within;
         if attempt >= self.tries || is_late {
             if attempt > 1 {
                 error.message.push_str(&format!(" ({attempt} tries)"));
@@ -174,17 +173,23 @@ mod tests {
     use super::*;
     use crate::protocol::model::ModelErrorKind;
 
-    fn next(attempt: u32, spent: u64, again: Again) -> Result<Duration, String> {
-        let failure =
-            Failure { error: ModelError::new(ModelErrorKind::Unavailable, "busy"), again };
-        Retries::default()
-            .next(attempt, Duration::from_secs(spent), failure, 0.5)
-            .map_err(|error| error.message)
+    fn check(attempt: u32, spent: u64, again: Again, expected: Result<u64, &str>) {
+        check_with(Retries::default(), attempt, spent, again, expected);
     }
 
-    fn check(attempt: u32, spent: u64, again: Again, expected: Result<u64, &str>) {
+    fn check_with(
+        retries: Retries,
+        attempt: u32,
+        spent: u64,
+        again: Again,
+        expected: Result<u64, &str>,
+    ) {
+        let failure =
+            Failure { error: ModelError::new(ModelErrorKind::Unavailable, "busy"), again };
+        let next = retries.next(attempt, Duration::from_secs(spent), failure, 0.5);
+        let next = next.map_err(|error| error.message);
         let expected = expected.map(Duration::from_millis).map_err(ToOwned::to_owned);
-        assert_eq!(next(attempt, spent, again), expected, "{attempt} {spent} {again:?}");
+        assert_eq!(next, expected, "{attempt} {spent} {again:?}");
     }
 
     #[test]
@@ -206,6 +211,19 @@ mod tests {
         let too_long =
             "busy; the server asks to wait 61 s, which is too long: try again after that";
         check(1, 0, after(61), Err(too_long));
+    }
+
+    #[test]
+    fn retries_for_minutes_have_a_longest_delay() {
+        let retries = Retries { tries: 20, within: Duration::from_mins(5), ..Retries::default() };
+        check_with(retries, 6, 20, Again::Soon, Ok(16_000));
+        check_with(retries, 15, 250, Again::Soon, Ok(30_000));
+        check_with(retries, 15, 261, Again::Soon, Err("busy (15 tries)"));
+        let after = |seconds| Again::After(Duration::from_secs(seconds));
+        check_with(retries, 1, 0, after(300), Ok(300_000));
+        check_with(retries, 20, 0, after(1), Err("busy (20 tries)"));
+        let short = Retries { within: Duration::from_secs(3), ..retries };
+        check_with(short, 1, 0, Again::Soon, Ok(500));
     }
 
     #[test]
