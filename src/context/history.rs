@@ -284,6 +284,7 @@ impl History {
             | Body::SessionRewound { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
+            | Body::ModelProgress { .. }
             | Body::ToolOutput { .. }
             | Body::ToolStarted { .. }
             | Body::RuleAdded { .. }

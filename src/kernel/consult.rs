@@ -49,7 +49,7 @@ impl Kernel {
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
         let asked = Asked::new(events, speaker, described(speaker, request, &self.budget));
-        let answer = converse(speaker, request, events, &self.parts.control).await;
+        let answer = converse(&asked, &self.budget, request, &self.parts.control).await;
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
             Err(error) => {

@@ -1,28 +1,47 @@
 //! Records and bills model requests, whoever makes them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::millis;
 use super::spend::{Speaker, Spent};
 use crate::context::Budget;
 use crate::protocol::event::{Body, Events, ModelRequested, ModelResponded};
-use crate::protocol::model::{Purpose, Reply, StopReason, Usage};
+use crate::protocol::model::{Delta, Purpose, Reply, StopReason, Usage};
+
+/// Progress is reported after this many bytes of an answer, and after this time if fewer arrive.
+const PROGRESS_BYTES: usize = 64;
+const PROGRESS_TIME: Duration = Duration::from_secs(1);
 
 /// A request that was sent.
 pub(super) struct Asked<'a> {
-    events: &'a Events,
-    speaker: &'a Speaker,
+    pub(super) events: &'a Events,
+    pub(super) speaker: &'a Speaker,
     purpose: Purpose,
     bytes: usize,
+    /// The tokens of the request: what it shares with the previous one is expected to be in the cache.
+    estimated: Usage,
     at: Instant,
 }
 
 impl<'a> Asked<'a> {
     /// Records that the request is sent.
     pub(super) fn new(events: &'a Events, speaker: &'a Speaker, requested: ModelRequested) -> Self {
-        let ModelRequested { purpose, bytes, .. } = requested;
+        let ModelRequested { purpose, bytes, estimated_tokens, shared_bytes, .. } = requested;
+        let share = |tokens: u64| {
+            u64::try_from(u128::from(tokens) * shared_bytes as u128 / bytes.max(1) as u128)
+        };
+        let estimated = Usage {
+            input_tokens: estimated_tokens,
+            cached_tokens: share(estimated_tokens).unwrap_or(estimated_tokens),
+            output_tokens: 0,
+        };
         events.emit(Body::ModelRequested(requested));
-        Self { events, speaker, purpose, bytes, at: events.clock().now() }
+        Self { events, speaker, purpose, bytes, estimated, at: events.clock().now() }
+    }
+
+    /// Reports the progress of its answer.
+    pub(super) fn progress(&'a self, budget: &'a Budget) -> Progress<'a> {
+        Progress { asked: self, budget, bytes: 0, reported: None }
     }
 
     /// Records the answer; returns its cost.
@@ -46,6 +65,44 @@ impl<'a> Asked<'a> {
             time_ms: millis(model_time),
         }));
         Spent { usage, cost_usd, model_time }
+    }
+}
+
+/// The progress of an answer that is arriving.
+pub(super) struct Progress<'a> {
+    asked: &'a Asked<'a>,
+    budget: &'a Budget,
+    /// Bytes of the answer so far.
+    bytes: usize,
+    /// Their number at the last report, and its time.
+    reported: Option<(usize, Instant)>,
+}
+
+impl Progress<'_> {
+    /// Counts a part of the answer, and reports if it is time.
+    pub(super) fn count(&mut self, delta: &Delta) {
+        self.bytes += match delta {
+            Delta::Text(text) | Delta::Reasoning(text) => text.len(),
+            Delta::Call { name, arguments, .. } => {
+                name.as_ref().map_or(0, String::len) + arguments.len()
+            }
+            Delta::Retry(_) => {
+                (self.bytes, self.reported) = (0, None);
+                return;
+            }
+            Delta::Usage(_) | Delta::Done(_) => return,
+        };
+        let Asked { events, speaker, purpose, estimated, .. } = *self.asked;
+        let now = events.clock().now();
+        let is_due = self.reported.is_none_or(|(bytes, at)| {
+            self.bytes - bytes >= PROGRESS_BYTES || now.duration_since(at) >= PROGRESS_TIME
+        });
+        if is_due {
+            self.reported = Some((self.bytes, now));
+            let usage = Usage { output_tokens: self.budget.tokens(self.bytes), ..estimated };
+            let cost_usd = speaker.cost(usage);
+            events.emit(Body::ModelProgress { purpose, usage, cost_usd });
+        }
     }
 }
 

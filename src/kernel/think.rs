@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use futures_util::StreamExt as _;
 
 use super::request::Asked;
-use super::spend::Speaker;
 use super::turn::Turn;
 use super::{Kernel, millis};
+use crate::context::Budget;
 use crate::protocol::control::{Control, Ending, PermissionMode};
-use crate::protocol::event::{Body, CompactionCause, Event, Events};
+use crate::protocol::event::{Body, CompactionCause, Event};
 use crate::protocol::model::{
     Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason,
 };
@@ -168,7 +168,7 @@ impl Kernel {
         );
         let bytes = described.bytes;
         let asked = Asked::new(&parts.events, &parts.main, described);
-        let answer = converse(&parts.main, &request, &parts.events, &parts.control).await;
+        let answer = converse(&asked, budget, &request, &parts.control).await;
         let mut reply = match answer {
             Ok(Ok(reply)) => reply,
             Ok(Err(error)) => return Ok(Err(error)),
@@ -235,14 +235,16 @@ pub(super) struct Interrupted {
 
 /// One request and its answer. Deltas are emitted only for the purpose `main`, whose answers the user sees.
 pub(super) async fn converse(
-    speaker: &Speaker,
+    asked: &Asked<'_>,
+    budget: &Budget,
     request: &Request<'_>,
-    events: &Events,
     control: &Control,
 ) -> Result<Result<Reply, ModelError>, Interrupted> {
     let is_shown = request.purpose == Purpose::Main;
-    let mut stream = speaker.model.stream(request);
+    let events = asked.events;
+    let mut stream = asked.speaker.model.stream(request);
     let mut reply = Reply::default();
+    let mut progress = asked.progress(budget);
     let answer = async {
         while let Some(delta) = stream.next().await {
             let delta = delta?;
@@ -267,6 +269,7 @@ pub(super) async fn converse(
                 | Delta::Usage(_)
                 | Delta::Done(_) => {}
             }
+            progress.count(&delta);
             reply.fold(&delta);
         }
         if reply.stop.is_none() {

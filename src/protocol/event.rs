@@ -185,6 +185,17 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reasoning: bool,
     },
+    /// An estimate of what the request uses so far, while its answer arrives. Not stored.
+    #[serde(rename = "model.progress")]
+    ModelProgress {
+        /// What the request is for.
+        purpose: Purpose,
+        /// Tokens of the request and of the part of the answer that has arrived.
+        usage: Usage,
+        /// Their cost, if the model's price is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+    },
     /// The model answered.
     #[serde(rename = "model.responded")]
     ModelResponded(ModelResponded),
@@ -419,7 +430,10 @@ pub enum Body {
 impl Body {
     /// It is written to the log, and not only sent to live consumers.
     pub fn is_stored(&self) -> bool {
-        !matches!(self, Self::ModelDelta { .. } | Self::ToolOutput { .. })
+        !matches!(
+            self,
+            Self::ModelDelta { .. } | Self::ModelProgress { .. } | Self::ToolOutput { .. }
+        )
     }
 }
 

@@ -122,6 +122,7 @@ impl Page {
             Body::TurnStarted { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
+            | Body::ModelProgress { .. }
             | Body::ModelResponded(_)
             | Body::ToolStarted { .. }
             | Body::ToolOutput { .. }

@@ -152,6 +152,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::SessionSummary(summary) => summary_line(summary),
         Body::ModelDelta { .. }
+        | Body::ModelProgress { .. }
         | Body::ToolOutput { .. }
         | Body::Evaluation { failure: None, .. } => return None,
     })

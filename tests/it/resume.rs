@@ -433,7 +433,12 @@ fn emitted_events_survive_sigkill() {
         if said.last().is_some_and(|last| serde_json::from_str::<Value>(last).is_err()) {
             said.pop();
         }
-        said.retain(|line| !line.contains("\"type\":\"model.delta\""));
+        let is_stored = |line: &String| {
+            ["delta", "progress"]
+                .iter()
+                .all(|kind| !line.contains(&format!("\"type\":\"model.{kind}\"")))
+        };
+        said.retain(is_stored);
         said_in_all += said.len();
         if said.is_empty() {
             continue;

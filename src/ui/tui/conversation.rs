@@ -2,9 +2,10 @@
 
 mod history;
 mod notes;
+mod requests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
 
@@ -12,8 +13,8 @@ use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, se
 use super::markdown::Stream;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Event, Layer, ModelResponded, SessionStarted, TurnFinished};
-use crate::protocol::model::{Purpose, Usage};
+use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished};
+use crate::protocol::model::Usage;
 use crate::protocol::plan::Plan;
 
 /// The conversation and its current state.
@@ -47,8 +48,10 @@ pub(super) struct Conversation {
     pub(super) model: String,
     pub(super) mode: Option<PermissionMode>,
     pub(super) cwd: String,
-    /// Tokens of the last request.
+    /// Tokens of the last request and its answer.
     pub(super) context_tokens: u64,
+    /// They are an estimate: the provider has not counted them.
+    pub(super) tokens_are_estimated: bool,
     /// The layers of the last request.
     layers: BTreeMap<String, Layer>,
     /// Bytes of the last request that it has in common with the previous one, and its size.
@@ -59,6 +62,8 @@ pub(super) struct Conversation {
     pub(super) window: Option<u64>,
     pub(super) usage: Usage,
     pub(super) cost_usd: Option<f64>,
+    /// An estimate of what the running request costs so far.
+    pub(super) running_cost_usd: Option<f64>,
     /// The mode for which the reason of questions was explained.
     explained: Option<String>,
     /// It follows another session on the screen.
@@ -81,6 +86,8 @@ pub(super) struct Turn {
     pub(super) doing: Doing,
     /// Since when.
     pub(super) since: Instant,
+    /// While an answer of a model is awaited: when the last data arrived, or the request was sent.
+    pub(super) last_data: Option<Instant>,
 }
 
 /// The current activity.
@@ -97,7 +104,14 @@ pub(super) enum Doing {
     /// A question is waiting for the user.
     Asking,
     /// A request is retried.
-    Retrying,
+    Retrying {
+        /// The number of the retry.
+        n: u32,
+        /// When it begins.
+        at: Instant,
+        /// Why.
+        reason: String,
+    },
     /// A request outside the conversation.
     Consulting(&'static str),
 }
@@ -127,31 +141,27 @@ impl Conversation {
                 let (turn, words) = (event.header.place.turn, input.clone());
                 self.turns.push(Said { turn, words, files: Vec::new() });
                 self.cells.push(Cell::User(input.clone()));
-                self.turn = Some(Turn { started: now, doing: Doing::Waiting, since: now });
+                self.turn =
+                    Some(Turn { started: now, doing: Doing::Waiting, since: now, last_data: None });
             }
             Body::TurnSteered { input, .. } => self.cells.push(Cell::User(input.clone())),
-            Body::ModelRequested(requested) if requested.purpose == Purpose::Main => {
-                self.context_tokens = requested.estimated_tokens;
-                self.shared_bytes = (requested.shared_bytes, requested.bytes);
-                self.layers.clone_from(&requested.layers);
-                self.window = requested.window;
-                self.model.clone_from(&requested.model);
-                self.does(Doing::Waiting, now);
+            Body::ModelRequested(requested) => self.requested(requested, now),
+            Body::ModelProgress { purpose, usage, cost_usd } => {
+                self.progressed(*purpose, *usage, *cost_usd, now);
             }
-            Body::ModelRequested(requested) => self.consults(requested.purpose, now),
             Body::ModelDelta { text, reasoning: true } => {
+                self.awaits_data(Some(now));
                 self.thought.push_str(text);
                 self.does(Doing::Thinking, now);
             }
             Body::ModelDelta { text, reasoning: false } => {
+                self.awaits_data(Some(now));
                 self.end_thought();
                 self.said.push_str(text);
                 self.stream.push(text);
                 self.does(Doing::Answering, now);
             }
-            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                self.responded(answer);
-            }
+            Body::ModelResponded(answer) => self.responded(answer),
             Body::ToolStarted { call, tool, .. } => {
                 self.does(Doing::Calling(tool.clone()), now);
                 if let Some(call) = self.call(call) {
@@ -186,19 +196,14 @@ impl Conversation {
             }
             Body::PlanUpdated { plan, .. } => self.plan_is(plan),
             Body::Error { message, retry_in_ms: Some(ms), attempt, .. } => {
-                self.end_stream();
-                self.does(Doing::Retrying, now);
-                let (n, wait) = (attempt.unwrap_or(1), seconds(*ms));
-                // A repeated reason is shown once.
-                let is_known = n > 1 && self.retried_for == *message;
-                let how = if is_known { " as well" } else { &format!(": {message}") };
-                self.note(Tone::Warn, &format!("try {n} failed{how}; the next in {wait}"));
-                message.clone_into(&mut self.retried_for);
+                self.retries(message, attempt.unwrap_or(1), Duration::from_millis(*ms), now);
             }
             // The report at the end of the turn contains the model's error.
             Body::Error { source, message, retry_in_ms: None, .. } => {
                 self.end_stream();
-                if source != "model" {
+                if source == "model" {
+                    self.awaits_data(None);
+                } else {
                     self.note(Tone::Bad, message);
                 }
             }
@@ -223,7 +228,6 @@ impl Conversation {
             // continues.
             Body::UserCommand { .. }
             | Body::ContextOverflowed { .. }
-            | Body::ModelResponded(_)
             | Body::SessionForked { .. }
             | Body::SessionRewound { .. }
             | Body::Evaluation { .. }
@@ -239,30 +243,6 @@ impl Conversation {
         }
         self.explained = Some(mode.to_owned());
         format!("mode {mode} asks before this; /mode changes how freely it may act")
-    }
-
-    fn responded(&mut self, answer: &ModelResponded) {
-        if self.thought.is_empty() && self.said.is_empty() {
-            self.thought.clone_from(&answer.reasoning);
-        }
-        self.end_thought();
-        if !self.said.is_empty() {
-            self.end_stream();
-        } else if !answer.text.is_empty() {
-            self.cells.push(Cell::Answer(answer.text.clone()));
-        }
-        if let Some(usage) = answer.usage {
-            self.usage += usage;
-            self.context_tokens = usage.total();
-        }
-        if answer.discarded {
-            self.note(Tone::Warn, "this answer is not usable; the request is repeated");
-        } else {
-            let calls = answer.calls.iter();
-            self.cells.extend(calls.map(|call| {
-                Cell::Call(Box::new(Call::new(&call.id, &call.name, &call.arguments)))
-            }));
-        }
     }
 
     fn answered(&mut self, call: &str, tool: &str, envelope: &Envelope) {
@@ -304,11 +284,18 @@ impl Conversation {
         if let Some(said) = self.turns.last_mut() {
             said.files.clone_from(&finished.files_changed);
         }
-        if let Some(cost) = finished.cost_usd {
-            *self.cost_usd.get_or_insert(0.0) += cost;
-        }
-        self.cells.push(Cell::Ended(Box::new(finished.clone())));
+        self.running_cost_usd = None;
+        let mut finished = finished.clone();
+        // The confirmation of a verifier is its own note: only checks pass.
+        finished.verified = finished.verified.filter(|verified| !verified || self.has_checked());
+        self.cells.push(Cell::Ended(Box::new(finished)));
         self.turn = None;
+    }
+
+    /// Checks ran after the last message of the user.
+    fn has_checked(&self) -> bool {
+        let since = self.cells.iter().rev().take_while(|cell| !matches!(cell, Cell::User(_)));
+        since.into_iter().any(|cell| matches!(cell, Cell::Check { .. }))
     }
 
     fn begin(&mut self, session: &str, started: &SessionStarted, resumed: Option<u64>) {
@@ -383,19 +370,6 @@ impl Conversation {
             Cell::Call(call) if call.id == id => Some(&mut **call),
             _ => None,
         })
-    }
-
-    /// A request outside the conversation was sent.
-    pub(super) fn consults(&mut self, purpose: Purpose, now: Instant) {
-        let what = match purpose {
-            // Learning requests run in the background.
-            Purpose::Main | Purpose::Learn => return,
-            Purpose::Reflect => "reflecting",
-            Purpose::Plan => "planning",
-            Purpose::Summary => "compacting",
-            Purpose::Task => "verifying",
-        };
-        self.does(Doing::Consulting(what), now);
     }
 
     fn does(&mut self, doing: Doing, now: Instant) {
@@ -616,7 +590,6 @@ mod tests {
         assert_eq!(
             shown(&conversation.take_finished(look(60))),
             "! try 1 failed: nobody listens; the next in 0.5 s\n\
-             ! try 2 failed as well; the next in 0.5 s\n\
              ! try 3 failed: it is busy; the next in 0.5 s\n\
              ! try 1 failed: it is busy; the next in 0.5 s\n"
         );

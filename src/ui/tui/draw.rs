@@ -1,5 +1,7 @@
 //! Draws the state on the screen.
 
+use std::time::Duration;
+
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
@@ -20,6 +22,8 @@ use crate::protocol::plan::TodoStatus;
 const HINT: &str = "describe the task · / commands · @ files · ! your own commands";
 /// The note for a message that looks like a command but is not one.
 const WORDS: &str = "text, not a command: for a command type the first character yourself";
+/// After this time without data from the model it is shown.
+const NO_DATA: Duration = Duration::from_secs(10);
 /// Limit: rows of the plan.
 const PLAN_ROWS: usize = 6;
 /// Rows of a running call, with blank ones around it.
@@ -179,26 +183,48 @@ impl State {
             && self.focus == Focus::Composer
     }
 
-    /// The current activity with its duration.
-    fn doing(&self) -> Option<String> {
+    /// The current activity.
+    fn activity(&self) -> Option<&str> {
         if self.is_stopping {
-            return Some("stopping".to_owned());
+            return Some("stopping");
         }
         let Some(turn) = &self.conversation.turn else {
-            return self.is_working.then(|| "starting".to_owned());
+            return self.is_working.then_some("starting");
+        };
+        Some(match &turn.doing {
+            Doing::Waiting => "waiting for the model",
+            Doing::Thinking => "thinking",
+            Doing::Answering => "answering",
+            Doing::Calling(tool) => tool,
+            Doing::Asking => "waiting for you",
+            Doing::Retrying { .. } => "trying again",
+            Doing::Consulting(what) => what,
+        })
+    }
+
+    /// The current activity with its duration.
+    fn doing(&self) -> Option<String> {
+        let activity = self.activity()?;
+        let Some(turn) = self.conversation.turn.as_ref().filter(|_| !self.is_stopping) else {
+            return Some(activity.to_owned());
         };
         let what = match &turn.doing {
-            Doing::Waiting => "waiting for the model".to_owned(),
-            Doing::Thinking => "thinking".to_owned(),
-            Doing::Answering => "answering".to_owned(),
-            Doing::Calling(tool) => tool.clone(),
-            Doing::Asking => "waiting for you".to_owned(),
-            Doing::Retrying => "trying again".to_owned(),
-            Doing::Consulting(what) => (*what).to_owned(),
+            Doing::Retrying { n, at, reason } => {
+                let left = at.saturating_duration_since(self.now);
+                if !left.is_zero() {
+                    let left = left.as_millis().div_ceil(1000);
+                    return Some(format!("retry {n} in {left} s · {}", clean(reason)));
+                }
+                format!("retry {n}, waiting for the model")
+            }
+            _ => activity.to_owned(),
         };
         let passed = self.now.saturating_duration_since(turn.started).as_secs();
         let of_this = self.now.saturating_duration_since(turn.since).as_secs();
-        let of_this = if of_this >= 5 && of_this + 2 < passed {
+        let silent = turn.last_data.map(|at| self.now.saturating_duration_since(at));
+        let of_this = if let Some(silent) = silent.filter(|silent| *silent >= NO_DATA) {
+            format!(" · no data for {}", whole_seconds(silent.as_secs()))
+        } else if of_this >= 5 && of_this + 2 < passed {
             format!(" {of_this} s")
         } else {
             String::new()
@@ -206,7 +232,7 @@ impl State {
         Some(format!("{what}{of_this} · {}", whole_seconds(passed)))
     }
 
-    /// The status line: activity, directory, model, mode, and cost.
+    /// The status line: activity, keys, mode, tokens, cost, model, and branch.
     fn status(&self, look: Look) -> Line<'static> {
         let theme = look.theme;
         let quiet = theme.style(Part::Quiet);
@@ -222,7 +248,9 @@ impl State {
         let runs = !self.shells.is_empty();
         let doing = self.doing().or_else(|| runs.then(|| "your command runs".to_owned()));
         let is_busy = doing.is_some();
-        parts.extend(doing.map(|doing| (doing, Part::User)));
+        // A long reason of a retry leaves room for the key that stops it.
+        let room = look.width.saturating_sub(width(&format!("   · {escape} stops")));
+        parts.extend(doing.map(|doing| (cut(&doing, room).into_owned(), Part::User)));
         if self.composer.is_no_command() && self.focus == Focus::Composer {
             parts.push((WORDS.to_owned(), Part::Warn));
         }
@@ -250,18 +278,23 @@ impl State {
             };
             parts.push((mode.as_str().to_owned(), part));
         }
-        if !conversation.model.is_empty() {
-            parts.push((clean(&conversation.model).into_owned(), Part::Quiet));
-        }
         if conversation.context_tokens > 0 {
             let tokens = thousands(conversation.context_tokens);
             let share = conversation.window.map(|window| {
                 format!(" ({} %)", conversation.context_tokens.saturating_mul(100) / window.max(1))
             });
-            parts.push((format!("{tokens} tokens{}", share.unwrap_or_default()), Part::Quiet));
+            let about = if conversation.tokens_are_estimated { "~" } else { "" };
+            let share = share.unwrap_or_default();
+            parts.push((format!("{about}{tokens} tokens{share}"), Part::Quiet));
         }
-        if let Some(cost) = conversation.cost_usd.filter(|cost| *cost > 0.0) {
-            parts.push((format!("${cost:.2}"), Part::Quiet));
+        let running = conversation.running_cost_usd;
+        let cost = conversation.cost_usd.unwrap_or(0.0) + running.unwrap_or(0.0);
+        if cost > 0.0 {
+            let about = if running.is_some() { "~" } else { "" };
+            parts.push((format!("{about}${cost:.2}"), Part::Quiet));
+        }
+        if !conversation.model.is_empty() {
+            parts.push((clean(&conversation.model).into_owned(), Part::Quiet));
         }
         if let Some(branch) = &self.settings.branch {
             parts.push((clean(branch).into_owned(), Part::Quiet));

@@ -13,7 +13,7 @@ use super::cells::{Cell, Shell, Tone};
 use super::commands::{Deed as CommandDeed, OwnCommand};
 use super::complete::{Finder, Popup};
 use super::composer::{Composer, Written};
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Doing};
 use super::decode::Typed;
 use super::keys::Keymap;
 use super::theme::{Background, Theme};
@@ -456,10 +456,17 @@ impl State {
             let left = until.saturating_duration_since(self.now);
             return Some(left.min(Duration::from_secs(1)));
         }
-        // The elapsed seconds are displayed.
-        let started = self.conversation.turn.as_ref()?.started;
-        let passed = self.now.duration_since(started);
-        Some(Duration::from_millis(1000 - u64::from(passed.subsec_millis())))
+        // The elapsed seconds are displayed, or the seconds until a retry.
+        let turn = self.conversation.turn.as_ref()?;
+        let passed = self.now.duration_since(turn.started);
+        let second = Duration::from_millis(1000 - u64::from(passed.subsec_millis()));
+        let Doing::Retrying { at, .. } = turn.doing else { return Some(second) };
+        let left = at.saturating_duration_since(self.now);
+        Some(match (left.as_secs(), left.subsec_millis()) {
+            (0, 0) => second,
+            (_, 0) => Duration::from_secs(1),
+            (_, part) => Duration::from_millis(part.into()),
+        })
     }
 
     fn news(&mut self, news: News) -> Vec<Action> {

@@ -9,6 +9,7 @@ mod gnu_screen;
 mod manners;
 mod planning;
 mod pty;
+mod requests;
 mod shape;
 mod steering;
 mod tmux;

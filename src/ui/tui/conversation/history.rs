@@ -79,6 +79,7 @@ impl Conversation {
         }
         self.usage = Usage::default();
         self.cost_usd = None;
+        self.running_cost_usd = None;
         self.explained = None;
     }
 

@@ -76,6 +76,7 @@ impl Conversation {
             }
             Body::ContextCompacted(compacted) => {
                 self.context_tokens = compacted.tokens_after;
+                self.tokens_are_estimated = true;
                 let text = format!(
                     "compacted: {} → {} tokens, {} messages became a summary",
                     thousands(compacted.tokens_before),

@@ -76,7 +76,8 @@ impl State {
     /// Starts a longer interruptible operation that is not a turn.
     fn begins(&mut self, doing: Doing) {
         self.is_working = true;
-        self.conversation.turn = Some(Turn { started: self.now, doing, since: self.now });
+        self.conversation.turn =
+            Some(Turn { started: self.now, doing, since: self.now, last_data: None });
     }
 
     pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Action> {

@@ -1,0 +1,209 @@
+//! Requests that stall, fail or stream in the chat, and the answers that it shows.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::pty::Pty;
+use crate::run::wait_for;
+use crate::server::{self, Chunk, Reply, Server};
+use crate::support::Test;
+
+const LONG: Duration = Duration::from_mins(1);
+
+fn project(server: &Server, config: &str) -> Test {
+    Test::new().user_config(&format!(
+        "model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n{config}",
+        server.url()
+    ))
+}
+
+fn chat(test: &Test, args: &[&str]) -> Pty {
+    let mut pty = Pty::start(test, args, 24, 100, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("hello");
+    pty
+}
+
+fn busy(delay_ms: &str) -> Reply {
+    server::json(503, &json!({"error": "busy"})).header("retry-after-ms", delay_ms)
+}
+
+/// The beginning of a streamed answer, which then stalls.
+fn beginning(delta: &serde_json::Value) -> Reply {
+    let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    server::sse_raw(&[&chunk.to_string()]).then(Chunk::Pause(LONG))
+}
+
+/// The number of seconds after this text on the screen.
+fn seconds_after(screen: &str, text: &str) -> Option<u32> {
+    let (_, rest) = screen.split_once(text)?;
+    rest.split_once(" s")?.0.parse().ok()
+}
+
+#[test]
+fn message_is_answered_once_with_open_todos_and_a_passed_check() {
+    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "in_progress"}]});
+    let script = format!("call: TodoWrite {todos}\n---\ntext: the only answer");
+    for (args, says) in [(&["--check", "true"][..], true), (&[], false)] {
+        let test = Test::new().script(&script);
+        let mut pty = Pty::chat(&test, args);
+        pty.wait_for("/help");
+        pty.say("hello");
+        pty.wait_for("1 open todo: a thing");
+        pty.wait_for("/help");
+        let all = pty.all();
+        assert_eq!(all.matches("the only answer").count(), 1, "{all}");
+        assert_eq!(all.contains("checks passed"), says, "{all}");
+        assert!(!all.contains("verified"), "{all}");
+        pty.say("/quit");
+        pty.end();
+        let requests = test.events_of("model.requested");
+        assert_eq!(requests.iter().filter(|it| it["purpose"] == "main").count(), 2);
+        assert!(!test.has_event("feedback"));
+    }
+}
+
+#[test]
+fn confirmation_of_a_verifier_is_not_a_passed_check() {
+    let server = Server::with(|request, _| match request.json()["model"] == "v" {
+        true => server::sse_text("{\"holds\": true}"),
+        false if request.body.contains("tool_call_id") => server::sse_text("It is done."),
+        false => server::sse_calls(&[("LS", json!({}))]),
+    });
+    let test = project(&server, "[verify]\nmodel = \"test/v\"\n");
+    let pty = chat(&test, &[]);
+    pty.wait_for("verifier: ");
+    wait_for(|| test.has_event("turn.finished"));
+    pty.wait_for("/help");
+    assert_eq!(test.events_of("turn.finished")[0]["verified"], true);
+    assert!(!pty.all().contains("checks passed"), "{}", pty.all());
+}
+
+#[test]
+fn retry_counts_down_and_esc_stops_it() {
+    let server = Server::with(|_, number| match number {
+        0 => busy("50000"),
+        _ => server::sse_text("here I am"),
+    });
+    let test = project(&server, "");
+    let mut pty = chat(&test, &[]);
+    pty.wait_for(" s · answered 503");
+    let first = seconds_after(&pty.screen(), "retry 1 in ").unwrap();
+    assert!(first <= 50, "{}", pty.screen());
+    pty.wait("fewer", |screen| seconds_after(screen, "retry 1 in ").is_some_and(|n| n < first));
+    pty.wait_for("Esc stops");
+    pty.send("\x1b");
+    pty.wait_for("stopped by you");
+    pty.say("again");
+    pty.wait_for("here I am");
+}
+
+#[test]
+fn chat_retries_more_often_than_a_run() {
+    let server = Server::with(|_, number| match number {
+        0..8 => busy("1"),
+        _ => server::sse_text("here I am"),
+    });
+    let test = project(&server, "");
+    let pty = chat(&test, &[]);
+    pty.wait_for("here I am");
+    // A repeated reason is shown once.
+    let all = pty.all();
+    assert_eq!(all.matches("busy").count(), 1, "{all}");
+
+    let tries = |args: &[&str]| {
+        let server = Server::with(|_, _| busy("1"));
+        let test = project(&server, "");
+        test.agent(&[&["run", "hello"], args].concat()).expect_code(75);
+        server.finish().len()
+    };
+    assert_eq!(tries(&[]), 5);
+    assert_eq!(tries(&["--set", "requests.max_tries=2"]), 2);
+}
+
+#[test]
+fn request_settings_are_validated() {
+    let error = |setting: &str, part: &str| {
+        let test = Test::new().script("text: x");
+        test.run(&["hello", "--set", setting]).expect_code(2).expect_one_line_of_stderr(part);
+    };
+    error("requests.max_tries=0", "requests.max_tries: must be at least 1");
+    error("requests.idle_timeout=0s", "requests.idle_timeout: must be more than 0");
+    error("requests.retry_for=soon", "requests.retry_for: \"soon\" is no");
+    error("requests.retry=5m", "did you mean");
+}
+
+#[test]
+fn time_limits_of_requests_are_configurable() {
+    let server = Server::with(|_, number| match number {
+        0 => Reply { body: vec![Chunk::Pause(LONG)], ..server::sse_raw(&[]) },
+        1 => beginning(&json!({"content": "I beg"})),
+        _ => server::sse_text("here I am"),
+    });
+    let test =
+        project(&server, "[requests]\nfirst_data_timeout = \"200ms\"\nidle_timeout = \"300ms\"\n");
+    test.agent(&["run", "hello"]).expect_code(0).expect_stdout("here I am\n");
+    let errors = test.events_of("error");
+    let messages: Vec<_> = errors.iter().map(|it| it["message"].as_str().unwrap()).collect();
+    assert!(messages[0].contains("no data for 0.2 s"), "{messages:?}");
+    assert!(messages[1].contains("no data for 0.3 s"), "{messages:?}");
+}
+
+#[test]
+fn tokens_and_cost_are_estimated_while_an_answer_streams() {
+    let prices = "[models.\"test/m\"]\nprice_in = 1000.0\nprice_out = 1000.0\n";
+    let text = "word ".repeat(2000);
+    for delta in [
+        json!({"content": text}),
+        json!({"tool_calls": [{"index": 0, "id": "c", "type": "function", "function":
+            {"name": "Write", "arguments": format!("{{\"content\": \"{text}")}}]}),
+    ] {
+        let server = Server::with(move |_, number| match number {
+            0 => server::sse_text("counted"),
+            _ => beginning(&delta),
+        });
+        let test = project(&server, prices);
+        let mut pty = chat(&test, &[]);
+        pty.wait_for("counted");
+        // As the provider counted: 10 tokens in, 2 out.
+        pty.wait(" 12 tokens", |screen| {
+            screen.contains("· 12 tokens") && screen.contains("· $0.01")
+        });
+        pty.say("again");
+        pty.wait("an estimate", |screen| {
+            screen.contains("answering") && screen.contains("k tokens")
+        });
+        let screen = pty.screen();
+        assert!(screen.contains("· ~") && screen.contains("· ~$"), "{screen}");
+        pty.send("\x1b");
+        pty.wait_for("stopped by you");
+    }
+}
+
+#[test]
+#[ignore = "slow"]
+fn silence_of_the_model_is_shown() {
+    // Before the first data, in the middle of an answer, and in a call, of which no text is shown.
+    let call = json!({"tool_calls": [{"index": 0, "id": "c", "type": "function",
+                      "function": {"name": "LS", "arguments": "{"}}]});
+    for (reply, doing) in [
+        (Reply { body: vec![Chunk::Pause(LONG)], ..server::sse_raw(&[]) }, "waiting for the model"),
+        (beginning(&json!({"content": "I begin"})), "answering"),
+        (beginning(&call), "answering"),
+    ] {
+        let server = Server::with(move |_, _| reply.clone());
+        let test = project(&server, "");
+        let mut pty = chat(&test, &[]);
+        pty.patience = LONG;
+        pty.wait_for("no data for");
+        let text = format!("{doing} · no data for ");
+        let first = seconds_after(&pty.screen(), &text).unwrap();
+        assert!(first >= 10, "{}", pty.screen());
+        pty.wait("more", |screen| seconds_after(screen, &text).is_some_and(|n| n > first));
+        pty.wait_for("Esc stops");
+        pty.send("\x1b");
+        pty.wait_for("stopped by you");
+        assert!(!pty.screen().contains("no data"), "{}", pty.screen());
+    }
+}
