@@ -397,6 +397,8 @@ pub struct Ui {
     pub editing: UiEditing,
     /// Notify when a long turn has ended, or a question waits, and the window has no focus.
     pub notifications: bool,
+    /// Show the project and the current activity in the title of the window.
+    pub title: bool,
     /// Other keys for actions of the chat: `keys.transcript = ["f2"]`. `/keys` lists the names.
     pub keys: BTreeMap<String, Vec<String>>,
 }
@@ -408,6 +410,7 @@ impl Default for Ui {
             theme: UiTheme::Auto,
             editing: UiEditing::Emacs,
             notifications: true,
+            title: true,
             keys: BTreeMap::new(),
         }
     }

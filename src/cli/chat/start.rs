@@ -129,6 +129,7 @@ pub(super) fn settings(
         full_screen: ui.screen == UiScreen::Full,
         vi: ui.editing == UiEditing::Vi,
         notifications: ui.notifications,
+        title: ui.title,
         history: places.history(),
         own_commands: places.commands(),
         first_message: (!message.is_empty()).then_some(message),

@@ -1,5 +1,6 @@
 //! Draws the state on the screen.
 
+use std::path::Path;
 use std::time::Duration;
 
 use ratatui::style::Modifier;
@@ -24,6 +25,8 @@ const HINT: &str = "describe the task · / commands · @ files · ! your own com
 const WORDS: &str = "text, not a command: for a command type the first character yourself";
 /// After this time without data from the model it is shown.
 const NO_DATA: Duration = Duration::from_secs(10);
+/// Limit: columns of the window's title.
+const TITLE_COLUMNS: usize = 80;
 /// Limit: rows of the plan.
 const PLAN_ROWS: usize = 6;
 /// Rows of a running call, with blank ones around it.
@@ -181,6 +184,18 @@ impl State {
             && self.conversation.turns.is_empty()
             && self.composer.is_empty()
             && self.focus == Focus::Composer
+    }
+
+    /// The window's title: the project and the current activity.
+    pub(super) fn title(&self) -> String {
+        let path = Path::new(&self.conversation.cwd);
+        let project = path.file_name().map_or("agent".into(), |name| name.to_string_lossy());
+        let activity = match self.asked {
+            Some(_) => "waiting for you",
+            None => self.activity().unwrap_or("ready"),
+        };
+        let title = format!("{project} · {activity}").replace('\n', " ");
+        cut(&clean(&title), TITLE_COLUMNS).into_owned()
     }
 
     /// The current activity.

@@ -163,6 +163,8 @@ struct Face<'a> {
     page: Option<Screen>,
     ask: &'a UnboundedSender<Request>,
     reflows: bool,
+    /// The window's title as it was last set.
+    title: String,
     /// An editor uses the terminal.
     is_away: bool,
     /// When the program was resumed.
@@ -179,13 +181,15 @@ fn on_screen(
     let variable = |name: &str| std::env::var(name).ok();
     let size = terminal::size();
     let reflows = terminal::reflows(&variable);
+    let has_title = settings.title;
     let mut face = Face {
         state: State::new(settings, size, Instant::now()),
-        terminal: Terminal::take(sender)?,
+        terminal: Terminal::take(sender, has_title)?,
         screen: Screen::inline(size.0, reflows),
         page: None,
         ask,
         reflows,
+        title: String::new(),
         is_away: false,
         came_back: None,
         is_over: false,
@@ -313,6 +317,7 @@ impl Face<'_> {
     fn come_back(&mut self) -> io::Result<()> {
         self.terminal.resume()?;
         self.is_away = false;
+        self.title.clear();
         self.page = None;
         self.screen = Screen::inline(terminal::size().0, self.reflows);
         Ok(())
@@ -346,6 +351,11 @@ impl Face<'_> {
             let live = self.state.live();
             let bytes = self.screen.frame(&history, &live);
             self.terminal.write(&bytes)?;
+        }
+        let title = self.state.title();
+        if title != self.title {
+            self.terminal.set_title(&title)?;
+            self.title = title;
         }
         if let Some(about) = self.state.asked.as_ref().map(|asked| asked.about.clone())
             && !self.state.is_browsing()

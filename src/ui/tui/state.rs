@@ -54,6 +54,8 @@ pub struct Settings {
     pub vi: bool,
     /// Notify when a long turn has ended and the window has no focus.
     pub notifications: bool,
+    /// Set the window's title.
+    pub title: bool,
     /// Earlier messages, the latest last.
     pub history: Vec<String>,
     /// The user's commands.

@@ -23,14 +23,21 @@ const GIVE: &str = "\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?7h\x1b[?25h";
 /// Enables extended keys (if supported), and queries the background colour and the terminal's name.
 const ASK: &str = "\x1b[>1u\x1b]11;?\x1b\\\x1b[>0q";
 const FORGET_KEYS: &str = "\x1b[<u";
+/// Saves the window's title on the terminal's stack.
+const SAVE_TITLE: &str = "\x1b[22;0t";
+/// Clears the title, for terminals without such a stack, and restores it.
+const RESTORE_TITLE: &str = "\x1b]0;\x07\x1b[23;0t";
 
 /// The terminal while it is in use.
 pub(super) struct Terminal {
     reader: Option<Reader>,
     messages: Sender<Message>,
+    /// What sets up its modes, and what restores them.
+    setup: String,
+    restoring: String,
     is_alternate: bool,
-    /// It supports more than basic consoles.
-    is_modern: bool,
+    /// The title of its window is set.
+    has_title: bool,
     is_ours: bool,
 }
 
@@ -46,12 +53,23 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 impl Terminal {
     /// Sets up the terminal; input is sent to `messages`.
-    pub(super) fn take(messages: Sender<Message>) -> io::Result<Self> {
+    pub(super) fn take(messages: Sender<Message>, has_title: bool) -> io::Result<Self> {
         let term = std::env::var("TERM").unwrap_or_default();
         let is_modern = !matches!(term.as_str(), "linux" | "vt100" | "vt102" | "vt220" | "ansi");
-        give_back_on_panic(std::thread::current().id(), is_modern);
-        let mut terminal =
-            Self { reader: None, messages, is_alternate: false, is_modern, is_ours: false };
+        // Basic consoles support neither.
+        let has_title = has_title && is_modern;
+        let (ask, forget_keys) = if is_modern { (ASK, FORGET_KEYS) } else { ("", "") };
+        let (save, restore) = if has_title { (SAVE_TITLE, RESTORE_TITLE) } else { ("", "") };
+        let mut terminal = Self {
+            reader: None,
+            messages,
+            setup: format!("{TAKE}{ask}{save}"),
+            restoring: format!("{forget_keys}{restore}{GIVE}"),
+            is_alternate: false,
+            has_title,
+            is_ours: false,
+        };
+        give_back_on_panic(std::thread::current().id(), terminal.restoring.clone());
         terminal.resume()?;
         Ok(terminal)
     }
@@ -60,10 +78,8 @@ impl Terminal {
     pub(super) fn resume(&mut self) -> io::Result<()> {
         crossterm::terminal::enable_raw_mode()?;
         self.is_ours = true;
-        self.write(TAKE.as_bytes())?;
-        if self.is_modern {
-            self.write(ASK.as_bytes())?;
-        }
+        let setup = self.setup.clone();
+        self.write(setup.as_bytes())?;
         if self.reader.is_none() {
             self.reader = Some(Reader::start(self.messages.clone())?);
         }
@@ -80,13 +96,19 @@ impl Terminal {
         }
         // If a step fails, the others are still tried.
         _ = self.alternate(false);
-        if self.is_modern {
-            _ = self.write(FORGET_KEYS.as_bytes());
-        }
-        _ = self.write(GIVE.as_bytes());
+        let restoring = self.restoring.clone();
+        _ = self.write(restoring.as_bytes());
         // Late responses of the terminal must not become input of the shell.
         _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
         _ = crossterm::terminal::disable_raw_mode();
+    }
+
+    /// Sets the window's title; it contains no control characters.
+    pub(super) fn set_title(&mut self, title: &str) -> io::Result<()> {
+        if !self.has_title {
+            return Ok(());
+        }
+        self.write(format!("\x1b]0;{title}\x07").as_bytes())
     }
 
     /// Switches to the alternate screen, or back.
@@ -217,12 +239,11 @@ fn read(stopped: &OwnedFd, messages: &Sender<Message>) {
 
 /// On a panic of the thread that owns the screen, restores the terminal first. A panic of another thread is a
 /// tool's failure, or ends the program: it is printed at the end.
-fn give_back_on_panic(owner: ThreadId, is_modern: bool) {
+fn give_back_on_panic(owner: ThreadId, restoring: String) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::thread::current().id() == owner {
-            let forget = if is_modern { FORGET_KEYS } else { "" };
-            let give = format!("\x1b[?1049l{forget}{GIVE}\r\n");
+            let give = format!("\x1b[?1049l{restoring}\r\n");
             _ = io::stdout().write_all(give.as_bytes());
             _ = crossterm::terminal::disable_raw_mode();
             before(panic);

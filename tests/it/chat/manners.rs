@@ -23,6 +23,8 @@ fn is_restored(pty: &Pty) {
         assert!(bytes.rfind(off) > bytes.rfind(on), "{off:?}");
     }
     assert!(bytes.contains("\x1b[<u"));
+    let title = bytes.rfind("\x1b]0;").map(|at| &bytes[at..]);
+    assert!(title.is_some_and(|title| title.starts_with("\x1b]0;\x07\x1b[23;0t")), "{title:?}");
 }
 
 #[test]
@@ -118,6 +120,57 @@ fn panic_restores_the_terminal_and_prints_the_message() {
         is_restored(&pty);
         assert!(pty.is_cooked(), "{thread}");
     }
+}
+
+/// The titles that were written.
+fn titles(pty: &Pty) -> Vec<String> {
+    let bytes = String::from_utf8_lossy(&pty.bytes()).into_owned();
+    let titles = bytes.split("\x1b]0;").skip(1);
+    titles.map(|title| title.split('\x07').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn window_title_shows_the_project_and_the_activity() {
+    let test = Test::new().script("call: Bash {\"command\": \"touch x\"}\n---\ntext: end");
+    let mut pty = chat(&test);
+    pty.say("go");
+    pty.wait_for_question();
+    pty.wait("a title", |_| {
+        titles(&pty).last().is_some_and(|it| it == "project · waiting for you")
+    });
+    pty.send("y");
+    pty.wait_for("/help");
+    pty.wait("a title", |_| titles(&pty).last().is_some_and(|it| it == "project · ready"));
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    is_restored(&pty);
+
+    let none = |test: Test, term: &str| {
+        let mut pty = Pty::start(&test, &["--model", "script:../script"], 24, 80, term);
+        pty.wait_for("›");
+        pty.send("/quit\r");
+        pty.end();
+        assert_eq!(titles(&pty), [""; 0], "{term}");
+    };
+    none(Test::new().script("text: x").user_config("ui.title = false\n"), "xterm");
+    none(Test::new().script("text: x"), "dumb");
+    none(Test::new().script("text: x"), "linux");
+}
+
+#[test]
+fn window_title_contains_no_control_characters() {
+    let test = Test::new().script("text: x");
+    let folder = test.root().join("a\x1b]0;evil\x07\nb\u{9c}c");
+    std::fs::create_dir(&folder).unwrap();
+    let args = ["--model", "script:../script", "-C", folder.to_str().unwrap()];
+    let pty = Pty::start(&test, &args, 24, 80, "xterm");
+    pty.wait_for("/help");
+    pty.wait("a title", |_| titles(&pty).contains(&"a b<U+009C>c · ready".to_owned()));
+    assert!(
+        titles(&pty).iter().all(|title| !title.contains(char::is_control)),
+        "{:?}",
+        titles(&pty)
+    );
 }
 
 #[test]
@@ -264,7 +317,7 @@ fn control_sequences_in_text_are_not_interpreted() {
     pty.wait_for("end");
     let bytes = pty.bytes();
     let text = String::from_utf8_lossy(&bytes);
-    for bad in ["\x1b]0;", "\x1b]52;", "\u{202e}", "\u{200b}"] {
+    for bad in ["evil\x07", "\x1b]52;", "\u{202e}", "\u{200b}"] {
         assert!(!text.contains(bad), "{bad:?}");
     }
     assert!(pty.all().contains("<U+202E>txt<U+200B>"), "{}", pty.all());

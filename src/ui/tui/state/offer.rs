@@ -229,6 +229,7 @@ mod tests {
             full_screen: false,
             vi: false,
             notifications: false,
+            title: false,
             history: Vec::new(),
             own_commands: Vec::new(),
             first_message: None,
