@@ -39,7 +39,7 @@ fn sessions_are_listed_shown_and_exported() {
     assert!(md.contains("## User\n\nchange it") && md.contains("+two"), "{md}");
     let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
     assert_eq!(serde_json::from_str::<Vec<Value>>(&json).unwrap(), test.events());
-    let trace = test.agent(&["trace", "show", &id[..12]]).expect_code(0).stdout;
+    let trace = test.agent(&["trace", "show", &id]).expect_code(0).stdout;
     for part in ["▸ Read a.txt", "◂ Edit: success", "turn finished: completed (exit 0)"] {
         assert!(trace.contains(part), "{part}\n{trace}");
     }

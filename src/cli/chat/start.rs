@@ -3,10 +3,11 @@
 use clap::Args;
 
 use super::places::Places;
-use crate::app::{OpenError, Which};
+use crate::app::{OpenError, Storage, Which};
 use crate::cli::Cli;
-use crate::cli::options::{RunArgs, ToolOptions};
-use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme};
+use crate::cli::options::{self, RunArgs, ToolOptions};
+use crate::cli::session::pick;
+use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
 use crate::ui::tui::{Background, Depth, Keymap, Settings, Theme};
 
 /// The options of `agent chat`.
@@ -40,8 +41,11 @@ pub(in crate::cli) struct ChatArgs {
     /// Continue the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     continue_latest: bool,
-    /// Continue this session
-    #[arg(short = 'r', long, value_name = "ID")]
+    /// Continue the session with this id, or beginning or end of an id; without one, choose it from a list
+    #[arg(
+        short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
+        hide_default_value = true
+    )]
     resume: Option<String>,
     /// Do not record this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
@@ -94,7 +98,23 @@ impl ChatArgs {
         }
     }
 
-    /// The id, or prefix of an id, of the session to continue.
+    /// With the session that the user chooses, if it is to be resumed and none is given.
+    pub(super) fn with_session(&self) -> Result<Self, OpenError> {
+        let mut args = self.clone();
+        if self.resumed() == Some("") {
+            let root = options::root(self.tools.cwd.as_deref())?;
+            let storage = Storage::find(&root, UserDirs::find().as_ref());
+            let mut ids = storage.sessions();
+            ids.reverse();
+            args.resume = Some(match ids.as_slice() {
+                [] => storage.choose(None)?,
+                ids => pick(&storage, ids, "these sessions can be resumed")?,
+            });
+        }
+        Ok(args)
+    }
+
+    /// The id, or part of an id, of the session to continue.
     pub(super) fn resumed(&self) -> Option<&str> {
         self.resume.as_deref()
     }
