@@ -4,13 +4,13 @@ mod jobs;
 mod places;
 mod start;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
 use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which};
-use crate::config::UserDirs;
+use crate::config::{Loaded, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
@@ -52,6 +52,15 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
         },
         &control,
     )
+}
+
+/// Starts the chat's display for a session that takes no messages: on the screen of a terminal, else as lines.
+pub(super) fn display(root: &Path, config: &Loaded) -> Result<Chat, OpenError> {
+    let places = Places::new(root, None);
+    let settings = settings(&ChatArgs::default(), config, &places)?;
+    let has_screen = tui::is_here() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    let arrangement = if has_screen { Arrangement::Screen } else { Arrangement::Shown };
+    tui::start(settings, arrangement).map_err(|error| not_started(&error))
 }
 
 fn not_started(error: &std::io::Error) -> OpenError {

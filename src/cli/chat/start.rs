@@ -14,7 +14,7 @@ use crate::ui::tui::{Background, Depth, Keymap, Settings, Theme};
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct ChatArgs {
-    /// The initial text of the message; with --plain it is sent
+    /// The first message, which is sent; never a command of the chat
     #[arg(value_name = "MESSAGE")]
     message: Vec<String>,
     /// Plain lines, for screen readers and simple terminals
@@ -64,7 +64,7 @@ impl From<Cli> for ChatArgs {
     fn from(cli: Cli) -> Self {
         let Cli { run, plain, .. } = cli;
         Self {
-            message: Vec::new(),
+            message: run.task,
             plain,
             model: run.model,
             base_url: run.base_url,
