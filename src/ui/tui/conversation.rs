@@ -13,9 +13,7 @@ use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, se
 use super::markdown::Stream;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{
-    Body, Event, Layer, SessionStarted, TurnFinished, resumed_after,
-};
+use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
 use crate::protocol::model::Usage;
 use crate::protocol::plan::Plan;
 
