@@ -118,14 +118,18 @@ pub struct Requests {
     pub connect_timeout: String,
     /// Time limit for the first data of an answer; unset: 5m, and 30m for a server in a private network or on
     /// this machine.
+    #[schemars(example = &"10m")]
     pub first_data_timeout: Option<String>,
     /// Time limit for the next data of an answer; unset: 2m, and 10m for such a server.
+    #[schemars(example = &"5m")]
     pub idle_timeout: Option<String>,
     /// Number of tries for one answer; unset: 5, and 20 in the chat.
     #[schemars(range(min = 1))]
+    #[schemars(example = 10)]
     pub max_tries: Option<u32>,
     /// How long after the first failure a request is retried; delays that the server asks for are added.
     /// Unset: 30s, and 5m in the chat.
+    #[schemars(example = &"2m")]
     pub retry_for: Option<String>,
 }
 

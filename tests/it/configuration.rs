@@ -77,7 +77,9 @@ impl File {
         if default.is_null() {
             assert!(!example.is_null(), "{path} needs an example: #[schemars(example = …)]");
             let mark = if SET.contains(&path) { "" } else { "# " };
-            about.push_str(" Not set by default.");
+            if !description.to_lowercase().contains("unset:") {
+                about.push_str(" Not set by default.");
+            }
             self.comment(&about);
             _ = writeln!(self.text, "{mark}{key} = {}", toml(example));
             return;
