@@ -35,7 +35,7 @@ use models::{Models, open_models};
 pub use place::branch;
 use project::ProjectFiles;
 pub use sandbox_facts::{StateDirs, Writable};
-pub use storage::Storage;
+pub use storage::{ShortIds, Storage};
 pub use toolbox::{
     Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace, settings,
 };
@@ -54,7 +54,7 @@ use crate::protocol::event::{
     TurnFinished,
 };
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::record::{self, Log, LogError, SummarySink};
+use crate::record::{self, Log, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
 
@@ -472,7 +472,7 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
     };
     if let Some(id) = resumed {
         let (log, loaded) =
-            Log::resume(&storage.log_path(&id)).map_err(|error| log_error(&error))?;
+            Log::resume(&storage.log_path(&id)).map_err(|error| storage.log_error(error))?;
         return Ok((Some(log), Some(loaded), id));
     }
     let id = match &options.session {
@@ -494,16 +494,9 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
     let log = if options.ephemeral || storage.is_ephemeral {
         None
     } else {
-        Some(Log::create(&storage.log_path(&id)).map_err(|error| log_error(&error))?)
+        Some(Log::create(&storage.log_path(&id)).map_err(|error| storage.log_error(error))?)
     };
     Ok((log, None, id))
-}
-
-fn log_error(error: &LogError) -> OpenError {
-    match error {
-        LogError::InUse(..) => OpenError::InUse(error.to_string()),
-        LogError::Broken { .. } | LogError::Io { .. } => OpenError::Usage(error.to_string()),
-    }
 }
 
 /// The sinks, the log first. Faces receive the earlier events of a resumed session.

@@ -7,14 +7,16 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{OpenError, log_error};
+use super::OpenError;
 use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
-use crate::record::{self, EVENTS, Log};
+use crate::record::{self, EVENTS, Log, LogError};
 use crate::workspace::copy_journal;
 
 /// The file in a state directory that contains the project's path.
 const PATH_FILE: &str = "path";
+/// The shortest ending of a session's id that is shown. Ids begin with the time, so those of one day begin alike.
+const MIN_SHORT_ID: usize = 6;
 /// Limit of the project's name in the name of its state directory, in characters.
 const MAX_NAME: usize = 40;
 
@@ -66,8 +68,8 @@ impl Storage {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
-    /// The project, among all projects, that has a session with this id or prefix of an id; with that
-    /// project's directory.
+    /// The project, among all projects, that has a session with this id, or beginning or end of an id; with
+    /// that project's directory.
     pub fn of_session(
         id: &str,
         dirs: Option<&UserDirs>,
@@ -81,7 +83,7 @@ impl Storage {
         let Some(storage) = found.next() else { return Ok(None) };
         if found.next().is_some() {
             return Err(OpenError::Usage(format!(
-                "sessions of several projects begin with {id}; write more of the id, or name the project with -C DIR"
+                "{id} fits sessions of several projects; write more of the id, or name the project with -C DIR"
             )));
         }
         let path = storage.directory.join(PATH_FILE);
@@ -114,8 +116,28 @@ impl Storage {
         self.matching("")
     }
 
-    /// Those whose ids start with this.
-    pub fn matching(&self, beginning: &str) -> Vec<String> {
+    /// Shortens ids of sessions, so that each still fits only one session of all projects.
+    pub fn short_ids(&self) -> ShortIds {
+        let projects =
+            self.directory.parent().and_then(|projects| std::fs::read_dir(projects).ok());
+        let sessions = projects.into_iter().flatten().flatten();
+        let sessions = sessions.filter_map(|it| std::fs::read_dir(it.path().join("sessions")).ok());
+        ShortIds(
+            sessions
+                .flatten()
+                .flatten()
+                .filter_map(|it| it.file_name().into_string().ok())
+                .collect(),
+        )
+    }
+
+    /// One short id.
+    pub fn short(&self, id: &str) -> String {
+        self.short_ids().of(id)
+    }
+
+    /// Those whose ids begin or end with this.
+    pub fn matching(&self, part: &str) -> Vec<String> {
         let mut sessions: Vec<_> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
@@ -123,7 +145,7 @@ impl Storage {
             .filter_map(|entry| {
                 // (A folder may have any name, which the user may copy after `--resume`.)
                 let id = entry.file_name().into_string().ok()?;
-                if !id.starts_with(beginning) || !record::is_id(&id) {
+                if !fits(&id, part) || !record::is_id(&id) {
                     return None;
                 }
                 let log = disk::metadata_without_links(&self.log_path(&id))
@@ -155,8 +177,10 @@ impl Storage {
         sessions: &[(Self, String)],
         is_agreed: impl FnOnce() -> Result<bool, OpenError>,
     ) -> Result<bool, OpenError> {
-        let held = sessions.iter().map(|(storage, id)| Log::reserve(&storage.log_path(id)));
-        let held: Vec<Log> = held.collect::<Result<_, _>>().map_err(|error| log_error(&error))?;
+        let held = sessions.iter().map(|(storage, id)| {
+            Log::reserve(&storage.log_path(id)).map_err(|error| storage.log_error(error))
+        });
+        let held: Vec<Log> = held.collect::<Result<_, _>>()?;
         if !is_agreed()? {
             return Ok(false);
         }
@@ -173,7 +197,17 @@ impl Storage {
         Ok(true)
     }
 
-    /// The session with this id or prefix; without one, the latest.
+    /// An error of a session's log, for users.
+    pub(super) fn log_error(&self, error: LogError) -> OpenError {
+        match error {
+            LogError::InUse(id, holder) => {
+                OpenError::InUse(LogError::InUse(self.short(&id), holder).to_string())
+            }
+            LogError::Broken { .. } | LogError::Io { .. } => OpenError::Usage(error.to_string()),
+        }
+    }
+
+    /// The session with this id, or beginning or end of an id; without one, the latest.
     pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
         let Some(id) = id else {
             let none = "no session of this project is recorded yet";
@@ -187,10 +221,32 @@ impl Storage {
                 "no session {id} is recorded; `agent session list` shows the sessions of a project"
             ))),
             several => Err(OpenError::Usage(format!(
-                "{id} is the beginning of {} sessions; write more of it",
-                several.len()
+                "{id} fits {} sessions: {}; write more of it",
+                several.len(),
+                self.short_ids().of_each(several).join(", ")
             ))),
         }
+    }
+}
+
+/// Whether a part that the user wrote means this id.
+fn fits(id: &str, part: &str) -> bool {
+    id.starts_with(part) || id.ends_with(part)
+}
+
+/// The ids of all sessions, to shorten some of them.
+pub struct ShortIds(Vec<String>);
+
+impl ShortIds {
+    /// The shortest end of this id that fits no other one.
+    pub fn of(&self, id: &str) -> String {
+        let mut ends = (MIN_SHORT_ID..id.len()).filter_map(|length| id.get(id.len() - length..));
+        let is_unique = |end: &&str| !self.0.iter().any(|other| other != id && fits(other, end));
+        ends.find(is_unique).unwrap_or(id).to_owned()
+    }
+
+    fn of_each(&self, ids: &[String]) -> Vec<String> {
+        ids.iter().map(|id| self.of(id)).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::toolbox::{masker, open_workspace};
-use super::{OpenError, StateDirs, Storage, SystemClock, log_error, with_checkpoints};
+use super::{OpenError, StateDirs, Storage, SystemClock, with_checkpoints};
 use crate::config::Config;
 use crate::protocol::event::{Body, Event, Events, Place};
 use crate::record::{self, Log};
@@ -12,6 +12,7 @@ use crate::workspace::{Undo, UndoError, UndoOptions, UndoReport, Workspace};
 
 /// A recorded session that is to be changed, locked while this exists.
 pub struct Recorded {
+    /// As it is shown.
     id: String,
     workspace: Workspace,
     record: Vec<Event>,
@@ -47,7 +48,7 @@ impl Recorded {
         config: &Config,
     ) -> Result<Self, OpenError> {
         let (log, loaded) =
-            Log::resume(&storage.log_path(id)).map_err(|error| log_error(&error))?;
+            Log::resume(&storage.log_path(id)).map_err(|error| storage.log_error(error))?;
         let workspace = open_workspace(root, add_dirs, own)?;
         let workspace = with_checkpoints(workspace, config, storage, id)?;
         let masker = masker(config, &[])?;
@@ -55,7 +56,7 @@ impl Recorded {
         let events =
             Events::new(id.to_owned(), seq, Arc::new(SystemClock), masker, vec![Box::new(log)]);
         events.at(loaded.events.last().map_or_else(Place::default, |event| event.header.place));
-        Ok(Self { id: id.to_owned(), workspace, record: loaded.events, events })
+        Ok(Self { id: storage.short(id), workspace, record: loaded.events, events })
     }
 
     /// Undoes operations, and records that.

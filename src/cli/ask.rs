@@ -1,4 +1,4 @@
-//! Yes-or-no questions at the terminal.
+//! Questions at the terminal.
 
 use std::io::{BufRead as _, IsTerminal as _};
 
@@ -14,8 +14,24 @@ pub(super) fn is_agreed(question: &str, about: &str) -> Result<bool, OpenError> 
         )));
     }
     ui::tell(&format!("{question} [y/N]"));
+    Ok(matches!(answer()?.as_str(), "y" | "Y" | "yes"))
+}
+
+/// Which of these the user chooses, at the terminal.
+pub(super) fn picked(question: &str, choices: &[String]) -> Result<usize, OpenError> {
+    let lines = choices.iter().enumerate();
+    let lines: String = lines.map(|(n, choice)| format!("{:>3}  {choice}\n", n + 1)).collect();
+    ui::tell(&format!("{question}:\n{lines}which one? [1-{}]", choices.len()));
+    let answer = answer()?;
+    let picked = answer.parse().ok().filter(|n| (1..=choices.len()).contains(n));
+    let nothing =
+        || OpenError::Usage(format!("{answer:?} is none of these numbers; nothing was done"));
+    picked.map(|n: usize| n - 1).ok_or_else(nothing)
+}
+
+fn answer() -> Result<String, OpenError> {
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| OpenError::Usage(format!("standard input: {error}")))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    Ok(answer.trim().to_owned())
 }

@@ -4,13 +4,13 @@ mod jobs;
 mod places;
 mod start;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
 use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which};
-use crate::config::UserDirs;
+use crate::config::{Loaded, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
@@ -21,8 +21,6 @@ use places::Places;
 pub(super) use start::ChatArgs;
 use start::{settings, welcome};
 
-/// Number of characters of a session's id that are shown.
-const SHORT_ID: usize = 13;
 /// Limit: lines of a trace that are shown.
 const TRACE_LINES: usize = 200;
 
@@ -56,6 +54,19 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
     )
 }
 
+/// Starts the chat's display for a session that takes no messages: on the screen of a terminal, else as lines.
+pub(super) fn display(root: &Path, config: &Loaded) -> Result<Chat, OpenError> {
+    let places = Places::new(root, None);
+    let settings = settings(&ChatArgs::default(), config, &places)?;
+    let has_screen = tui::is_here() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    let arrangement = if has_screen { Arrangement::Screen } else { Arrangement::Shown };
+    tui::start(settings, arrangement).map_err(|error| not_started(&error))
+}
+
+fn not_started(error: &std::io::Error) -> OpenError {
+    OpenError::Usage(format!("the screen: {error}"))
+}
+
 /// What follows the current session.
 enum Next {
     Quit,
@@ -65,6 +76,7 @@ enum Next {
 }
 
 async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
+    let args = &args.with_session()?;
     let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resumed())?;
     let dirs = UserDirs::find();
     let mut config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
@@ -74,8 +86,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     let places = Places::new(&root, dirs.as_ref());
     let settings = settings(args, &config, &places)?;
     let arrangement = if is_plain { Arrangement::Plain } else { Arrangement::Screen };
-    let not_started = |error| OpenError::Usage(format!("the screen: {error}"));
-    let mut chat = tui::start(settings, arrangement).map_err(not_started)?;
+    let mut chat = tui::start(settings, arrangement).map_err(|error| not_started(&error))?;
     let mut options = Options {
         root,
         add_dirs: args.tools.add_dir.clone(),
@@ -147,7 +158,8 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     };
     let shown = chat.end();
     if let Some(id) = last.filter(|_| !is_plain) {
-        ui::print(&format!("Session {id}: `agent -c` resumes it.\n"));
+        let id = options.recorded().short(&id);
+        ui::print(&format!("Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"));
     }
     let ended = control.interrupted().filter(|by| *by == Interrupt::Terminate);
     match (ended, shown) {
@@ -534,14 +546,7 @@ fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
     Ok(format!("{more}{}", lines[from..].join("\n")))
 }
 
-/// The sessions of the project: id and description, the latest first.
+/// The sessions of the project: short id and description, the latest first.
 fn sessions(options: &Options) -> Vec<(String, String)> {
-    let storage = options.recorded();
-    let brief = session::sessions_in_brief(&storage);
-    brief.into_iter().map(|(id, what)| (short(&id).to_owned(), what)).collect()
-}
-
-/// The shortest part of a session's id that distinguishes it: it begins with a time in milliseconds.
-fn short(id: &str) -> &str {
-    id.get(..SHORT_ID).unwrap_or(id)
+    session::sessions_in_brief(&options.recorded())
 }

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::chat;
 use super::options::{self, ToolOptions};
 use crate::app::{OpenError, Options, Session, Which};
 use crate::config::UserDirs;
 use crate::disk::{self, Way};
-use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{Body, Sink, Stamped};
-use crate::{record, ui};
+use crate::ui;
+use crate::ui::tui::Request;
 
 const FILES: [(&str, &str); 3] = [
     ("stats.sh", include_str!("../../demo/stats.sh")),
@@ -50,7 +52,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
         project(way).map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
     ui::print(&format!(
         "The model's answers are scripted; everything else is real: the tools, the files, the conflict, \
-         bash, the check.\nProject  {}\nTask     {TASK}\nCheck    {CHECK}\n\n",
+         bash, the check.\n\n$ cd {}\n$ agent --check \"{CHECK}\" \"{TASK}\"\n\n",
         root.display()
     ));
     let script =
@@ -62,8 +64,10 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
         tools: ToolOptions { allow: vec![format!("Bash({CHECK})")], ..ToolOptions::default() },
         ..options::RunArgs::default()
     };
+    let config = options::load(&root, None, &run.tools, Some(&run))?;
+    let mut chat = chat::display(&root, &config)?;
     let options = Options {
-        config: options::load(&root, None, &run.tools, Some(&run))?,
+        config,
         root: root.clone(),
         add_dirs: Vec::new(),
         session: Which::New,
@@ -75,28 +79,32 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
         dirs: UserDirs::find(),
     };
     let concurrent_change = Box::new(ConcurrentChange { file: Some(root.join(FILES[0].0)) });
-    let mut session = Session::open(options, control.clone(), vec![concurrent_change]).await?;
-    let finished = session.run(TASK).await;
-    let log = session.log_path.clone();
+    let faces: Vec<Box<dyn Sink>> = vec![Box::new(chat.handle.clone()), concurrent_change];
+    let mut session = Session::open(options, control.clone(), faces).await?;
+    let finished = {
+        let running = session.run(TASK);
+        tokio::pin!(running);
+        loop {
+            tokio::select! {
+                finished = &mut running => break finished,
+                request = chat.requests.recv() => match request {
+                    Some(Request::Interrupt | Request::Quit) | None => {
+                        control.interrupt(Interrupt::User);
+                        break running.await;
+                    }
+                    Some(_) => {}
+                },
+            }
+        }
+    };
     session.close().await;
-
-    if let Some(path) = &log
-        && let Ok(loaded) = record::load(path)
-    {
-        ui::print(&record::timeline(&loaded.events));
-    }
-    let (name, before) = FILES[0];
-    let after = std::fs::read_to_string(root.join(name)).unwrap_or_default();
-    let diff = similar::TextDiff::from_lines(before, &after);
-    let diff = diff.unified_diff().context_radius(1).header("before", "after").to_string();
-    ui::print(&format!("\n{diff}\n{}\n", finished.result));
-    if let Some(path) = log {
-        ui::print(&format!(
-            "\nSession  {}\nAgain    agent trace show -C {}\n",
-            path.display(),
-            root.display()
-        ));
-    }
+    let shown = chat.end();
+    let root = root.display();
+    ui::print(&format!(
+        "\nWhat next:\n  agent session undo -C {root}    undo the changes\n  agent trace show -C {root}      \
+         what happened, step by step\n  agent doctor    what a project of your own needs: a model, mostly\n"
+    ));
+    shown.map_err(|error| OpenError::Usage(format!("the screen: {error}")))?;
     Ok(finished.ending.exit_code())
 }
 

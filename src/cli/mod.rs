@@ -18,9 +18,13 @@ mod trust;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{
+    Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
+};
 
 use crate::disk;
+use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
 use options::RunArgs;
 
@@ -93,9 +97,10 @@ pub fn main() -> u8 {
 }
 
 fn dispatch() -> u8 {
-    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
-        Ok(cli) => cli,
+    let parsed = command().try_get_matches();
+    let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             // clap writes help to standard output and errors to standard error.
             _ = error.print();
@@ -122,7 +127,7 @@ fn dispatch() -> u8 {
         }
         Some(Command::Man { dir }) => man(&dir),
         None if cli.print => run::run(&cli.run),
-        None => match no_command(&cli.run) {
+        None => match no_command(&cli.run).or_else(|| only_for_run(&matches)) {
             None => chat::chat(&chat::ChatArgs::from(cli)),
             Some(reason) => {
                 crate::ui::tell(&reason);
@@ -132,16 +137,50 @@ fn dispatch() -> u8 {
     }
 }
 
-/// The command line. `agent -p` accepts the options of `run`, which are documented there.
+/// The command line. `agent -p` accepts the options of `run`; those that are not for the chat too are hidden,
+/// and documented there.
 fn command() -> clap::Command {
+    let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
     Cli::command()
-        .override_usage("agent <COMMAND>\n       agent -p [OPTIONS OF RUN] <TASK>")
-        .mut_args(|arg| if arg.get_id() == "print" { arg } else { arg.hide(true) })
+        .override_usage(
+            "agent [OPTIONS] [\"MESSAGE\"]\n       agent -p [OPTIONS OF RUN] <TASK>\n       agent <COMMAND>",
+        )
+        .mut_args(|arg| match arg.get_id().as_str() {
+            "print" => arg,
+            // (Values with descriptions would spread every option over several lines.)
+            "permission_mode" => {
+                let modes = PermissionMode::value_variants().iter().map(|mode| mode.as_str());
+                let modes = modes.collect::<Vec<_>>().join(", ");
+                arg.hide_possible_values(true).help(format!("The permission mode: {modes}"))
+            }
+            "task" => {
+                let help = "The first message of a chat, in quotes; a single word is a command";
+                arg.value_name("MESSAGE").help(help)
+            }
+            id => {
+                let is_of_chat = of_chat.get_arguments().any(|of_chat| of_chat.get_id() == id);
+                arg.hide(!is_of_chat)
+            }
+        })
 }
 
-/// Why these words do not start a chat: a task or a command was probably meant.
+/// Why there is no chat with these options: one is only for `run`.
+fn only_for_run(matches: &clap::ArgMatches) -> Option<String> {
+    let command = command();
+    let is_given = |arg: &&clap::Arg| {
+        arg.is_hide_set()
+            && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+    };
+    let option = command.get_arguments().find(is_given)?.get_long()?;
+    Some(format!(
+        "--{option} is an option of `agent run`, which works on one task without a chat: write \
+         `agent run --{option} …`"
+    ))
+}
+
+/// Why this word does not start a chat: a command was probably meant. A message contains a space.
 fn no_command(args: &RunArgs) -> Option<String> {
-    let word = args.task.first()?;
+    let word = args.task.first().filter(|word| !word.trim().contains(char::is_whitespace))?;
     let command = Cli::command();
     if command.find_subcommand(word).is_some() {
         return Some(format!("options follow the command: `agent {word} …`"));
@@ -149,10 +188,13 @@ fn no_command(args: &RunArgs) -> Option<String> {
     let names = command.get_subcommands().map(clap::Command::get_name);
     Some(match nearest(word, names) {
         Some(name) => format!("there is no command {word:?}: did you mean `agent {name}`?"),
-        None => format!(
-            "there is no command {word:?}; to give a task, write `agent run \"{}\"`",
-            args.task.join(" ")
-        ),
+        None => {
+            let words = args.task.join(" ");
+            format!(
+                "there is no command {word:?}; `agent chat \"{words}\"` sends it as a message, `agent run \
+                 \"{words}\"` works on it without a chat"
+            )
+        }
     })
 }
 

@@ -79,7 +79,7 @@ pub(super) struct RunArgs {
     /// Continue the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "session_id"])]
     pub(super) continue_latest: bool,
-    /// Continue the session with this id or prefix, of this or another project
+    /// Continue the session with this id, or beginning or end of an id, of this or another project
     #[arg(
         short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
         hide_default_value = true, conflicts_with = "session_id"
@@ -149,7 +149,7 @@ pub(super) fn sessions_with(
     Ok(elsewhere.map_or((here, None), |(storage, own)| (storage, Some(own))))
 }
 
-/// The working directory, which for a session of this id (or prefix) is where it is recorded. A session of
+/// The working directory, which for a session of this id (or part of it) is where it is recorded. A session of
 /// another project works in its own directory unless `-C` names one.
 pub(super) fn root_for(
     cwd: Option<&Path>,

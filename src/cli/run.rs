@@ -140,7 +140,8 @@ fn which(args: &RunArgs) -> Result<Which, OpenError> {
 /// `--resume` without an id: lists the sessions.
 fn which_session(args: &RunArgs) -> OpenError {
     let mut why =
-        "--resume needs the id of a session, or its beginning; -c takes the latest".to_owned();
+        "--resume needs the id of a session, or its beginning or end; -c takes the latest"
+            .to_owned();
     if std::io::stderr().is_terminal()
         && let Ok(root) = options::root(args.tools.cwd.as_deref())
     {
@@ -154,8 +155,6 @@ fn verbosity(args: &RunArgs) -> Verbosity {
     match (args.quiet, args.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
-        // Not interactive: only the answer and, on failure, the reason are printed.
-        _ if !std::io::stderr().is_terminal() => Verbosity::Quiet,
         _ => Verbosity::Progress,
     }
 }

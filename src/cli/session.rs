@@ -3,16 +3,20 @@
 mod change;
 mod look;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::options;
+use super::{ask, options};
 use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 use crate::{record, ui};
 
 pub(super) use look::{list_of_sessions, sessions_in_brief};
+
+/// Limit: sessions that are offered; `agent session list` lists all.
+const MAX_PICK: usize = 20;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionCommand {
@@ -47,7 +51,7 @@ pub(super) struct Place {
 
 #[derive(Debug, Args)]
 pub(super) struct One {
-    /// The session, or the beginning of its id; the latest where none is given
+    /// The session, or the beginning or end of its id; the latest where none is given
     id: Option<String>,
     #[command(flatten)]
     place: Place,
@@ -76,9 +80,9 @@ pub(super) fn session(command: &SessionCommand) -> u8 {
     let done = match command {
         SessionCommand::List(args) => look::list(args),
         SessionCommand::Show(one) => {
-            load(one).map(|(path, loaded)| look::show(&path, &loaded).into())
+            load(one).map(|(storage, id, loaded)| look::show(&storage, &id, &loaded).into())
         }
-        SessionCommand::Export(args) => load(&args.one).map(|(_, loaded)| match args.format {
+        SessionCommand::Export(args) => load(&args.one).map(|(.., loaded)| match args.format {
             ExportFormat::Md => record::markdown(&loaded.events).into(),
             ExportFormat::Json => {
                 let events = serde_json::to_string_pretty(&loaded.events).unwrap_or_default();
@@ -96,7 +100,7 @@ pub(super) fn session(command: &SessionCommand) -> u8 {
 
 pub(super) fn trace(command: &TraceCommand) -> u8 {
     let TraceCommand::Show(one) = command;
-    answer(load(one).map(|(_, loaded)| record::timeline(&loaded.events).into()))
+    answer(load(one).map(|(.., loaded)| record::timeline(&loaded.events).into()))
 }
 
 fn answer(done: Result<ui::Answer, OpenError>) -> u8 {
@@ -113,6 +117,18 @@ fn code(done: Result<u8, OpenError>) -> u8 {
     })
 }
 
+/// Lets the user choose one of several sessions, the latest first. Without a terminal, the error names them.
+pub(super) fn pick(storage: &Storage, ids: &[String], why: &str) -> Result<String, OpenError> {
+    let ids = &ids[..ids.len().min(MAX_PICK)];
+    let lines = look::in_brief(storage, ids);
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        let lines: String = lines.iter().map(|line| format!("\n  {line}")).collect();
+        return Err(OpenError::Usage(format!("{why}; give the id of one:{lines}")));
+    }
+    let picked = ask::picked(why, &lines)?;
+    Ok(ids[picked].clone())
+}
+
 /// The sessions of this project, or of the one that has this session.
 fn storage(place: &Place, id: Option<&str>) -> Result<Storage, OpenError> {
     let root = options::root(place.cwd.as_deref())?;
@@ -122,7 +138,7 @@ fn storage(place: &Place, id: Option<&str>) -> Result<Storage, OpenError> {
     })
 }
 
-fn load(one: &One) -> Result<(PathBuf, record::Loaded), OpenError> {
+fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
     let storage = storage(&one.place, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
     let path = storage.log_path(&id);
@@ -130,5 +146,5 @@ fn load(one: &One) -> Result<(PathBuf, record::Loaded), OpenError> {
     if loaded.torn {
         ui::tell(&format!("{}: the last line is torn and is left out", path.display()));
     }
-    Ok((path, loaded))
+    Ok((storage, id, loaded))
 }

@@ -14,8 +14,10 @@ use crate::protocol::tool::Direction;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// `provider/model`; `auto` searches the environment for a key, then for a local server.
+    #[schemars(example = &"my-server/qwen3-coder")]
     pub model: String,
     /// `provider/model` for summaries and reflections; unset: `model`.
+    #[schemars(example = &"openai/gpt-5.5-mini")]
     pub light_model: Option<String>,
     /// Providers besides the presets, or changes of a preset.
     pub providers: BTreeMap<String, ProviderTable>,
@@ -55,19 +57,26 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderTable {
     /// Wire format: `openai-chat`.
+    #[schemars(example = &"openai-chat")]
     pub wire: Option<Wire>,
     /// The base URL of the server, up to and including `/v1`.
+    #[schemars(example = &"http://127.0.0.1:8000/v1")]
     pub base_url: Option<String>,
     /// The environment variable that contains the key.
+    #[schemars(example = &"MY_SERVER_KEY")]
     pub api_key_env: Option<String>,
     /// A command that prints the key. It runs as you, outside the sandbox: in your home, without the parts of
     /// `PATH` and similar variables that are in the project.
+    #[schemars(example = &"pass show my-server")]
     pub api_key_command: Option<String>,
     /// Additional HTTP headers.
+    #[schemars(example = serde_json::json!({"X-Team": "blue"}))]
     pub headers: BTreeMap<String, String>,
     /// A file of certificates (PEM) to trust in addition to those of the system.
+    #[schemars(example = &"/etc/ssl/my-ca.pem")]
     pub ca_file: Option<String>,
     /// A proxy for this provider.
+    #[schemars(example = &"http://127.0.0.1:3128")]
     pub proxy: Option<String>,
 }
 
@@ -85,14 +94,19 @@ pub enum Wire {
 pub struct ModelTable {
     /// Limit of tokens of a request and its answer together.
     #[schemars(range(min = 1024))]
+    #[schemars(example = 131_072)]
     pub context_window: Option<u64>,
     /// Limit of tokens of an answer.
+    #[schemars(example = 16_384)]
     pub max_output_tokens: Option<u64>,
     /// US dollars per million tokens of request.
+    #[schemars(example = 1.25)]
     pub price_in: Option<f64>,
     /// US dollars per million tokens of answer.
+    #[schemars(example = 10.0)]
     pub price_out: Option<f64>,
     /// US dollars per million tokens of request that were read from the provider's cache.
+    #[schemars(example = 0.125)]
     pub price_cached: Option<f64>,
 }
 
@@ -104,14 +118,18 @@ pub struct Requests {
     pub connect_timeout: String,
     /// Time limit for the first data of an answer; unset: 5m, and 30m for a server in a private network or on
     /// this machine.
+    #[schemars(example = &"10m")]
     pub first_data_timeout: Option<String>,
     /// Time limit for the next data of an answer; unset: 2m, and 10m for such a server.
+    #[schemars(example = &"5m")]
     pub idle_timeout: Option<String>,
     /// Number of tries for one answer; unset: 5, and 20 in the chat.
     #[schemars(range(min = 1))]
+    #[schemars(example = 10)]
     pub max_tries: Option<u32>,
     /// How long after the first failure a request is retried; delays that the server asks for are added.
     /// Unset: 30s, and 5m in the chat.
+    #[schemars(example = &"2m")]
     pub retry_for: Option<String>,
 }
 
@@ -140,12 +158,16 @@ impl Requests {
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
     /// `plan`, `read-only`, `ask`, `auto-edit` or `full`; unset: `auto-edit` for `run`.
+    #[schemars(example = &"ask")]
     pub mode: Option<PermissionMode>,
     /// Calls that are allowed without asking.
+    #[schemars(example = ["Bash(cargo test *)", "Edit(src/**)"])]
     pub allow: Vec<String>,
     /// Calls that always need approval.
+    #[schemars(example = ["Bash(git push *)"])]
     pub ask: Vec<String>,
     /// Calls that are refused.
+    #[schemars(example = ["Edit(migrations/**)"])]
     pub deny: Vec<String>,
 }
 
@@ -160,10 +182,12 @@ pub struct Sandbox {
     /// `loopback` (a localhost of the session's own), `off` or `on`.
     pub network: SandboxNetwork,
     /// Directories outside the project that commands may write.
+    #[schemars(example = ["/var/tmp/build"])]
     pub extra_writable: Vec<String>,
     /// Commands cannot open files like `.env`. Otherwise their secret values are redacted in the output of commands.
     pub hide_secrets: bool,
     /// Ports of this machine's 127.0.0.1 that commands can reach on their own localhost.
+    #[schemars(example = [5432])]
     pub host_ports: Vec<u16>,
 }
 
@@ -209,6 +233,7 @@ pub enum SandboxNetwork {
 #[serde(default, deny_unknown_fields)]
 pub struct Checks {
     /// Each must exit 0.
+    #[schemars(example = ["cargo test"])]
     pub commands: Vec<String>,
     /// Time limit of each.
     pub timeout: String,
@@ -226,6 +251,7 @@ impl Default for Checks {
 pub struct Verify {
     /// `provider/model` that searches for evidence against the answer. It reads the project and changes
     /// nothing; an objection with valid evidence sends the answer back once. Its cost is part of the task's.
+    #[schemars(example = &"openai/gpt-5.5")]
     pub model: Option<String>,
 }
 
@@ -237,8 +263,10 @@ pub struct Limits {
     #[schemars(range(min = 1))]
     pub max_turns: u32,
     /// US dollars per task; needs the model's price.
+    #[schemars(example = 2.5)]
     pub max_budget_usd: Option<f64>,
     /// Time per task.
+    #[schemars(example = &"30m")]
     pub timeout: Option<String>,
 }
 
@@ -334,6 +362,7 @@ impl Default for Breaker {
 #[serde(default, deny_unknown_fields)]
 pub struct Record {
     /// Regular expressions of further secrets to mask.
+    #[schemars(example = ["ACME-[0-9]{8}"])]
     pub redact_extra: Vec<String>,
 }
 
@@ -344,6 +373,7 @@ pub struct Learning {
     /// Whether lessons are learnt and recalled.
     pub enabled: bool,
     /// The file; unset: `memory.db` in `$XDG_DATA_HOME/agent`.
+    #[schemars(example = &"/home/me/lessons.db")]
     pub database: Option<String>,
     /// Limit of tokens of lessons at the start of a task.
     pub max_recalled_tokens: u64,
@@ -400,6 +430,7 @@ pub struct Ui {
     /// Show the project and the current activity in the title of the window.
     pub title: bool,
     /// Other keys for actions of the chat: `keys.transcript = ["f2"]`. `/keys` lists the names.
+    #[schemars(example = serde_json::json!({"transcript": ["f2"]}))]
     pub keys: BTreeMap<String, Vec<String>>,
 }
 

@@ -805,6 +805,15 @@ pub struct Summary {
     pub time_ms: u64,
 }
 
+/// Where a session is resumed, in words: after its last turn, which may have been cut off.
+pub fn resumed_after(turn: u32, is_cut_off: bool) -> String {
+    match (turn, is_cut_off) {
+        (0, _) => "before its first turn".to_owned(),
+        (turn, false) => format!("after turn {turn}"),
+        (turn, true) => format!("in turn {turn}, during which the program ended"),
+    }
+}
+
 /// A change of the mode, in words.
 pub fn mode_changed(mode: PermissionMode, from: PermissionMode, words: Option<&str>) -> String {
     match words {

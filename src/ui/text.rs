@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::put;
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Caller, Sink, Stamped, TurnFinished, mode_changed};
+use crate::protocol::event::{
+    Body, Caller, Event, Sink, Stamped, TurnFinished, mode_changed, resumed_after,
+};
 use crate::protocol::harmless::clean;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::Recalled;
@@ -34,6 +36,8 @@ pub struct Text {
     verbosity: Verbosity,
     /// Category of the last failure.
     category: Option<Category>,
+    /// The program ended during the last turn of the resumed session.
+    is_cut_off: bool,
 }
 
 impl Text {
@@ -44,7 +48,7 @@ impl Text {
         err: Box<dyn Write + Send>,
         verbosity: Verbosity,
     ) -> Self {
-        Self { out, is_terminal, err, verbosity, category: None }
+        Self { out, is_terminal, err, verbosity, category: None, is_cut_off: false }
     }
 
     fn remembered(&mut self, how: &str, items: &[Recalled]) {
@@ -108,28 +112,28 @@ impl Text {
 }
 
 impl Sink for Text {
+    fn recorded(&mut self, events: &[&Event]) {
+        let of_turn = events.iter().rev().find_map(|event| match &event.body {
+            Body::TurnStarted { .. } => Some(true),
+            Body::TurnFinished(_) => Some(false),
+            _ => None,
+        });
+        self.is_cut_off = of_turn.unwrap_or(false);
+    }
+
     fn take(&mut self, stamped: &Stamped) {
         match &stamped.event.body {
             Body::SessionStarted(started) => {
                 self.verbose(&format!(
-                    "session {} · {} · {} · sandbox {}",
-                    stamped.event.header.session,
+                    "{} · {} · sandbox {}",
                     started.model,
                     started.permission_mode.as_str(),
                     started.sandbox.backend
                 ));
             }
-            Body::SessionResumed { events, uncertain, torn, .. } => {
-                self.progress(&format!(
-                    "↺ session {} resumed after {events} events",
-                    stamped.event.header.session
-                ));
-                if *torn {
-                    self.progress("  a torn last line was dropped");
-                }
-                for call in uncertain {
-                    self.progress(&format!("  the outcome of {call} is unknown"));
-                }
+            Body::SessionResumed { .. } => {
+                let after = resumed_after(stamped.event.header.place.turn, self.is_cut_off);
+                self.progress(&format!("↺ resumed {after}"));
             }
             Body::ModelRequested(request) => {
                 self.verbose(&format!("→ {} messages, {} bytes", request.messages, request.bytes));
@@ -151,6 +155,11 @@ impl Sink for Text {
             // Changes of the plan are printed with the plan.
             Body::ToolFinished { tool, envelope, .. }
                 if tool == "TodoWrite" && envelope.error().is_none() => {}
+            Body::ToolFinished { tool, envelope, synthetic: true, .. } => {
+                let call = call_line(tool, &envelope.context.params_input);
+                let message = envelope.error().map_or("", |error| &error.message);
+                self.progress(&format!("  ! {call}: {message}"));
+            }
             Body::ToolFinished { tool, envelope, by, .. } => {
                 let step = stamped.event.header.place.step;
                 self.progress(call_and_outcome(tool, envelope, *by, step).trim_end());

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex};
 pub use charset::Charset;
 pub use checkpoint::{
     Begun, Changed, Checkpoints, Limits, ReadBlobs, Scope, Settings, Undo, UndoError, UndoOptions,
-    UndoReport, Undone, copy_journal,
+    UndoReport, Undone, can_undo, copy_journal,
 };
 pub use content::Content;
 pub use diff::{Diff, DiffSize};

@@ -10,12 +10,21 @@ fn the_demo_repairs_its_project() {
     let done = test.agent(&["demo"]).expect_code(0);
     let first = done.stdout.lines().next().unwrap();
     assert!(first.contains("scripted") && first.contains("real"), "{first}");
-    for part in ["CONFLICT", "check bash test.sh: passed", "-    local max=0", "+    local max=$1"]
-    {
+    // As in the chat, not the trace.
+    for part in [
+        "› bash test.sh fails.",
+        "✓ Grep \"largest|max\" in stats.sh",
+        "✗ Edit stats.sh  CONFLICT",
+        "     14 +     local max=$1",
+        "✓ checks passed",
+        "agent session undo -C",
+    ] {
         assert!(done.stdout.contains(part), "{part}\n{}", done.stdout);
     }
-    assert!(done.stdout.contains("+# Somebody else was here"), "their change is kept");
-    let root = done.stdout.lines().find_map(|line| line.strip_prefix("Project  ")).unwrap();
+    assert!(!done.stdout.contains("→ model"), "{}", done.stdout);
+    let root = done.stdout.lines().find_map(|line| line.strip_prefix("$ cd ")).unwrap();
+    let fixed = std::fs::read_to_string(format!("{root}/stats.sh")).unwrap();
+    assert!(fixed.contains("# Somebody else was here"), "their change is kept");
     let tests =
         std::process::Command::new("bash").args(["test.sh"]).current_dir(root).output().unwrap();
     assert!(tests.status.success());
@@ -39,7 +48,7 @@ fn sessions_are_listed_shown_and_exported() {
     assert!(md.contains("## User\n\nchange it") && md.contains("+two"), "{md}");
     let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
     assert_eq!(serde_json::from_str::<Vec<Value>>(&json).unwrap(), test.events());
-    let trace = test.agent(&["trace", "show", &id[..12]]).expect_code(0).stdout;
+    let trace = test.agent(&["trace", "show", &id]).expect_code(0).stdout;
     for part in ["▸ Read a.txt", "◂ Edit: success", "turn finished: completed (exit 0)"] {
         assert!(trace.contains(part), "{part}\n{trace}");
     }

@@ -12,6 +12,7 @@ mod chat;
 mod checkpoints;
 mod checks;
 mod commands;
+mod configuration;
 mod context;
 mod directives;
 mod distil;

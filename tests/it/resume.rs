@@ -67,7 +67,14 @@ fn interrupted_calls_are_reported_as_uncertain() {
     child.wait().unwrap();
 
     let test = test.script("when: outcome is unknown\ntext: I look first");
-    test.run(&["go on", "-c"]).expect_code(0).expect_stdout("I look first\n");
+    let done = test.run(&["go on", "-c"]).expect_code(0).expect_stdout("I look first\n");
+    let told: Vec<&str> = done.stderr.lines().take(3).collect();
+    let expected = [
+        "↺ resumed in turn 1, during which the program ended",
+        "  ! Bash touch begun; sleep 321: the program ended while this call ran: its outcome is unknown",
+        "  ! LS: the program ended before this call had a result; it changed nothing",
+    ];
+    assert_eq!(told, expected);
     let uncertain = &test.events_of("session.resumed")[0]["uncertain"];
     assert_eq!(uncertain.as_array().unwrap().len(), 1);
     assert!(uncertain[0].as_str().unwrap().contains("Bash"));
@@ -79,6 +86,30 @@ fn interrupted_calls_are_reported_as_uncertain() {
     assert_eq!(synthetic.len(), 2);
     assert_eq!(synthetic[0]["envelope"]["data"]["uncertain"], true);
     assert_eq!(synthetic[1]["envelope"]["data"].get("uncertain"), None);
+}
+
+/// Each call is shown once, with what is known about it, also when the session is resumed again.
+#[test]
+fn chat_says_once_what_is_unknown_after_a_crash() {
+    let script = "call: Bash {\"command\": \"touch begun; sleep 322\"}\ncall: LS {}";
+    let test = Test::new().script(script);
+    let mut child = test.spawn(&["run", "task", "--allow", "Bash", "--model", "script:../script"]);
+    wait_for(|| test.root().join("begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let show = test.agent(&["session", "show"]).expect_code(0).stdout;
+    assert!(show.contains("what Bash touch begun; sleep 322 changed: the program ended"), "{show}");
+    let test = test.script("text: ok").stdin("go on\n");
+    for resumed in ["in turn 1, during which the program ended", "after turn 2"] {
+        let done = test.agent(&["--plain", "-c", "--model", "script:../script"]).expect_code(0);
+        let shown = done.stdout;
+        let about = "! Bash touch begun; sleep 322  interrupted\n  \
+            the program ended while this call ran: its outcome is unknown\n✗ LS .  not run\n";
+        assert!(shown.contains(about), "{shown}");
+        assert_eq!(shown.matches("unknown").count(), 1, "{shown}");
+        assert!(shown.contains(&format!("resumed   {resumed}\n")), "{shown}");
+    }
 }
 
 /// The replies of a model that repairs a small project in ten calls, chosen by the number of

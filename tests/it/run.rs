@@ -532,6 +532,26 @@ fn project_rules_are_in_the_prompt() {
     assert!(!text.contains("Never read this."));
 }
 
+/// The same lines as in a terminal, without control sequences.
+#[test]
+fn progress_is_on_standard_error_also_without_a_terminal() {
+    let script = "text: I look\ncall: Read {\"path\": \"a.txt\"}\ncall: LS {\"path\": \"no\"}\n---\n\
+        text: the answer";
+    let test = Test::new().file("a.txt", "one\n").script(script);
+    let done = test.run(&["look"]).expect_code(0).expect_stdout("the answer\n");
+    let lines: Vec<&str> = done.stderr.lines().collect();
+    assert_eq!(lines[..2], ["I look", "  Read a.txt 1–1"]);
+    assert!(lines[2].starts_with("  ✗ LS no failed: NOT_FOUND"), "{lines:?}");
+    assert!(lines.last().unwrap().starts_with("✓ completed · 2 model answers"), "{lines:?}");
+    assert!(!done.stderr.contains('\x1b'));
+    let in_terminal = test.in_terminal(&["run", "look", "--model", "script:../script"], "");
+    for line in &lines[..2] {
+        assert!(in_terminal.stdout.contains(line), "{in_terminal:?}");
+    }
+    let quiet = test.run(&["look", "--quiet"]).expect_code(0).expect_stdout("the answer\n");
+    assert_eq!(quiet.stderr, "");
+}
+
 pub(crate) fn wait_for(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {

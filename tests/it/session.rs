@@ -51,8 +51,8 @@ fn ended(result: &str) -> Value {
 }
 
 fn latest_id(test: &Test) -> String {
-    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
-    list.split_whitespace().next().unwrap().to_owned()
+    let list = test.agent(&["session", "list", "--format", "json"]).expect_code(0).stdout;
+    serde_json::from_str::<Value>(&list).unwrap()[0]["id"].as_str().unwrap().to_owned()
 }
 
 /// Resumes the latest session; returns the request sent to the model.
@@ -93,9 +93,37 @@ fn tokens_and_cost_are_shown_per_turn_and_in_total() {
         assert!(show.contains(line), "{line}\n{show}");
     }
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;
-    let line =
-        format!("{OLD}  2026-11-20 12:00  unfinished              2 turns    $0.5600  first\n");
+    let line = "9a8057  2026-11-20 12:00  unfinished              2 turns    $0.5600  first\n";
     assert_eq!(list, line);
+}
+
+/// Ids begin with the time, so those of one minute differ in their ends.
+#[test]
+fn ids_are_shown_short_and_found_by_their_beginning_or_end() {
+    const SAME_END: &str = "01890a5d-ac97-774b-bcce-b302199a8057";
+    const OTHER: &str = "01890a5d-ac96-774b-bcce-b302090b0001";
+    let test = Test::new();
+    for id in [OLD, SAME_END, OTHER] {
+        let bodies = [started(), said("a task"), answered("one", "main", 0.01), ended("one")];
+        recorded(&test, id, &bodies);
+    }
+    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
+    let mut shown: Vec<&str> = list.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    shown.sort_unstable();
+    assert_eq!(shown, ["099a8057", "0b0001", "199a8057"]);
+    for (part, id) in [("099a8057", OLD), ("0b0001", OTHER), ("01890a5d-ac97", SAME_END)] {
+        let show = test.agent(&["session", "show", part]).expect_code(0).stdout;
+        assert!(show.contains(&format!("sessions/{id}/")), "{show}");
+        assert!(!show.lines().next().unwrap().contains("01890a5d"), "{show}");
+    }
+    let unclear = test.agent(&["session", "show", "9a8057"]).expect_code(2);
+    unclear.expect_one_line_of_stderr("fits 2 sessions: 099a8057, 199a8057");
+    test.agent(&["session", "rm", "0b0001", "--yes"])
+        .expect_code(0)
+        .expect_stdout("removed 0b0001\n");
+    assert!(!test.sessions().join(OTHER).exists() && test.sessions().join(OLD).exists());
+    let list = test.agent(&["session", "list", "--format", "json"]).expect_code(0).stdout;
+    assert!(list.contains(OLD), "programs get the whole id: {list}");
 }
 
 #[test]
@@ -273,8 +301,18 @@ fn fork_can_undo_inherited_changes() {
     let test = three_turns();
     let old = latest_id(&test);
     test.agent(&["session", "fork"]).expect_code(0);
-    test.agent(&["session", "undo"]).expect_code(0);
+    // Both have the changes: in a terminal the user chooses.
+    let unclear = test.agent(&["session", "undo"]).expect_code(2);
+    let fork = latest_id(&test);
+    for id in [&old, &fork] {
+        assert!(unclear.stderr.contains(&id[id.len() - 6..]), "{}", unclear.stderr);
+    }
+    let done = test.in_terminal(&["session", "undo"], "3\n").expect_code(2);
+    assert!(done.stdout.contains("nothing was done"), "{}", done.stdout);
+    assert_eq!(test.read("a.txt"), "three\n");
+    test.in_terminal(&["session", "undo"], "1\n").expect_code(0);
     assert_eq!(test.read("a.txt"), "two\n");
+    assert_eq!(test.events().last().unwrap()["session"], json!(fork), "the first of the list");
     // The file already has the content from before that turn.
     let done = test.agent(&["session", "undo", &old]).expect_code(0);
     assert!(done.stdout.contains("already as before"), "{}", done.stdout);
@@ -438,7 +476,7 @@ fn session_rm_requires_yes() {
     assert!(kept.exists() && test.log().exists());
     test.agent(&["session", "rm", &old[..20], &old, "--yes"])
         .expect_code(0)
-        .expect_stdout(&format!("removed {old}\n"));
+        .expect_stdout(&format!("removed {}\n", &old[old.len() - 6..]));
     assert!(!kept.exists() && test.try_log().is_none());
 }
 
@@ -447,15 +485,16 @@ fn session_rm_asks_in_a_terminal() {
     let test = Test::new().script("text: ok");
     test.run(&["the task"]).expect_code(0);
     let id = latest_id(&test);
+    let id = &id[id.len() - 6..];
     for no in ["n\n", "\n", "\u{4}"] {
-        let done = test.in_terminal(&["session", "rm", &id], no).expect_code(1);
+        let done = test.in_terminal(&["session", "rm", id], no).expect_code(1);
         assert!(done.stdout.contains(&format!("delete session {id}")), "{done:?}");
         assert!(test.log().exists());
     }
     // Without an id the sessions are listed for selection.
     let done = test.in_terminal(&["run", "--resume"], "").expect_code(2);
-    assert!(done.stdout.contains(&id) && done.stdout.contains("the task"), "{done:?}");
-    test.in_terminal(&["session", "rm", &id], "y\n").expect_code(0);
+    assert!(done.stdout.contains(id) && done.stdout.contains("the task"), "{done:?}");
+    test.in_terminal(&["session", "rm", id], "y\n").expect_code(0);
     assert!(test.try_log().is_none());
 }
 

@@ -289,16 +289,21 @@ pub(crate) fn say(text: &str) {
 
 /// Compares a table with the one after this line of a page; with `UPDATE_TABLE=1`, writes it there.
 pub(crate) fn check_generated_table(page: &str, begin: &str, table: &str) {
+    check_generated(page, begin, table, "UPDATE_TABLE");
+}
+
+/// Compares a generated part with the one after this line of a page; if the variable is set, writes it there.
+pub(crate) fn check_generated(page: &str, begin: &str, part: &str, variable: &str) {
     const END: &str = "<!-- its end -->\n";
 
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(begin).expect("the line before the table");
-    let (stands, after) = rest.split_once(END).expect("the line behind the table");
-    if std::env::var_os("UPDATE_TABLE").is_some() {
-        std::fs::write(&path, format!("{before}{begin}{table}{END}{after}")).unwrap();
+    let (before, rest) = page.split_once(begin).expect("the line before it");
+    let (stands, after) = rest.split_once(END).expect("the line behind it");
+    if std::env::var_os(variable).is_some() {
+        std::fs::write(&path, format!("{before}{begin}{part}{END}{after}")).unwrap();
     } else {
-        assert_eq!(stands, table, "UPDATE_TABLE=1 writes it");
+        assert_eq!(stands, part, "{variable}=1 writes it");
     }
 }
 

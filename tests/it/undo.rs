@@ -170,7 +170,8 @@ fn undo_accepts_a_session_and_a_turn() {
     let test = test.script("text: ok");
     test.run(&["other"]).expect_code(0);
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
-    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
+    let offered = test.agent(&["session", "undo"]).expect_code(2).stderr;
+    assert!(offered.contains("9a8057  task") && !offered.contains("other"), "{offered}");
     // A change by a later turn also counts as a later change.
     let done = test.agent(&["session", "undo", id, "--turn", "1"]).expect_code(1);
     assert!(done.stdout.contains("a.txt: left as it is: it was changed since"));

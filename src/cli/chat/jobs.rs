@@ -119,13 +119,15 @@ impl<'a> Jobs<'a> {
             CommandDeed::Sessions if arguments == "list" => {
                 let mut sessions = super::sessions(self.options);
                 // The current session is not offered.
-                sessions.retain(|(id, _)| !self.session.starts_with(id));
+                let own = self.short_id();
+                sessions.retain(|(id, _)| *id != own);
                 self.handle.tell(News::Sessions(sessions));
             }
             CommandDeed::Sessions => {
                 let sessions = super::sessions(self.options);
+                let own = self.short_id();
                 let text = sessions.iter().map(|(id, what)| {
-                    let this = if self.session.starts_with(id) { "  ← this one" } else { "" };
+                    let this = if *id == own { "  ← this one" } else { "" };
                     format!("{id}  {what}{this}\n")
                 });
                 self.page("Sessions of this project", Ok(text.collect()));
@@ -189,6 +191,10 @@ impl<'a> Jobs<'a> {
         }
     }
 
+    fn short_id(&self) -> String {
+        self.options.recorded().short(&self.session)
+    }
+
     fn page(&self, title: &str, text: Result<String, String>) {
         self.handle.tell(match text {
             Ok(text) => {
@@ -202,7 +208,7 @@ impl<'a> Jobs<'a> {
         let log = self.log.as_ref().ok_or("this session is not recorded")?;
         let loaded = record::load(log).map_err(|error| error.to_string())?;
         let name = if file.is_empty() {
-            format!("session-{}.md", super::short(&self.session))
+            format!("session-{}.md", self.short_id())
         } else {
             file.to_owned()
         };

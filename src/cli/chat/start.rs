@@ -3,17 +3,18 @@
 use clap::Args;
 
 use super::places::Places;
-use crate::app::{OpenError, Which};
+use crate::app::{OpenError, Storage, Which};
 use crate::cli::Cli;
-use crate::cli::options::{RunArgs, ToolOptions};
-use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme};
+use crate::cli::options::{self, RunArgs, ToolOptions};
+use crate::cli::session::pick;
+use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
 use crate::ui::tui::{Background, Depth, Keymap, Settings, Theme};
 
 /// The options of `agent chat`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct ChatArgs {
-    /// The initial text of the message; with --plain it is sent
+    /// The first message, which is sent; never a command of the chat
     #[arg(value_name = "MESSAGE")]
     message: Vec<String>,
     /// Plain lines, for screen readers and simple terminals
@@ -40,8 +41,11 @@ pub(in crate::cli) struct ChatArgs {
     /// Continue the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     continue_latest: bool,
-    /// Continue this session
-    #[arg(short = 'r', long, value_name = "ID")]
+    /// Continue the session with this id, or beginning or end of an id; without one, choose it from a list
+    #[arg(
+        short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
+        hide_default_value = true
+    )]
     resume: Option<String>,
     /// Do not record this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
@@ -60,7 +64,7 @@ impl From<Cli> for ChatArgs {
     fn from(cli: Cli) -> Self {
         let Cli { run, plain, .. } = cli;
         Self {
-            message: Vec::new(),
+            message: run.task,
             plain,
             model: run.model,
             base_url: run.base_url,
@@ -94,7 +98,23 @@ impl ChatArgs {
         }
     }
 
-    /// The id, or prefix of an id, of the session to continue.
+    /// With the session that the user chooses, if it is to be resumed and none is given.
+    pub(super) fn with_session(&self) -> Result<Self, OpenError> {
+        let mut args = self.clone();
+        if self.resumed() == Some("") {
+            let root = options::root(self.tools.cwd.as_deref())?;
+            let storage = Storage::find(&root, UserDirs::find().as_ref());
+            let mut ids = storage.sessions();
+            ids.reverse();
+            args.resume = Some(match ids.as_slice() {
+                [] => storage.choose(None)?,
+                ids => pick(&storage, ids, "these sessions can be resumed")?,
+            });
+        }
+        Ok(args)
+    }
+
+    /// The id, or part of an id, of the session to continue.
     pub(super) fn resumed(&self) -> Option<&str> {
         self.resume.as_deref()
     }

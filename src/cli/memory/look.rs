@@ -271,7 +271,8 @@ fn in_words(memory: &Memory, session: &str) -> String {
     match record::glance(&memory.storage.log_path(session)) {
         Ok(glance) => {
             let started = glance.started.get(..10).unwrap_or(&glance.started);
-            format!("{session}  {started}  {}", shorten(&glance.task.replace('\n', " "), 80))
+            let short = memory.storage.short(session);
+            format!("{short}  {started}  {}", shorten(&glance.task.replace('\n', " "), 80))
         }
         Err(_) => format!("{session}  (not recorded in this folder)"),
     }

@@ -4,13 +4,13 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use super::{One, Place, storage};
+use super::{One, Place, pick, storage};
 use crate::app::{OpenError, Recorded, Rewind, StateDirs, Storage, UndoOptions};
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
 use crate::config::UserDirs;
 use crate::ui;
-use crate::workspace::{Undo, UndoReport};
+use crate::workspace::{Undo, UndoReport, can_undo};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {
@@ -64,7 +64,7 @@ pub(in crate::cli) struct ForkArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RmArgs {
-    /// The sessions, by id or prefix
+    /// The sessions, each by its id or the beginning or end of it
     #[arg(required = true)]
     ids: Vec<String>,
     /// Do not ask
@@ -80,9 +80,27 @@ pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
         (false, Some(turn)) => Undo::Turn(turn),
         (false, None) => Undo::Latest,
     };
-    let recorded = open(&args.one)?;
+    let id = session_to_undo(&args.one, what)?;
+    let recorded = open(&args.one.place, id.as_deref())?;
     let report = confirmed(args.files.options(), |options| recorded.undo(what, options))?;
     Ok(tell_report(&report))
+}
+
+/// The session that is given, or the latest if no other one has something to undo; else the user chooses.
+fn session_to_undo(one: &One, what: Undo) -> Result<Option<String>, OpenError> {
+    if one.id.is_some() {
+        return Ok(one.id.clone());
+    }
+    let storage = storage(&one.place, None)?;
+    let mut ids = storage.sessions();
+    let latest = ids.last().cloned();
+    ids.retain(|id| can_undo(&storage.session(id), what));
+    ids.reverse();
+    if ids.iter().all(|id| latest.as_ref() == Some(id)) {
+        return Ok(latest);
+    }
+    let what = if what == Undo::Redo { "an undo to redo" } else { "changes to undo" };
+    pick(&storage, &ids, &format!("these sessions may have {what}")).map(Some)
 }
 
 pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
@@ -91,7 +109,7 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
         (_, true) => Rewind::Files,
         (false, false) => Rewind::Both,
     };
-    let recorded = open(&args.one)?;
+    let recorded = open(&args.one.place, args.one.id.as_deref())?;
     let options = args.files.options();
     let rewound = confirmed(options, |options| recorded.rewind(args.turn, what, options))?;
     let code = rewound.files.as_ref().map(tell_report);
@@ -108,7 +126,10 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
     let storage = storage(&args.one.place, args.one.id.as_deref())?;
     let id = storage.choose(args.one.id.as_deref())?;
-    storage.fork(&id, args.turn).map(|new| format!("{new}\n"))
+    let new = storage.fork(&id, args.turn)?;
+    // A script gets an id that stays unique.
+    let shown = if ui::is_terminal() { storage.short(&new) } else { new };
+    Ok(format!("{shown}\n"))
 }
 
 pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
@@ -120,7 +141,8 @@ pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
     }
     sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
     sessions.dedup_by(|(_, a), (_, b)| a == b);
-    let ids: Vec<&str> = sessions.iter().map(|(_, id)| id.as_str()).collect();
+    // (A removed session is not found any more.)
+    let ids: Vec<String> = sessions.iter().map(|(storage, id)| storage.short(id)).collect();
     let is_removed = Storage::remove(&sessions, || if args.yes { Ok(true) } else { ask(&ids) })?;
     if is_removed {
         ui::print(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
@@ -128,7 +150,7 @@ pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
     Ok(u8::from(!is_removed))
 }
 
-fn ask(ids: &[&str]) -> Result<bool, OpenError> {
+fn ask(ids: &[String]) -> Result<bool, OpenError> {
     let what = match ids {
         [one] => format!("session {one}"),
         several => format!("{} sessions", several.len()),
@@ -136,10 +158,10 @@ fn ask(ids: &[&str]) -> Result<bool, OpenError> {
     is_agreed(&format!("delete {what}, with the checkpoints of its changes?"), "whether to delete")
 }
 
-fn open(one: &One) -> Result<Recorded, OpenError> {
-    let (root, storage) = options::root_for(one.place.cwd.as_deref(), one.id.as_deref())?;
+fn open(place: &Place, id: Option<&str>) -> Result<Recorded, OpenError> {
+    let (root, storage) = options::root_for(place.cwd.as_deref(), id)?;
     let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
-    let id = storage.choose(one.id.as_deref())?;
+    let id = storage.choose(id)?;
     let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
     Recorded::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
 }

@@ -1,7 +1,5 @@
 //! Lists and shows recorded sessions.
 
-use std::path::Path;
-
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -9,6 +7,7 @@ use super::{Place, storage};
 use crate::app::{OpenError, Storage};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::shorten;
+use crate::protocol::view::call_line;
 use crate::record::{self, Glance, Turn};
 use crate::ui;
 
@@ -50,19 +49,31 @@ pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
 
 /// One line per session, the latest first.
 pub(in crate::cli) fn list_of_sessions(storage: &Storage) -> String {
-    glances(storage).map(|(id, glance)| line(&id, &glance)).collect()
+    let short = storage.short_ids();
+    glances(storage).map(|(id, glance)| line(&short.of(&id), &glance)).collect()
 }
 
-/// The sessions of a project to choose from: id and description. Sessions without a message of the user
+/// The sessions of a project to choose from: short id and description. Sessions without a message of the user
 /// (recorded tool calls) are left out.
 pub(in crate::cli) fn sessions_in_brief(storage: &Storage) -> Vec<(String, String)> {
     let told = glances(storage).filter(|(_, glance)| glance.turns > 0);
-    let brief = told.map(|(id, glance)| {
-        let started = glance.started.get(..16).unwrap_or(&glance.started).replace('T', " ");
-        let ending = ending(&glance);
-        (id, format!("{}  ({started}, {ending})", shorten(&one_line(&glance.task), 60)))
-    });
-    brief.collect()
+    let short = storage.short_ids();
+    told.map(|(id, glance)| (short.of(&id), describe(&glance))).collect()
+}
+
+/// These sessions, one per line.
+pub(super) fn in_brief(storage: &Storage, ids: &[String]) -> Vec<String> {
+    let short = storage.short_ids();
+    let line = |id: &String| {
+        let glance = record::glance(&storage.log_path(id));
+        format!("{}  {}", short.of(id), glance.map_or_else(|_| String::new(), |it| describe(&it)))
+    };
+    ids.iter().map(line).collect()
+}
+
+fn describe(glance: &Glance) -> String {
+    let started = glance.started.get(..16).unwrap_or(&glance.started).replace('T', " ");
+    format!("{}  ({started}, {})", shorten(&one_line(&glance.task), 60), ending(glance))
 }
 
 fn glances(storage: &Storage) -> impl Iterator<Item = (String, Glance)> {
@@ -101,14 +112,13 @@ fn as_json(id: &str, glance: &Glance) -> Value {
     value
 }
 
-pub(super) fn show(path: &Path, loaded: &record::Loaded) -> String {
+pub(super) fn show(storage: &Storage, id: &str, loaded: &record::Loaded) -> String {
     let events = &loaded.events;
     let mut page = Page::default();
     let first = events.first();
-    // The folder's name: a record may contain any other.
-    let id = path.parent().and_then(Path::file_name).unwrap_or_default();
-    page.line("session", &id.to_string_lossy());
-    page.line("file", &path.display().to_string());
+    let short = storage.short_ids();
+    page.line("session", &short.of(id));
+    page.line("file", &storage.log_path(id).display().to_string());
     if let Some(Event { header, body: Body::SessionStarted(started) }) = first {
         page.line("started", &header.ts);
         page.line("model", &started.model);
@@ -116,14 +126,16 @@ pub(super) fn show(path: &Path, loaded: &record::Loaded) -> String {
         page.line("mode", started.permission_mode.as_str());
     }
     if let Some((from, up_to)) = record::forked_from(events) {
-        page.line("forked", &format!("from {from}, up to the end of turn {up_to}"));
+        page.line("forked", &format!("from {}, up to the end of turn {up_to}", short.of(from)));
     }
     for turn in record::turns(events) {
         page.turn(&turn);
     }
     let live = record::live(events);
     for open in record::unanswered(live).iter().filter(|open| open.uncertain) {
-        page.line("unknown", &format!("the outcome of {} ({})", open.call.name, open.call.id));
+        let input = serde_json::from_str(&open.call.arguments).unwrap_or_default();
+        let call = call_line(&open.call.name, &input);
+        page.line("unknown", &format!("what {call} changed: the program ended while it ran"));
     }
     let sum = record::summary(events);
     page.line("in all", &record::cost_line(sum.usage, sum.cost_usd));

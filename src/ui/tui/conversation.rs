@@ -13,7 +13,7 @@ use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, se
 use super::markdown::Stream;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished};
+use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
 use crate::protocol::model::Usage;
 use crate::protocol::plan::Plan;
 
@@ -44,7 +44,6 @@ pub(super) struct Conversation {
     /// The turns so far.
     pub(super) turns: Vec<Said>,
     pub(super) turn: Option<Turn>,
-    pub(super) session: String,
     pub(super) model: String,
     pub(super) mode: Option<PermissionMode>,
     pub(super) cwd: String,
@@ -68,6 +67,8 @@ pub(super) struct Conversation {
     explained: Option<String>,
     /// It follows another session on the screen.
     is_below: bool,
+    /// The program ended during the last recorded turn.
+    is_cut_off: bool,
 }
 
 /// An answer whose end is not printed yet.
@@ -129,13 +130,10 @@ impl Conversation {
     /// Applies an event.
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
         match &event.body {
-            Body::SessionStarted(started) => self.begin(&event.header.session, started, None),
-            Body::SessionResumed { now: started, events, uncertain, .. } => {
-                self.begin(&event.header.session, started, Some(*events));
-                if !uncertain.is_empty() {
-                    let text = format!("outcome unknown: {}", uncertain.join(", "));
-                    self.note(Tone::Warn, &text);
-                }
+            Body::SessionStarted(started) => self.begin(started, None),
+            Body::SessionResumed { now: started, .. } => {
+                let turn = event.header.place.turn;
+                self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
             }
             Body::TurnStarted { input, .. } => {
                 let (turn, words) = (event.header.place.turn, input.clone());
@@ -298,8 +296,7 @@ impl Conversation {
         since.into_iter().any(|cell| matches!(cell, Cell::Check { .. }))
     }
 
-    fn begin(&mut self, session: &str, started: &SessionStarted, resumed: Option<u64>) {
-        session.clone_into(&mut self.session);
+    fn begin(&mut self, started: &SessionStarted, resumed: Option<String>) {
         self.model.clone_from(&started.model);
         self.mode = Some(started.permission_mode);
         self.cwd.clone_from(&started.cwd);
@@ -318,9 +315,7 @@ impl Conversation {
             rows.retain(|(name, _)| name == "model");
         }
         match resumed {
-            Some(events) => {
-                rows.push(("resumed".to_owned(), format!("{session}, {events} events")));
-            }
+            Some(after) => rows.push(("resumed".to_owned(), after)),
             None if self.is_below => {
                 rows.push(("session".to_owned(), "a new one".to_owned()));
             }

@@ -36,6 +36,7 @@ pub use state::{News, Request, Settings};
 pub use terminal::{is_here, panic_if_told};
 pub use theme::{Background, Depth, Theme};
 
+use composer::Written;
 use decode::Typed;
 use screen::Screen;
 use state::{Action, Input, State};
@@ -72,6 +73,8 @@ pub enum Arrangement {
     Screen,
     /// As plain lines.
     Plain,
+    /// As plain lines, without reading input.
+    Shown,
 }
 
 /// Sends messages to the chat. Clones share the chat.
@@ -124,7 +127,8 @@ pub fn start(settings: Settings, arrangement: Arrangement) -> io::Result<Chat> {
     let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || {
         let done = match arrangement {
             Arrangement::Screen => on_screen(settings, &messages, sender, &ask),
-            Arrangement::Plain => plain::run(settings, &messages, sender, &ask),
+            Arrangement::Plain => plain::run(settings, &messages, Some(sender), &ask),
+            Arrangement::Shown => plain::run(settings, &messages, None, &ask),
         };
         // The session is notified, however the chat ended.
         _ = ask.send(Request::Quit);
@@ -182,6 +186,7 @@ fn on_screen(
     let size = terminal::size();
     let reflows = terminal::reflows(&variable);
     let has_title = settings.title;
+    let first_message = settings.first_message.clone();
     let mut face = Face {
         state: State::new(settings, size, Instant::now()),
         terminal: Terminal::take(sender, has_title)?,
@@ -194,6 +199,11 @@ fn on_screen(
         came_back: None,
         is_over: false,
     };
+    if let Some(words) = first_message {
+        for action in face.state.send_message(Written::words(&words), Instant::now()) {
+            face.act(action)?;
+        }
+    }
     face.draw()?;
     let mut drawn = Instant::now();
     let mut is_stale = false;

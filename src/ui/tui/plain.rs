@@ -10,8 +10,6 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::Message;
 use super::composer::Written;
-use super::decode::Typed;
-use super::keys::{Code, Key};
 use super::state::{Action, Asked, Choice, Input, Request, Settings, State};
 use super::terminal;
 use super::theme::{Background, Depth, Theme};
@@ -20,22 +18,25 @@ use crate::protocol::harmless::clean;
 /// Width unless the terminal is narrower; longer prose is wrapped.
 const COLUMNS: usize = 100;
 
-/// Runs the chat.
+/// Runs the chat. Without a sender, no input is read.
 pub(super) fn run(
     settings: Settings,
     messages: &Receiver<Message>,
-    sender: Sender<Message>,
+    sender: Option<Sender<Message>>,
     ask: &UnboundedSender<Request>,
 ) -> io::Result<()> {
     let theme = Theme::new(Depth::None, Background::Dark);
-    let mut settings =
+    let settings =
         Settings { theme, theme_is_chosen: true, full_screen: false, vi: false, ..settings };
-    let words = settings.first_message.take();
+    let words = settings.first_message.clone();
     let has_columns = if io::stdout().is_terminal() { terminal::size().0 } else { COLUMNS };
     let mut state = State::new(settings, (has_columns.min(COLUMNS), 24), Instant::now());
-    // The thread ends with the program: waiting for a line cannot be interrupted.
-    std::thread::Builder::new().name("lines".to_owned()).spawn(move || read(&sender))?;
-    let is_echoed = io::stdin().is_terminal();
+    let has_input = sender.is_some();
+    if let Some(sender) = sender {
+        // The thread ends with the program: waiting for a line cannot be interrupted.
+        std::thread::Builder::new().name("lines".to_owned()).spawn(move || read(&sender))?;
+    }
+    let is_echoed = has_input && io::stdin().is_terminal();
     state.conversation.hides_user = is_echoed;
     let mut is_prompted = false;
     let mut asked = None;
@@ -43,12 +44,11 @@ pub(super) fn run(
     let mut waiting = VecDeque::new();
     let mut is_closed = false;
     let mut actions = Vec::new();
-    // A message cannot be edited here, so it is sent immediately, as words.
     if let Some(words) = words {
         if is_echoed {
             write(&format!("\n› {}\n", clean(&words)))?;
         }
-        actions = say(&mut state, Written::words(&words));
+        actions = state.send_message(Written::words(&words), Instant::now());
     }
     while let Ok(message) = messages.recv() {
         match message {
@@ -83,7 +83,7 @@ pub(super) fn run(
             }
             asked = about;
             let is_free = !state.is_working && !state.is_ending && state.shells.is_empty();
-            if is_free && !is_prompted {
+            if is_free && has_input && !is_prompted {
                 write("\n› ")?;
                 is_prompted = true;
             }
@@ -141,16 +141,10 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
         return match (chosen, call) {
             (Some(choice), _) => state.choose_answer(choice),
             (None, Some(call)) => state.deny(&call, line.trim().into()),
-            (None, None) => say(state, Written::own(line)),
+            (None, None) => state.send_message(Written::own(line), Instant::now()),
         };
     }
-    say(state, Written::own(line))
-}
-
-fn say(state: &mut State, message: Written) -> Vec<Action> {
-    let now = Instant::now();
-    state.composer.set(message);
-    state.update(Input::Typed(Typed::Key(Key::plain(Code::Enter)), now), now)
+    state.send_message(Written::own(line), Instant::now())
 }
 
 /// Prints new output; false if there is none.

@@ -60,7 +60,7 @@ pub struct Settings {
     pub history: Vec<String>,
     /// The user's commands.
     pub own_commands: Vec<OwnCommand>,
-    /// The initial text of the input field.
+    /// The message with which the chat begins.
     pub first_message: Option<String>,
     /// Notices for the user.
     pub notices: Vec<String>,
@@ -353,12 +353,11 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(settings: Settings, size: (usize, usize), now: Instant) -> Self {
-        let first_message = settings.first_message.clone();
         let mut conversation = Conversation::default();
         for notice in &settings.notices {
             conversation.note(Tone::Warn, notice);
         }
-        let mut state = Self {
+        Self {
             conversation,
             composer: Composer::default(),
             instead: Composer::default(),
@@ -391,11 +390,14 @@ impl State {
             last_key: None,
             is_editing: false,
             browses: false,
-        };
-        if let Some(words) = first_message {
-            state.composer.set_folded(&Written::words(&words));
         }
-        state
+    }
+
+    /// Sends a message that was not written here.
+    pub(super) fn send_message(&mut self, message: Written, now: Instant) -> Vec<Action> {
+        self.now = now;
+        self.composer.set(message);
+        self.send_written()
     }
 
     /// Processes an input; returns side effects.

@@ -30,7 +30,7 @@ use manifest::{Change, Entry, Manifest, Name, Scanner, State, TooMany, changes, 
 use overlap::Overlap;
 use pack::Pack;
 
-pub use restore::{Undo, UndoError, UndoOptions, UndoReport, Undone};
+pub use restore::{Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo};
 
 pub(super) use blake3::Hash;
 

@@ -11,10 +11,10 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::journal::{Operation, Plan, Step, live};
+use super::journal::{Journal, Operation, Plan, Step, live};
 use super::manifest::{Change, Entry, Name, State, stat};
 use super::pack::{BlobId, Found};
-use super::{Checkpoints, Hash, changes, lock, shown};
+use super::{Checkpoints, Hash, OPEN_FILE, changes, lock, shown};
 use crate::disk;
 use crate::workspace::replace::New;
 use crate::workspace::snapshot::{FileStat, Snapshot};
@@ -129,6 +129,17 @@ impl Checkpoints {
         };
         own.filter(|it| (first..=last).contains(&it.turn)).collect()
     }
+}
+
+/// Whether the session in this directory has operations to undo. A command of a process that was killed may
+/// have changed something.
+pub fn can_undo(session: &Path, what: Undo) -> bool {
+    let is_open = || {
+        let files = std::fs::read_dir(session).into_iter().flatten().flatten();
+        files.map(|it| it.file_name()).any(|it| it.to_string_lossy().starts_with(OPEN_FILE))
+    };
+    let operations = Journal::new(session).read();
+    !Checkpoints::select(&operations, what).is_empty() || what != Undo::Redo && is_open()
 }
 
 impl Workspace {

@@ -95,7 +95,7 @@ fn restored_message_is_never_a_command() {
         pty.wait_for("heard");
         pty.wait_for("/help");
         pty.say("/rewind 1");
-        pty.wait_for("turn 1");
+        pty.wait_for("back to before turn 1");
         pty.wait("the words", |screen| screen.replace("›  ", "› ").contains(shown));
         pty.send("\r");
         // Once more, from the history.
@@ -156,28 +156,10 @@ fn only_a_visible_one_line_paste_can_be_a_command() {
     wait_for(|| test.root().join("owned").exists());
 }
 
-#[test]
-fn initial_message_is_not_a_command() {
-    let test = Test::new().script("text: heard");
-    let mut pty = Pty::start(
-        &test,
-        &["chat", "--model", "script:../script", WORDS],
-        24,
-        80,
-        "xterm-256color",
-    );
-    pty.wait_for("› !touch owned");
-    pty.wait_for(NO_COMMAND);
-    pty.send("\r");
-    pty.wait_for("heard");
-    assert_eq!(said(&test), [" !touch owned"]);
-    assert!(!test.root().join("owned").exists());
-}
-
 /// The user deletes the lines above one that looks like a command: it does not become one.
 #[test]
 fn deleting_lines_above_does_not_turn_text_into_a_command() {
-    let lines = format!("please fix\n{WORDS}\nthanks");
+    let lines = format!("\x1b[200~please fix\r{WORDS}\rthanks\x1b[201~");
     // With Ctrl-K, also with the line itself killed and yanked; with vi's `dd`, also with an undo
     // and a redo.
     let ways: [(&str, &[&str]); 4] = [
@@ -189,13 +171,8 @@ fn deleting_lines_above_does_not_turn_text_into_a_command() {
     for (editing, keys) in ways {
         let test =
             Test::new().script("text: heard").user_config(&format!("ui.editing = \"{editing}\"\n"));
-        let mut pty = Pty::start(
-            &test,
-            &["chat", "--model", "script:../script", &lines],
-            24,
-            80,
-            "xterm-256color",
-        );
+        let mut pty = chat(&test);
+        pty.send(&lines);
         pty.wait_for("› please fix");
         for key in keys {
             pty.send(key);
@@ -219,14 +196,8 @@ fn deleting_lines_above_does_not_turn_text_into_a_command() {
 fn text_left_by_an_editor_does_not_become_a_command() {
     for (editor, is_command) in [("sed -i 1d", false), ("sed -i '1s/.*/!touch mine/'", true)] {
         let test = Test::new().script("text: heard").env("EDITOR", editor).env("VISUAL", "");
-        let words = format!("please fix\n{WORDS}");
-        let mut pty = Pty::start(
-            &test,
-            &["chat", "--model", "script:../script", &words],
-            24,
-            80,
-            "xterm-256color",
-        );
+        let mut pty = chat(&test);
+        pty.send(&format!("\x1b[200~please fix\r{WORDS}\x1b[201~"));
         pty.wait_for("› please fix");
         pty.send("\x07");
         pty.wait_for("› !touch");

@@ -380,6 +380,60 @@ fn plain_mode_sends_arguments_as_the_first_message() {
     assert!(done.expect_code(0).stdout.contains("seen"));
 }
 
+/// It is sent at once, and is text even if it looks like a command.
+#[test]
+fn message_on_the_command_line_is_sent() {
+    let test = Test::new().script("when: !touch owned\ntext: the answer\n---\ntext: another");
+    for args in [&["!touch owned"][..], &["chat", "!touch", "owned"]] {
+        let all = [args, &["--model", "script:../script"]].concat();
+        let mut pty = Pty::start(&test, &all, 24, 80, "xterm-256color");
+        pty.wait_for("›  !touch owned");
+        pty.wait_for("the answer");
+        pty.wait_for("/help");
+        pty.say("/quit");
+        pty.wait_for("resumes it");
+        assert_eq!(pty.end(), 0);
+    }
+    assert!(!test.root().join("owned").exists());
+    // Without a terminal there is no chat; options of a run alone are no options of a chat.
+    let done = test.agent(&["fix it, please"]).expect_code(2);
+    done.expect_one_line_of_stderr("agent run \"task\"");
+    let done = test.agent(&["fix it, please", "--timeout", "1m"]).expect_code(2);
+    done.expect_one_line_of_stderr("--timeout is an option of `agent run`");
+    // A single word is a command.
+    test.agent(&["fix"]).expect_code(2).expect_one_line_of_stderr("`agent chat \"fix\"`");
+    test.agent(&["sesion", "list"]).expect_code(2).expect_stderr("did you mean `agent session`?");
+}
+
+#[test]
+fn resume_without_an_id_offers_the_sessions() {
+    let test = Test::new().script("text: the old answer");
+    test.run(&["the first question"]).expect_code(0);
+    test.run(&["the second question"]).expect_code(0);
+    let mut pty = Pty::chat(&test, &["--resume"]);
+    pty.wait_for("which one? [1-2]");
+    pty.send("2\r");
+    pty.wait_for("› the first question\n\nthe old answer");
+    pty.wait_for("/help");
+    pty.say("/quit");
+    pty.wait_for("later `agent --resume");
+    let done = test.agent(&["--plain", "--resume"]).expect_code(2);
+    assert!(done.stderr.contains("the second question"), "{}", done.stderr);
+}
+
+#[test]
+fn demo_is_a_chat_in_a_terminal() {
+    let test = Test::new();
+    let dir = test.root().join("demo");
+    let args = ["demo", "--dir", dir.to_str().unwrap()];
+    let mut pty = Pty::start(&test, &args, 40, 100, "xterm-256color");
+    pty.wait_for("What next:");
+    assert_eq!(pty.end(), 0);
+    let all = pty.all();
+    assert!(all.contains("› bash test.sh fails.") && all.contains("✓ checks passed"), "{all}");
+    assert!(pty.is_cooked());
+}
+
 /// End of input ends the chat, but only after the last message is answered.
 #[test]
 fn plain_mode_answers_each_piped_line() {

@@ -211,7 +211,7 @@ impl Outcome {
         let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64).unwrap_or(0);
         let number = |name: &str| data.get(name).and_then(Value::as_u64);
         let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
-        let (mark, mut note) = match envelope.error() {
+        let (mut mark, mut note) = match envelope.error() {
             Some(error) => (Mark::Bad, error.in_words()),
             // A page of a file or list is complete as requested.
             None if envelope.status() == "partial"
@@ -221,6 +221,11 @@ impl Outcome {
             }
             None => (Mark::Good, String::new()),
         };
+        // The program ended while it ran.
+        let is_uncertain = data.contains_key("uncertain");
+        if is_uncertain {
+            mark = Mark::Partial;
+        }
         let code = envelope.error().map(|error| error.code);
         let mut body = Body::None;
         let mut is_explained = false;
@@ -246,6 +251,11 @@ impl Outcome {
                     }
                     (_, None, _) => String::new(),
                 }
+            }
+            (_, Some(ErrorCode::Cancelled)) if is_uncertain => {
+                note = envelope.error().map_or_else(String::new, |error| error.message.clone());
+                is_explained = true;
+                "interrupted".to_owned()
             }
             // The user gave this reason.
             (_, Some(ErrorCode::Cancelled)) => {

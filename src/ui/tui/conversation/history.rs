@@ -67,7 +67,7 @@ impl Conversation {
     /// Marks the events so far as history. Only the last turns are printed; the rest is available in the
     /// viewer.
     pub(in crate::ui::tui) fn recall(&mut self) {
-        self.turn = None;
+        self.is_cut_off = self.turn.take().is_some();
         // Facts about earlier sessions are outdated.
         self.cells.retain(|cell| !matches!(cell, Cell::Head(_)));
         let turns = self.cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::User(_)));

@@ -475,6 +475,11 @@ impl State {
             self.composer.replace(cursor - 1, cursor, "\n");
             return Vec::new();
         }
+        self.send_written()
+    }
+
+    /// Sends what is written, whatever its last character is.
+    pub(super) fn send_written(&mut self) -> Vec<Action> {
         if self.composer.text().trim().is_empty() {
             return Vec::new();
         }

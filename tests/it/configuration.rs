@@ -1,0 +1,147 @@
+//! `docs/CONFIGURATION.md`: the complete configuration file is generated from the schema, and is valid.
+
+use std::fmt::Write as _;
+
+use code_agent::config::{Config, presets};
+use serde_json::Value;
+
+use crate::support::{Test, check_generated};
+
+const PAGE: &str = "docs/CONFIGURATION.md";
+/// Names for the tables that contain one entry per provider or model.
+const NAMES: [(&str, &str); 2] =
+    [("providers", "my-server"), ("models", "\"my-server/qwen3-coder\"")];
+/// Keys without a default that are set in the example of a provider, because it needs them.
+const SET: [&str; 2] = ["providers.my-server.base_url", "providers.my-server.api_key_env"];
+const WIDTH: usize = 98;
+
+/// The configuration file, from the schema.
+struct File {
+    schema: Value,
+    text: String,
+}
+
+impl File {
+    fn new() -> Self {
+        let schema = serde_json::to_value(schemars::schema_for!(Config)).unwrap();
+        let mut file = Self { text: String::new(), schema };
+        let root = file.schema.clone();
+        file.table("", &root);
+        file
+    }
+
+    /// The keys of a table, then its inner tables: TOML needs this order.
+    fn table(&mut self, path: &str, schema: &Value) {
+        let properties = schema["properties"].as_object().unwrap();
+        let mut tables = Vec::new();
+        for (key, property) in properties {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            match self.inner(key, property) {
+                Some(inner) => tables.push((property["description"].as_str().unwrap(), inner)),
+                None => self.key(&path, key, property),
+            }
+        }
+        for (about, (name, inner)) in tables {
+            self.text.push('\n');
+            self.comment(about);
+            _ = writeln!(self.text, "[{name}]");
+            self.table(&name, &inner);
+        }
+    }
+
+    /// The name and the schema of an inner table.
+    fn inner(&self, key: &str, property: &Value) -> Option<(String, Value)> {
+        let entry = self.followed(&property["additionalProperties"]);
+        if entry["properties"].is_object() {
+            let (_, name) = NAMES.iter().find(|(of, _)| *of == key).expect("a name for its entry");
+            return Some((format!("{key}.{name}"), entry));
+        }
+        let table = self.followed(property);
+        table["properties"].is_object().then(|| (key.to_owned(), table))
+    }
+
+    fn followed(&self, schema: &Value) -> Value {
+        let name = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
+        name.map_or_else(|| schema.clone(), |name| self.schema["$defs"][name].clone())
+    }
+
+    fn key(&mut self, path: &str, key: &str, property: &Value) {
+        let description = property["description"].as_str().unwrap();
+        let mut about = description.to_owned();
+        let values = self.followed(property)["oneOf"].as_array().cloned().unwrap_or_default();
+        let values: Vec<&str> = values.iter().filter_map(|value| value["const"].as_str()).collect();
+        if !values.iter().all(|value| description.contains(&format!("`{value}`"))) {
+            _ = write!(about, " One of `{}`.", values.join("`, `"));
+        }
+        let (default, example) = (&property["default"], &property["examples"][0]);
+        if default.is_null() {
+            assert!(!example.is_null(), "{path} needs an example: #[schemars(example = …)]");
+            let mark = if SET.contains(&path) { "" } else { "# " };
+            if !description.to_lowercase().contains("unset:") {
+                about.push_str(" Not set by default.");
+            }
+            self.comment(&about);
+            _ = writeln!(self.text, "{mark}{key} = {}", toml(example));
+            return;
+        }
+        if !example.is_null() {
+            _ = write!(about, " Example: `{}`.", toml(example));
+        }
+        self.comment(&about);
+        _ = writeln!(self.text, "{key} = {}", toml(default));
+    }
+
+    fn comment(&mut self, text: &str) {
+        let mut line = "##".to_owned();
+        for word in text.split_whitespace() {
+            if line.chars().count() + 1 + word.chars().count() > WIDTH {
+                _ = writeln!(self.text, "{line}");
+                "##".clone_into(&mut line);
+            }
+            _ = write!(line, " {word}");
+        }
+        _ = writeln!(self.text, "{line}");
+    }
+}
+
+fn toml(value: &Value) -> String {
+    match value {
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, value)| format!("{key} = {}", toml(value)));
+            let entries = entries.collect::<Vec<_>>().join(", ");
+            if entries.is_empty() { "{}".to_owned() } else { format!("{{ {entries} }}") }
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", "))
+        }
+        value => value.to_string(),
+    }
+}
+
+#[test]
+fn docs_have_the_whole_configuration_of_the_schema() {
+    let file = File::new().text;
+    let rows = presets().iter().map(|preset| {
+        let key = preset.api_key_env.map_or("none needed".to_owned(), |name| format!("`{name}`"));
+        format!("| `{}` | {} | {key} |\n", preset.name, preset.base_url)
+    });
+    let providers =
+        format!("\n| provider | server | key |\n|---|---|---|\n{}\n", rows.collect::<String>());
+    check_generated(PAGE, "<!-- providers -->\n", &providers, "UPDATE_SCHEMA");
+    check_generated(
+        PAGE,
+        "<!-- config.toml -->\n",
+        &format!("\n```toml\n{file}```\n\n"),
+        "UPDATE_SCHEMA",
+    );
+
+    // Every key is accepted, also those that are only shown.
+    let complete: String =
+        file.lines().map(|line| format!("{}\n", line.strip_prefix("# ").unwrap_or(line))).collect();
+    for text in [&file, &complete] {
+        let test = Test::new().user_config(text);
+        let done = test.agent(&["config", "show"]).expect_code(0);
+        assert_eq!(done.stderr, "");
+        assert!(done.stdout.contains("providers.my-server.base_url"), "{}", done.stdout);
+    }
+}
