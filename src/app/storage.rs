@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{OpenError, log_error};
 use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
+use crate::protocol::harmless::clean;
 use crate::record::{self, EVENTS, Log};
 use crate::workspace::copy_journal;
 
@@ -17,6 +18,8 @@ use crate::workspace::copy_journal;
 const PATH_FILE: &str = "path";
 /// Limit of the project's name in the name of its state directory, in characters.
 const MAX_NAME: usize = 40;
+/// Limit of the name of a session, in characters.
+const MAX_SESSION_NAME: usize = 80;
 
 /// The state directory of one project: `$XDG_STATE_HOME/agent/projects/<name>-<hash of the path>/`.
 #[derive(Clone, Debug)]
@@ -66,7 +69,7 @@ impl Storage {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
-    /// The project, among all projects, that has a session with this id or prefix of an id; with that
+    /// The project, among all projects, that has a session with this id, prefix of an id or name; with that
     /// project's directory.
     pub fn of_session(
         id: &str,
@@ -111,11 +114,56 @@ impl Storage {
 
     /// The ids of the recorded sessions, the latest last.
     pub fn sessions(&self) -> Vec<String> {
-        self.matching("")
+        self.beginning_with("")
     }
 
-    /// Those whose ids start with this.
-    pub fn matching(&self, beginning: &str) -> Vec<String> {
+    /// Those whose ids start with this; if there are none, those with this name.
+    pub fn matching(&self, id: &str) -> Vec<String> {
+        let found = self.beginning_with(id);
+        if !found.is_empty() || is_part_of_id(id) {
+            return found;
+        }
+        let mut named = self.sessions();
+        named.retain(|session| self.name_of(session).as_deref() == Some(id));
+        named
+    }
+
+    /// The name that the user gave a session.
+    fn name_of(&self, id: &str) -> Option<String> {
+        record::glance(&self.log_path(id)).ok()?.name
+    }
+
+    /// The name for a session, or why it cannot have it.
+    pub fn name_for(&self, id: &str, name: &str) -> Result<String, String> {
+        let name = name.trim();
+        if name.is_empty() {
+            return Err("say the new name: /rename NAME".to_owned());
+        }
+        if clean(name) != name || name.contains('\n') {
+            return Err("a name is one line without control characters".to_owned());
+        }
+        if name.chars().count() > MAX_SESSION_NAME {
+            return Err(format!(
+                "a name has at most {MAX_SESSION_NAME} characters; choose a shorter one"
+            ));
+        }
+        if is_part_of_id(name) {
+            return Err(format!(
+                "{name} could be the beginning of a session's id; add a letter after f, or a blank"
+            ));
+        }
+        let others = self.sessions().into_iter().filter(|other| other != id);
+        for other in others {
+            if self.name_of(&other).as_deref() == Some(name) {
+                return Err(format!(
+                    "session {other} is named {name} already; choose another name"
+                ));
+            }
+        }
+        Ok(name.to_owned())
+    }
+
+    fn beginning_with(&self, beginning: &str) -> Vec<String> {
         let mut sessions: Vec<_> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
@@ -173,7 +221,7 @@ impl Storage {
         Ok(true)
     }
 
-    /// The session with this id or prefix; without one, the latest.
+    /// The session with this id, prefix of an id or name; without one, the latest.
     pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
         let Some(id) = id else {
             let none = "no session of this project is recorded yet";
@@ -192,6 +240,11 @@ impl Storage {
             ))),
         }
     }
+}
+
+/// Ids consist of these characters: a name of only them could not be distinguished from an id.
+fn is_part_of_id(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// The possible places of state directories, the best first.

@@ -7,7 +7,7 @@ use crate::app::{OpenError, Which};
 use crate::cli::Cli;
 use crate::cli::options::{RunArgs, ToolOptions};
 use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme};
-use crate::ui::tui::{Background, Depth, Keymap, Settings, Theme};
+use crate::ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
 
 /// The options of `agent chat`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
@@ -128,6 +128,8 @@ pub(super) fn settings(
         theme_is_chosen: ui.theme != UiTheme::Auto,
         full_screen: ui.screen == UiScreen::Full,
         vi: ui.editing == UiEditing::Vi,
+        status_line: StatusItem::named(ui.statusline.iter().map(String::as_str))
+            .map_err(|reason| OpenError::Usage(format!("ui.statusline: {reason}")))?,
         notifications: ui.notifications,
         title: ui.title,
         history: places.history(),
