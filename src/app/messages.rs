@@ -1,11 +1,16 @@
 //! Operations of an interactive session between its turns.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use super::{HostPrograms, OpenError, Options, Session, UndoOptions, Writable, models};
+use super::project::ProjectFiles;
+use super::{HostPrograms, OpenError, Options, Session, Storage, UndoOptions, Writable, models};
 use crate::config::Config;
+use crate::context::Project as _;
 use crate::exec::Exec;
+use crate::permission::Rule;
 use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::event::Body;
 use crate::protocol::mask::Masker;
 use crate::workspace::{Undo, UndoError, Workspace};
 
@@ -76,6 +81,45 @@ impl Session {
                 .to_owned());
         }
         Ok(())
+    }
+
+    /// Names the session; fails if another one of the project has the name.
+    pub fn rename(&self, name: &str, storage: &Storage) -> Result<(), String> {
+        if self.log_path.is_none() {
+            return Err("this session is not recorded: it needs no name".to_owned());
+        }
+        let name = storage.name_for(self.id(), name)?;
+        self.events.emit(Body::SessionRenamed { name });
+        Ok(())
+    }
+
+    /// Records a directory that the user adds: it is available when the session is opened again.
+    pub fn record_directory(&self, path: &Path) {
+        self.events.emit(Body::DirectoryAdded { path: path.display().to_string() });
+    }
+
+    /// The user has sent a message.
+    pub fn has_begun(&self) -> bool {
+        self.kernel.has_begun()
+    }
+
+    /// A command that the model started runs in the background.
+    pub fn has_background(&self) -> bool {
+        self.kernel.settle_background(false);
+        self.kernel.has_background()
+    }
+
+    /// Adds permission rules for this session that the user wrote; false if they are all known.
+    pub fn add_rules(&self, list: &str, rules: &[Rule]) -> bool {
+        let add = |rule: &Rule| self.kernel.add_rule(format!("{list} {}", rule.text()));
+        let n_added = rules.iter().filter(|rule| add(rule)).count();
+        n_added > 0
+    }
+
+    /// The rules file of the project's root that the model receives first, if there is one.
+    pub fn rules_file(&self) -> Option<String> {
+        let project = ProjectFiles { workspace: self.workspace.clone() };
+        project.rules_in(".", &|_| true).into_iter().next().map(|rules| rules.path)
     }
 
     /// Changes the model, if its server can be reached. Returns what the user should know about the server.

@@ -2,6 +2,7 @@
 //!
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
+mod added_dirs;
 mod changed_files;
 mod checkpoints;
 mod host_programs;
@@ -25,6 +26,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 pub use crate::workspace::UndoOptions;
+pub use added_dirs::addable;
 use checkpoints::FirstCheckpoint;
 pub use checkpoints::{limits, with_checkpoints};
 pub use host_programs::HostPrograms;
@@ -37,7 +39,8 @@ use project::ProjectFiles;
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::{ShortIds, Storage};
 pub use toolbox::{
-    Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace, settings,
+    Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace,
+    permission_rules, settings,
 };
 use toolbox::{checks, verifier_of};
 pub use undo::{Recorded, Rewind, Rewound};
@@ -183,10 +186,12 @@ impl Clock for SystemClock {
 impl Session {
     /// Opens a session. `faces` receive its events; no request is sent yet.
     pub async fn open(
-        options: Options,
+        mut options: Options,
         control: Control,
         faces: Vec<Box<dyn Sink>>,
     ) -> Result<Self, OpenError> {
+        let own = StateDirs::of(options.dirs.as_ref());
+        let mut notices = added_dirs::recall(&mut options, &own)?;
         // Everything that can fail is checked first: an error leaves nothing behind.
         let config = &options.config.config;
         let mut mode = options.config.mode(options.default_mode);
@@ -194,7 +199,6 @@ impl Session {
         let timeout = config.limits.timeout.as_deref().map(config::parse_duration);
         let timeout = timeout.transpose().map_err(OpenError::Usage)?;
         let answer_schema = answer_schema(&options)?;
-        let own = StateDirs::of(options.dirs.as_ref());
         let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
         let writable = Writable::of(config, &workspace)?;
         // Read in parallel with the rest of the start.
@@ -216,7 +220,7 @@ impl Session {
 
         let storage = storage_of(&options, workspace.root());
         let is_ephemeral = options.ephemeral || storage.is_ephemeral;
-        let notices: Vec<String> = storage.notice.iter().cloned().collect();
+        notices.extend(storage.notice.clone());
         let (log, loaded, id) = open_log(&options, &storage)?;
         let log_path = (!is_ephemeral).then(|| storage.log_path(&id));
         if let Some(recorded) = recorded_mode(&options, loaded.as_ref()) {

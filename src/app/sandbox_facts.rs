@@ -111,6 +111,17 @@ impl StateDirs {
         Guarded::new(&closed, &self.in_homes(sandbox::STARTUP_FILES).collect::<Vec<_>>())
     }
 
+    /// Why the user cannot open this directory to the agent, if so.
+    pub(super) fn why_closed(&self, directory: &Path) -> Option<&'static str> {
+        let is_above = |path: &PathBuf| path.starts_with(directory);
+        if directory.parent().is_none() || self.homes.iter().any(is_above) {
+            return Some("it contains a home directory; add the directory in it that you need");
+        }
+        let mut own = self.folders().map(|path| canonical_prefix(path));
+        let is_own = own.any(|own| directory.starts_with(&own) || is_above(&own));
+        is_own.then_some("the agent keeps its configuration or state there")
+    }
+
     fn folders(&self) -> impl Iterator<Item = &PathBuf> {
         let own = self.all.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]);
         own.chain(&self.temporary)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::OpenError;
 use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
+use crate::protocol::harmless::clean;
 use crate::record::{self, EVENTS, Log, LogError};
 use crate::workspace::copy_journal;
 
@@ -19,6 +20,8 @@ const PATH_FILE: &str = "path";
 const MIN_SHORT_ID: usize = 6;
 /// Limit of the project's name in the name of its state directory, in characters.
 const MAX_NAME: usize = 40;
+/// Limit of the name of a session, in characters.
+const MAX_SESSION_NAME: usize = 80;
 
 /// The state directory of one project: `$XDG_STATE_HOME/agent/projects/<name>-<hash of the path>/`.
 #[derive(Clone, Debug)]
@@ -68,7 +71,7 @@ impl Storage {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
-    /// The project, among all projects, that has a session with this id, or beginning or end of an id; with
+    /// The project, among all projects, that has a session with this id, beginning or end of an id, or name; with
     /// that project's directory.
     pub fn of_session(
         id: &str,
@@ -113,7 +116,7 @@ impl Storage {
 
     /// The ids of the recorded sessions, the latest last.
     pub fn sessions(&self) -> Vec<String> {
-        self.matching("")
+        self.fitting("")
     }
 
     /// Shortens ids of sessions, so that each still fits only one session of all projects.
@@ -136,8 +139,53 @@ impl Storage {
         self.short_ids().of(id)
     }
 
-    /// Those whose ids begin or end with this.
-    pub fn matching(&self, part: &str) -> Vec<String> {
+    /// Those whose ids begin or end with this; if there are none, those with this name.
+    pub fn matching(&self, id: &str) -> Vec<String> {
+        let found = self.fitting(id);
+        if !found.is_empty() || is_part_of_id(id) {
+            return found;
+        }
+        let mut named = self.sessions();
+        named.retain(|session| self.name_of(session).as_deref() == Some(id));
+        named
+    }
+
+    /// The name that the user gave a session.
+    fn name_of(&self, id: &str) -> Option<String> {
+        record::glance(&self.log_path(id)).ok()?.name
+    }
+
+    /// The name for a session, or why it cannot have it.
+    pub fn name_for(&self, id: &str, name: &str) -> Result<String, String> {
+        let name = name.trim();
+        if name.is_empty() {
+            return Err("say the new name: /rename NAME".to_owned());
+        }
+        if clean(name) != name || name.contains('\n') {
+            return Err("a name is one line without control characters".to_owned());
+        }
+        if name.chars().count() > MAX_SESSION_NAME {
+            return Err(format!(
+                "a name has at most {MAX_SESSION_NAME} characters; choose a shorter one"
+            ));
+        }
+        if is_part_of_id(name) {
+            return Err(format!(
+                "{name} could be the beginning of a session's id; add a letter after f, or a blank"
+            ));
+        }
+        let others = self.sessions().into_iter().filter(|other| other != id);
+        for other in others {
+            if self.name_of(&other).as_deref() == Some(name) {
+                return Err(format!(
+                    "session {other} is named {name} already; choose another name"
+                ));
+            }
+        }
+        Ok(name.to_owned())
+    }
+
+    fn fitting(&self, part: &str) -> Vec<String> {
         let mut sessions: Vec<_> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
@@ -207,7 +255,7 @@ impl Storage {
         }
     }
 
-    /// The session with this id, or beginning or end of an id; without one, the latest.
+    /// The session with this id, beginning or end of an id, or name; without one, the latest.
     pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
         let Some(id) = id else {
             let none = "no session of this project is recorded yet";
@@ -248,6 +296,11 @@ impl ShortIds {
     fn of_each(&self, ids: &[String]) -> Vec<String> {
         ids.iter().map(|id| self.of(id)).collect()
     }
+}
+
+/// Ids consist of these characters: a name of only them could not be distinguished from an id.
+fn is_part_of_id(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// The possible places of state directories, the best first.

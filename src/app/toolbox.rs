@@ -225,6 +225,20 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
     Ok(Checks { commands: config.checks.commands.clone(), timeout })
 }
 
+/// The permission rules in a text, or why it contains something else.
+pub fn permission_rules(text: &str) -> Result<Vec<Rule>, String> {
+    let rules = Rule::parse_all(text)?;
+    let all = tools::all();
+    let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
+    match rules.iter().find(|rule| !tools.contains(&rule.tool())) {
+        Some(rule) => {
+            let (tool, tools) = (rule.tool(), tools.join(", "));
+            Err(format!("there is no tool {tool:?}; the tools are {tools}"))
+        }
+        None => Ok(rules),
+    }
+}
+
 fn policy(
     loaded: &Loaded,
     writable: &Writable,
@@ -235,23 +249,14 @@ fn policy(
     let home = home.map(|home| home.display().to_string());
     let places = Places { project: writable.root().display().to_string(), home };
     let mut policy = Policy::new(mode, is_sandboxed).at(places);
-    let all = tools::all();
-    let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
     for (list, text, origin) in &loaded.rules {
         let verb = match list.as_str() {
             "allow" => Verb::Allow,
             "ask" => Verb::Ask,
             _ => Verb::Deny,
         };
-        let rules = Rule::parse_all(text)
+        let rules = permission_rules(text)
             .map_err(|reason| OpenError::Usage(format!("{origin}: {list} {text:?}: {reason}")))?;
-        if let Some(rule) = rules.iter().find(|rule| !tools.contains(&rule.tool())) {
-            return Err(OpenError::Usage(format!(
-                "{origin}: {list} {text:?}: there is no tool {:?}; the tools are {}",
-                rule.tool(),
-                tools.join(", ")
-            )));
-        }
         let origin = match origin {
             config::Origin::User(..) => Origin::UserFile,
             config::Origin::Project(..) => Origin::ProjectFile,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::toolbox::{masker, open_workspace};
-use super::{OpenError, StateDirs, Storage, SystemClock, with_checkpoints};
+use super::{OpenError, StateDirs, Storage, SystemClock, added_dirs, with_checkpoints};
 use crate::config::Config;
 use crate::protocol::event::{Body, Event, Events, Place};
 use crate::record::{self, Log};
@@ -49,7 +49,9 @@ impl Recorded {
     ) -> Result<Self, OpenError> {
         let (log, loaded) =
             Log::resume(&storage.log_path(id)).map_err(|error| storage.log_error(error))?;
-        let workspace = open_workspace(root, add_dirs, own)?;
+        let (mut added, _) = added_dirs::recorded(storage, id, root, own);
+        added.retain(|dir| !add_dirs.contains(dir));
+        let workspace = open_workspace(root, &[add_dirs, &added].concat(), own)?;
         let workspace = with_checkpoints(workspace, config, storage, id)?;
         let masker = masker(config, &[])?;
         let seq = loaded.events.len() as u64;

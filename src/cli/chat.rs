@@ -1,22 +1,27 @@
 //! `agent chat`: connects the chat's screen and a session.
 
 mod jobs;
+mod next;
 mod places;
+mod rules;
 mod start;
+mod tasks;
 
 use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
-use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which};
+use crate::app::{OpenError, Options, Session, UndoOptions, Which};
 use crate::config::{Loaded, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
+use crate::protocol::event::Sink;
 use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
-use crate::workspace::{Undo, UndoReport};
+use crate::workspace::Undo;
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
+use next::{Begun, Continued, Next, begin, rewind};
 use places::Places;
 pub(super) use start::ChatArgs;
 use start::{settings, welcome};
@@ -67,14 +72,6 @@ fn not_started(error: &std::io::Error) -> OpenError {
     OpenError::Usage(format!("the screen: {error}"))
 }
 
-/// What follows the current session.
-enum Next {
-    Quit,
-    Open(Which),
-    /// This session, rewound to before that turn.
-    Rewind(u32, Rewind),
-}
-
 async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
     let args = &args.with_session()?;
     let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resumed())?;
@@ -100,12 +97,19 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         dirs,
     };
     let mut is_first = true;
+    // The session continues the conversation on the screen.
+    let mut continues = false;
     // The message with which the next session begins, and the chat's mode; a resumed session keeps its own
     // mode.
     let mut told = None;
     let mut mode = None;
     let last = loop {
-        let faces: Vec<Box<dyn crate::protocol::event::Sink>> = vec![Box::new(chat.handle.clone())];
+        let face: Box<dyn Sink> = if continues {
+            Box::new(Continued(chat.handle.clone()))
+        } else {
+            Box::new(chat.handle.clone())
+        };
+        let faces = vec![face];
         let mut session = match Box::pin(open(&options, control, faces)).await {
             Ok(session) => session,
             Err(error) if is_first => {
@@ -114,12 +118,27 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 return Err(error);
             }
             Err(error) => {
+                // Without a copy the conversation continues in the session that was to be copied.
+                options.session = match &options.session {
+                    Which::Fork(Some(from)) => Which::Resume(from.clone()),
+                    _ => Which::New,
+                };
+                if std::mem::replace(&mut continues, options.session != Which::New) && !continues {
+                    chat.handle.tell(News::NewSession);
+                }
                 chat.handle.tell(News::Note(false, error.to_string()));
-                options.session = Which::New;
                 continue;
             }
         };
         is_first = false;
+        if let (true, Which::Fork(Some(from))) = (continues, &options.session) {
+            let short = options.recorded().short_ids();
+            let (new, from) = (short.of(session.id()), short.of(from));
+            let text =
+                format!("this is session {new}, a copy; /resume {from} goes back to the other");
+            chat.handle.tell(News::Note(true, text));
+        }
+        continues = false;
         if let Some(mode) = mode.filter(|mode| *mode != session.mode()) {
             control.want_mode(mode);
             session.mode();
@@ -127,14 +146,24 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         if let Some(news) = told.take() {
             chat.handle.tell(news);
         }
+        let model = session.model().to_owned();
         let handle = chat.handle.clone();
         session.exec().forward_listeners(move |text| handle.tell(News::Note(true, text)));
         let next = Box::pin(converse(&mut session, &options, &places, &mut chat)).await;
         let id = session.log_path.is_some().then(|| session.id().to_owned());
         mode = Some(session.mode());
+        // The model that the user chose stays.
+        if session.model() != model {
+            session.model().clone_into(&mut options.config.config.model);
+        }
         session.close().await;
         match next {
             Next::Quit => break id,
+            Next::Continue(which) => {
+                options.session = which;
+                continues = true;
+                control.begin_turn();
+            }
             Next::Rewind(turn, what) => {
                 let Some(id) = id else { continue };
                 chat.handle.tell(News::NewSession);
@@ -175,7 +204,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
 async fn open(
     options: &Options,
     control: &Control,
-    faces: Vec<Box<dyn crate::protocol::event::Sink>>,
+    faces: Vec<Box<dyn Sink>>,
 ) -> Result<Session, OpenError> {
     let options = Options {
         root: options.root.clone(),
@@ -279,21 +308,16 @@ async fn converse(
                         control.want_mode(mode);
                         session.mode();
                     }
-                    Request::Command(CommandDeed::Clear, _) => return Next::Open(Which::New),
-                    Request::Command(CommandDeed::Resume, id) => match resume(options, session, &id) {
-                        Ok(id) => return Next::Open(Which::Resume(id)),
+                    Request::Command(
+                        deed @ (CommandDeed::Clear | CommandDeed::Resume | CommandDeed::Rewind | CommandDeed::Fork
+                            | CommandDeed::AddDir | CommandDeed::Compact | CommandDeed::Model | CommandDeed::Init
+                            | CommandDeed::Review),
+                        arguments,
+                    ) => match begin(session, options, deed, arguments).await {
+                        Ok(Begun::Work(begun)) => work = Some(begun),
+                        Ok(Begun::Next(next)) => return next,
                         Err(reason) => handle.tell(News::Note(false, reason)),
                     },
-                    Request::Command(CommandDeed::Rewind, turn) => {
-                        match rewind_of(&turn).filter(|_| session.log_path.is_some()) {
-                            Some((turn, what)) => return Next::Rewind(turn, what),
-                            None => {
-                                let text = "/rewind TURN [files|conversation]: the number of the turn; a \
-                                            session that is not recorded cannot go back";
-                                handle.tell(News::Note(false, text.to_owned()));
-                            }
-                        }
-                    }
                     Request::Command(CommandDeed::Undo, arguments) => {
                         if let Err(reason) = undo(session, &arguments) {
                             handle.tell(News::Note(false, reason));
@@ -306,19 +330,15 @@ async fn converse(
                             handle.tell(News::Note(false, reason));
                         }
                     }
-                    Request::Command(CommandDeed::Compact, focus) => {
-                        work = Some(Work::Compact(focus));
-                    }
                     Request::Command(
                         what @ (CommandDeed::Pins | CommandDeed::Pin | CommandDeed::Unpin
-                            | CommandDeed::Permissions),
+                            | CommandDeed::Permissions | CommandDeed::Rename),
                         arguments,
                     ) => {
                         if let Some(news) = instruct(session, options, what, &arguments) {
                             handle.tell(news);
                         }
                     }
-                    Request::Command(CommandDeed::Model, model) => work = Some(Work::Model(model)),
                     request => jobs.begin(request),
                 },
                 done = jobs.next() => ran.extend(done),
@@ -382,7 +402,11 @@ fn instruct(
         CommandDeed::Pins => {
             return Some(News::Page { title: "Pins".to_owned(), text: pins(session) });
         }
-        CommandDeed::Permissions => return Some(permissions(session, options, arguments)),
+        CommandDeed::Permissions => return Some(rules::permissions(session, options, arguments)),
+        CommandDeed::Rename => {
+            let renamed = session.rename(arguments, &options.recorded());
+            return renamed.err().map(|reason| News::Note(false, reason));
+        }
         CommandDeed::Pin => {
             let is_new = session.pin(arguments).is_some();
             (!is_new).then_some("Say what to pin: a sentence that is not pinned yet.")
@@ -406,96 +430,11 @@ async fn signalled(signal: &mut Option<tokio::signal::unix::Signal>) {
     }
 }
 
-fn resume(options: &Options, session: &Session, id: &str) -> Result<String, String> {
-    if id.is_empty() {
-        return Err("say which: /sessions lists them, Tab after /resume completes them".to_owned());
-    }
-    let storage = options.recorded();
-    let id = storage.choose(Some(id)).map_err(|error| error.to_string())?;
-    if id == session.id() { Err("that is this session".to_owned()) } else { Ok(id) }
-}
-
-/// `TURN`, `TURN files`, `TURN conversation`.
-fn rewind_of(arguments: &str) -> Option<(u32, Rewind)> {
-    let mut words = arguments.split_whitespace();
-    let turn = words.next()?.parse().ok()?;
-    let what = match words.next() {
-        None | Some("both") => Rewind::Both,
-        Some("files") => Rewind::Files,
-        Some("conversation") => Rewind::Conversation,
-        Some(_) => return None,
-    };
-    Some((turn, what))
-}
-
-/// Rewinds a session that is not in use to before a turn.
-fn rewind(options: &Options, id: &str, turn: u32, what: Rewind) -> Result<News, OpenError> {
-    let storage = options.recorded();
-    let own = StateDirs::of(options.dirs.as_ref());
-    let place = (options.root.as_path(), options.add_dirs.as_slice(), &own);
-    let recorded = Recorded::open(place, &storage, id, &options.config.config)?;
-    let rewound = recorded.rewind(turn, what, UndoOptions::default())?;
-    let files = rewound.files.iter().flat_map(|report| &report.files);
-    let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();
-    let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
-    let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
-    Ok(if what == Rewind::Files && !is_complete {
-        News::Note(false, format!("not every file is as before turn {turn}{files}"))
-    } else if what == Rewind::Files {
-        News::Note(true, format!("files are as before turn {turn}{files}"))
-    } else if rewound.conversation {
-        News::Rewound(format!("back to before turn {turn}{files}"))
-    } else {
-        let text = format!("the conversation is as it was, because a file is{files}");
-        News::Note(false, text)
-    })
-}
-
 /// The pins, one per line.
 fn pins(session: &Session) -> String {
     let pins = session.pins().iter().map(|pin| format!("{:>3}  {}\n", pin.id, pin.text));
     let pins: String = pins.collect();
     if pins.is_empty() { "there are no pins; /pin TEXT adds one\n".to_owned() } else { pins }
-}
-
-/// Lists the mode and the permission rules, or removes a rule of this session.
-fn permissions(session: &Session, options: &Options, arguments: &str) -> News {
-    let words: Vec<&str> = arguments.split_whitespace().collect();
-    match words.as_slice() {
-        [] => {
-            let title = "Permissions".to_owned();
-            News::Page { title, text: permissions_in_words(session, options) }
-        }
-        ["remove", number] if number.parse().is_ok_and(|id| session.remove_rule(id)) => {
-            News::Note(true, "the rule is removed".to_owned())
-        }
-        ["remove", _] => {
-            let text = "there is no session rule of this number: /permissions lists them";
-            News::Note(false, text.to_owned())
-        }
-        _ => News::Note(false, "/permissions [remove NUMBER]".to_owned()),
-    }
-}
-
-fn permissions_in_words(session: &Session, options: &Options) -> String {
-    let mut text = format!("mode {} (/mode changes it)\n\n", session.mode().as_str());
-    let rules = session.session_rules();
-    text.push_str("Rules of this session (/permissions remove NUMBER):\n");
-    if rules.is_empty() {
-        text.push_str("  none\n");
-    }
-    for rule in rules {
-        let words = if rule.words.is_empty() { "your answer “always”" } else { &rule.words };
-        text.push_str(&format!("{:>3}  {}  · {words}\n", rule.id, rule.rule));
-    }
-    text.push_str("\nConfigured rules:\n");
-    if options.config.rules.is_empty() {
-        text.push_str("  none\n");
-    }
-    for (list, rule, origin) in &options.config.rules {
-        text.push_str(&format!("     {list} {rule}  · {origin}\n"));
-    }
-    text
 }
 
 fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {

@@ -164,10 +164,10 @@ impl Setup {
     }
 
     /// The setup of a chat. Its server is not contacted: the chat shows whether it responds.
-    pub(super) fn of_chat(options: &Options, model: &str) -> Self {
+    pub(super) fn of_chat(options: &Options, add_dirs: &[PathBuf], model: &str) -> Self {
         let mut config = options.config.clone();
         model.clone_into(&mut config.config.model);
-        let (root, add_dirs) = (options.root.clone(), options.add_dirs.clone());
+        let (root, add_dirs) = (options.root.clone(), add_dirs.to_vec());
         Self { root, add_dirs, config, dirs: options.dirs.clone(), asks_server: false }
     }
 

@@ -42,6 +42,8 @@ pub(super) enum MemoryCommand {
     Review(review::ReviewArgs),
 }
 
+pub(super) use change::add_rule;
+
 /// Which project.
 #[derive(Debug, Args)]
 struct Place {
@@ -145,13 +147,21 @@ struct Memory {
 impl Memory {
     /// Works even if learning is off.
     fn open(place: &Place) -> Result<Self, OpenError> {
+        Self::open_telling(place, |line| ui::tell(&line))
+    }
+
+    /// The same; `tell` receives notices for the user, one line each.
+    fn open_telling(
+        place: &Place,
+        tell: impl Fn(String) + Send + 'static,
+    ) -> Result<Self, OpenError> {
         let root = options::root(place.cwd.as_deref())?;
         let dirs = UserDirs::find();
         let tools = ToolOptions { trust: place.trust, ..ToolOptions::default() };
         let loaded = options::load(&root, dirs.as_ref(), &tools, None)?;
         let file = app::memory_file(&loaded.config, dirs.as_ref())?;
         Ok(Self {
-            store: SqliteStore::new(file, |line| ui::tell(&line)),
+            store: SqliteStore::new(file, tell),
             project: app::identity(&root, loaded.trusted),
             storage: Storage::find(&root, dirs.as_ref()),
             config: loaded.config,

@@ -243,8 +243,8 @@ pub(super) fn load(
     run: Option<&RunArgs>,
 ) -> Result<Loaded, OpenError> {
     let mut sources = Sources {
-        user_file: dirs.map(|dirs| dirs.config.join("config.toml")),
-        project_file: Some(root.join(AGENT_DIR).join("config.toml")),
+        user_file: dirs.map(|dirs| dirs.config.join(config::FILE_NAME)),
+        project_file: Some(root.join(AGENT_DIR).join(config::FILE_NAME)),
         trust: if tools.trust { Trust::Once } else { config::trust_in(dirs, root) },
         environment: environment(),
         command_line: command_line(tools, run)?,

@@ -4,6 +4,7 @@
 //! the command line. A project's file cannot set anything that would harm a user who only opens a folder
 //! (keys, endpoints, permissions, checks), unless the user trusts the folder in its current state.
 
+mod edit;
 mod layers;
 mod models;
 mod needs;
@@ -12,6 +13,7 @@ mod providers;
 mod trust;
 mod types;
 
+pub use edit::with_rule;
 pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load};
 pub use models::{choices, known};
 pub use needs::{Needs, Seal};
@@ -28,6 +30,9 @@ use std::time::Duration;
 
 /// The name of the agent's folder in a project.
 pub const AGENT_DIR: &str = ".agent";
+
+/// The name of a configuration file.
+pub const FILE_NAME: &str = "config.toml";
 
 /// The user's directories, according to XDG.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -425,6 +425,8 @@ pub struct Ui {
     pub theme: UiTheme,
     /// `emacs` or `vi`: the key bindings for editing the message.
     pub editing: UiEditing,
+    /// The items of the status line, in order: `mode`, `context`, `cost`, `model`, `branch`.
+    pub statusline: Vec<String>,
     /// Notify when a long turn has ended, or a question waits, and the window has no focus.
     pub notifications: bool,
     /// Show the project and the current activity in the title of the window.
@@ -440,6 +442,7 @@ impl Default for Ui {
             screen: UiScreen::Inline,
             theme: UiTheme::Auto,
             editing: UiEditing::Emacs,
+            statusline: ["mode", "context", "cost", "model", "branch"].map(Into::into).into(),
             notifications: true,
             title: true,
             keys: BTreeMap::new(),

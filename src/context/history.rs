@@ -16,6 +16,7 @@ use crate::protocol::recall::Moment;
 use crate::protocol::view::{call_line, view};
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
+const DIRECTORY_ADDED: Prompt = prompt!("feedback/directory_added.md");
 const INTERRUPTED: Prompt = prompt!("feedback/interrupted.md");
 const USER_COMMAND: Prompt = prompt!("feedback/user_command.md");
 const KERNEL_CALL: Prompt = prompt!("recovery/kernel_call.md");
@@ -255,6 +256,10 @@ impl History {
                 let values = [("turn", &*undone.to_string()), ("files", &files.join(", "))];
                 self.user(fill(self.prompts.text(UNDONE), &values).trim_end());
             }
+            Body::DirectoryAdded { path } => {
+                let text = fill(self.prompts.text(DIRECTORY_ADDED), &[("path", path)]);
+                self.user(text.trim_end());
+            }
             Body::ModelResponded(answer)
                 if answer.purpose == Purpose::Main && !answer.discarded =>
             {
@@ -282,6 +287,7 @@ impl History {
             | Body::SessionForked { .. }
             | Body::ContextOverflowed { .. }
             | Body::SessionRewound { .. }
+            | Body::SessionRenamed { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
             | Body::ModelProgress { .. }

@@ -1,4 +1,4 @@
-//! Reads objects of a git repository.
+//! Reads objects and revisions of a git repository.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Read as _, Write as _};
@@ -18,22 +18,7 @@ const OF_A_REPOSITORY: [&str; 6] = [
 /// The contents of these blobs by id, as far as the repository around a directory has them. Runs nothing that
 /// the repository configures: no filter, hook or monitor.
 pub fn blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec<u8>>> {
-    #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
-    let mut git = Command::new("git");
-    // A hook of another repository may have started the agent.
-    for name in OF_A_REPOSITORY {
-        git.env_remove(name);
-    }
-    let mut git = git
-        // (Repositories of other users are read as well.)
-        .args(["-c", "core.fsmonitor=false", "-c", "safe.directory=*", "cat-file", "--batch"])
-        .current_dir(directory)
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
+    let mut git = git(directory).args(["cat-file", "--batch"]).stdin(Stdio::piped()).spawn()?;
     let (Some(mut stdin), Some(stdout)) = (git.stdin.take(), git.stdout.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
@@ -61,4 +46,46 @@ pub fn blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec
     let ended = git.wait();
     let blobs = blobs?;
     ended.map(|_| blobs)
+}
+
+/// The id of the commit that a revision names; `None` if there is none, or no repository around the directory.
+pub fn commit(directory: &Path, revision: &str) -> io::Result<Option<String>> {
+    let commit = format!("{revision}^{{commit}}");
+    line(directory, &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
+}
+
+/// The best common ancestor of two commits; `None` if there is none.
+pub fn merge_base(directory: &Path, one: &str, other: &str) -> io::Result<Option<String>> {
+    line(directory, &["merge-base", one, other])
+}
+
+/// The directory is in the working tree of a repository.
+pub fn is_work_tree(directory: &Path) -> io::Result<bool> {
+    let answer = line(directory, &["rev-parse", "--is-inside-work-tree"])?;
+    Ok(answer.as_deref() == Some("true"))
+}
+
+/// The first line that git prints; `None` if it fails.
+fn line(directory: &Path, arguments: &[&str]) -> io::Result<Option<String>> {
+    let output = git(directory).args(arguments).stdin(Stdio::null()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().filter(|_| output.status.success()).map(str::to_owned))
+}
+
+/// Git, for subcommands that run nothing of the repository.
+fn git(directory: &Path) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
+    let mut git = Command::new("git");
+    // A hook of another repository may have started the agent.
+    for name in OF_A_REPOSITORY {
+        git.env_remove(name);
+    }
+    // (Repositories of other users are read as well.)
+    git.args(["-c", "core.fsmonitor=false", "-c", "safe.directory=*"])
+        .current_dir(directory)
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    git
 }

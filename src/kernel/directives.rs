@@ -47,6 +47,11 @@ impl Kernel {
         self.parts.registry.session_rules()
     }
 
+    /// Adds a rule that the user wrote; false if it is known or invalid.
+    pub fn add_rule(&self, rule: String) -> bool {
+        self.parts.registry.add_written_rule(rule)
+    }
+
     /// Removes such a rule; false if there is none of this number.
     pub fn remove_rule(&self, id: u32) -> bool {
         self.parts.registry.remove_rule(id)

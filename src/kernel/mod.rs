@@ -222,7 +222,7 @@ impl Kernel {
         self.turn += 1;
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        let shown = self.too_long_to_show(input);
+        let shown = self.shown_instead(message);
         self.history.task(shown.as_deref().unwrap_or(input));
         let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
         self.nested_rules.apply(&started);
@@ -232,7 +232,12 @@ impl Kernel {
         mentions.add(message, |path| self.parts.project.find(path));
         let limits = self.parts.recovery;
         let started = self.parts.events.clock().now();
-        Turn::new(started, State::new(limits), input, mentions)
+        Turn::new(started, State::new(limits), message.for_model(), mentions)
+    }
+
+    /// What the model receives instead of the text of a message, if that differs.
+    fn shown_instead(&self, message: &UserInput) -> Option<String> {
+        self.too_long_to_show(message.for_model()).or_else(|| message.prompt.clone())
     }
 
     /// The shortened text of a task that would fill the window: its beginning and end, and the path of the
@@ -322,12 +327,12 @@ impl Kernel {
     fn listen(&mut self, turn: &mut Turn) {
         for message in self.parts.control.take_messages() {
             let input = message.text.as_str();
-            let shown = self.too_long_to_show(input);
+            let shown = self.shown_instead(&message);
             self.history.task(shown.as_deref().unwrap_or(input));
             self.parts.events.emit(Body::TurnSteered { input: input.to_owned(), shown });
             self.apply_directives(&message);
             turn.pending.mentions.add(&message, |path| self.parts.project.find(path));
-            turn.case.goal.push_str(&format!("\nThen the user said: {input}"));
+            turn.case.goal.push_str(&format!("\nThen the user said: {}", message.for_model()));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Session rules: added by the answer "always", or by a sentence that protects a path.
+//! Session rules: added by the answer "always", by a sentence that protects a path, or by `/permissions add`.
 
 use std::sync::Arc;
 
@@ -35,6 +35,7 @@ impl Policy {
         let Some((verb, rule)) = parse(&added.rule) else { return };
         let rule = match verb {
             Verb::Deny | Verb::Ask => rule.through_links(facts),
+            Verb::Allow if added.is_written => rule,
             // An answer allows exactly the words that were shown.
             Verb::Allow => rule.whole(),
         };
@@ -79,6 +80,7 @@ fn parse(text: &str) -> Option<(Verb, Rule)> {
     let (verb, rule) = text.split_once(' ')?;
     let verb = match verb {
         "deny" => Verb::Deny,
+        "ask" => Verb::Ask,
         "allow" => Verb::Allow,
         _ => return None,
     };

@@ -52,16 +52,22 @@ static LIST: LazyLock<List> = LazyLock::new(|| {
 /// A message of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInput {
-    /// The whole text, as the model receives it.
+    /// The whole text, as the user wrote it.
     pub text: String,
     /// The ranges that were pasted or piped in: directives in them are not the user's.
     pub pasted: Vec<Range<usize>>,
+    /// What the model receives instead of the text: the prompt of a command such as `/review`.
+    pub prompt: Option<String>,
 }
 
 impl UserInput {
     /// Joins several messages with this separator.
     pub fn joined(messages: Vec<Self>, between: &str) -> Self {
         let mut joined = Self::default();
+        if messages.iter().any(|message| message.prompt.is_some()) {
+            let prompts: Vec<&str> = messages.iter().map(Self::for_model).collect();
+            joined.prompt = Some(prompts.join(between));
+        }
         for message in messages {
             if !joined.text.is_empty() {
                 joined.text.push_str(between);
@@ -72,6 +78,11 @@ impl UserInput {
             joined.text.push_str(&message.text);
         }
         joined
+    }
+
+    /// What the model receives.
+    pub fn for_model(&self) -> &str {
+        self.prompt.as_deref().unwrap_or(&self.text)
     }
 
     /// Removes trailing white space.
@@ -113,7 +124,7 @@ impl UserInput {
 
 impl From<String> for UserInput {
     fn from(text: String) -> Self {
-        Self { text, pasted: Vec::new() }
+        Self { text, ..Self::default() }
     }
 }
 

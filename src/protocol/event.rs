@@ -110,12 +110,24 @@ pub enum Body {
         /// The first turn that was removed.
         from_turn: u32,
     },
+    /// The user named the session.
+    #[serde(rename = "session.renamed")]
+    SessionRenamed {
+        /// The name: no other session of the project has it.
+        name: String,
+    },
+    /// The user added a directory outside the project to the session: tools may use it like the project.
+    #[serde(rename = "directory.added")]
+    DirectoryAdded {
+        /// Its canonical path.
+        path: String,
+    },
     /// The user sent a message; a turn begins.
     #[serde(rename = "turn.started")]
     TurnStarted {
         /// The user's message.
         input: String,
-        /// What the model receives instead, if the message is too long.
+        /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
     },
@@ -124,7 +136,7 @@ pub enum Body {
     TurnSteered {
         /// The user's message.
         input: String,
-        /// What the model receives instead, if the message is too long.
+        /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
     },
@@ -673,6 +685,9 @@ pub struct SessionRule {
     /// The user's sentence that it was made from; empty for an answer "always".
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
+    /// The user wrote the rule: as in the configuration, further words may follow those of a command.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_written: bool,
 }
 
 /// The model answered.
@@ -789,6 +804,9 @@ pub struct Tried {
 /// Totals of a session so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
+    /// The name that the user gave the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Turns.
     pub turns: u32,
     /// Model calls.

@@ -46,6 +46,8 @@ macro_rules! prompts {
 
 prompts![
     "answer_schema.md",
+    "commands/init.md",
+    "commands/review.md",
     "distil.md",
     "feedback/answer_misfit.md",
     "feedback/changed_since.md",
@@ -53,6 +55,7 @@ prompts![
     "feedback/circle.md",
     "feedback/continue.md",
     "feedback/cut_off.md",
+    "feedback/directory_added.md",
     "feedback/empty.md",
     "feedback/interrupted.md",
     "feedback/mentioned_files.md",

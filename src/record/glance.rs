@@ -3,6 +3,7 @@
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use memchr::memmem;
 use serde::Serialize;
 
 use super::is_id;
@@ -20,6 +21,8 @@ const END: u64 = 64 * 1024;
 /// A line in the list of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Glance {
+    /// The name that the user gave it.
+    pub name: Option<String>,
     /// Start time.
     pub started: String,
     /// `provider/model` at the start.
@@ -64,6 +67,7 @@ pub fn glance(log: &Path) -> io::Result<Glance> {
         _ => None,
     });
     Ok(Glance {
+        name: summary.name,
         started,
         model,
         task: task.unwrap_or_default(),
@@ -75,12 +79,16 @@ pub fn glance(log: &Path) -> io::Result<Glance> {
     })
 }
 
-/// The summary and ending of a closed session, if no model was asked since.
+/// The summary and ending of a closed session, if nothing changed that since.
 fn closing(tail: &[Event]) -> Option<(Summary, Option<String>)> {
     let closed = tail.iter().rposition(|event| matches!(event.body, Body::SessionSummary(_)))?;
     let Body::SessionSummary(summary) = &tail[closed].body else { return None };
-    let continues =
-        |event: &Event| matches!(event.body, Body::TurnStarted { .. } | Body::SessionForked { .. });
+    let continues = |event: &Event| {
+        matches!(
+            event.body,
+            Body::TurnStarted { .. } | Body::SessionForked { .. } | Body::SessionRenamed { .. }
+        )
+    };
     if tail[closed..].iter().any(continues) {
         return None;
     }
@@ -128,6 +136,21 @@ fn ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     let mut tail = until(tail.rsplit(|byte| *byte == b'\n'), is_ending);
     tail.reverse();
     Ok((head, tail))
+}
+
+/// The directories that the user added to a session (`/add-dir`), in order. A log can be large: only their
+/// lines are parsed.
+pub fn directories(log: &Path) -> io::Result<Vec<String>> {
+    let text = disk::read(log)?;
+    let is_candidate = |line: &&[u8]| memmem::find(line, b"\"directory.added\"").is_some();
+    let lines = text.split(|byte| *byte == b'\n').filter(is_candidate);
+    let events = lines.filter_map(|line| event_in(line).ok());
+    Ok(events
+        .filter_map(|event| match event.body {
+            Body::DirectoryAdded { path } => Some(path),
+            _ => None,
+        })
+        .collect())
 }
 
 /// The last events, as many as the part that is read contains.

@@ -114,7 +114,9 @@ impl Page {
             | Body::TurnUndone { .. }
             | Body::SessionResumed { .. }
             | Body::SessionForked { .. }
-            | Body::SessionRewound { .. } => {
+            | Body::SessionRewound { .. }
+            | Body::SessionRenamed { .. }
+            | Body::DirectoryAdded { .. } => {
                 if let Some(line) = timeline_line(&event.body) {
                     self.element("p", "decision", line.trim());
                 }

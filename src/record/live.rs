@@ -14,7 +14,7 @@ pub fn live(events: &[Event]) -> Vec<&Event> {
         if let Body::SessionRewound { from_turn } = event.body {
             let begin = live.iter().position(|event| begins(event, from_turn));
             let taken_back = live.split_off(begin.unwrap_or(live.len()));
-            live.extend(taken_back.into_iter().filter(|event| undoes_before(event, from_turn)));
+            live.extend(taken_back.into_iter().filter(|event| remains(event, from_turn)));
         }
         live.push(event);
     }
@@ -25,9 +25,14 @@ fn begins(event: &Event, turn: u32) -> bool {
     matches!(event.body, Body::TurnStarted { .. }) && event.header.place.turn >= turn
 }
 
-/// The event undoes a turn that the rewind keeps: its effect on the files still applies.
-fn undoes_before(event: &Event, from_turn: u32) -> bool {
-    matches!(&event.body, Body::TurnUndone { undone, .. } if *undone < from_turn)
+/// The event is no part of the conversation that the rewind removes: an undo of a turn that it keeps still
+/// applies to the files, and a directory stays added.
+fn remains(event: &Event, from_turn: u32) -> bool {
+    match &event.body {
+        Body::TurnUndone { undone, .. } => *undone < from_turn,
+        Body::DirectoryAdded { .. } => true,
+        _ => false,
+    }
 }
 
 /// The session that this one was forked from, and the last turn that was copied.

@@ -13,7 +13,7 @@ mod summary;
 mod upgrade;
 
 pub use fork::{ForkError, fork};
-pub use glance::{Glance, glance, tail};
+pub use glance::{Glance, directories, glance, tail};
 pub use html::html;
 pub use live::{LastSeen, files_seen, forked_from, live, milliseconds};
 pub use log::{EVENTS, Loaded, Log, LogError, load};

@@ -56,6 +56,8 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::SessionRewound { from_turn } => {
             format!("rewound: turn {from_turn} and what follows is no longer part of the session")
         }
+        Body::SessionRenamed { name } => format!("session named {name}"),
+        Body::DirectoryAdded { path } => format!("directory added: {path}"),
         Body::TurnStarted { input, .. } => format!("user: {}", one_line(input, 100)),
         Body::ModelRequested(request) => format!(
             "→ model{}: {} messages, {} bytes, ~{} tokens",
@@ -305,6 +307,7 @@ pub fn markdown(events: &[Event]) -> String {
             }
             Body::SessionForked { .. }
             | Body::SessionRewound { .. }
+            | Body::DirectoryAdded { .. }
             | Body::TurnUndone { .. }
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. } => {

@@ -39,6 +39,9 @@ pub fn summary(events: &[Event]) -> Summary {
 
 fn apply(summary: &mut Summary, event: &Event) {
     match &event.body {
+        Body::SessionRenamed { name } => summary.name = Some(name.clone()),
+        // A copy has no name of its own yet.
+        Body::SessionForked { .. } => summary.name = None,
         Body::TurnStarted { .. } => summary.turns += 1,
         Body::ModelResponded(answer) => {
             summary.rounds += u32::from(answer.purpose == Purpose::Main);

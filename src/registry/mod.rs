@@ -189,14 +189,27 @@ impl Registry {
     }
 
     /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was
-    /// made from one. An invalid rule is not added.
+    /// made from one. A known or invalid rule is not added.
     pub fn add_rule(&self, rule: String, words: &str) {
-        let is_known = self.session_rules().iter().any(|known| known.rule == rule);
-        if !is_known && Policy::is_session_rule(&rule) {
+        self.add(SessionRule { id: 0, rule, words: words.to_owned(), is_written: false });
+    }
+
+    /// Adds a permission rule that the user wrote; false if it is known or invalid.
+    pub fn add_written_rule(&self, rule: String) -> bool {
+        self.add(SessionRule { id: 0, rule, words: String::new(), is_written: true })
+    }
+
+    /// Adds a rule under the next number.
+    fn add(&self, rule: SessionRule) -> bool {
+        let is_same =
+            |known: &SessionRule| known.rule == rule.rule && known.is_written == rule.is_written;
+        let is_new =
+            !self.session_rules().iter().any(is_same) && Policy::is_session_rule(&rule.rule);
+        if is_new {
             let id = self.state().last_rule + 1;
-            let rule = SessionRule { id, rule, words: words.to_owned() };
-            self.apply(&self.events.emit(Body::RuleAdded { rule }));
+            self.apply(&self.events.emit(Body::RuleAdded { rule: SessionRule { id, ..rule } }));
         }
+        is_new
     }
 
     /// Adds a rule that denies changes of this path and everything in it, because of a sentence of the user.

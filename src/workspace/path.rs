@@ -15,7 +15,7 @@ use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::unescape;
 
 /// The remedy for a guarded path.
-const IN_ITS_FOLDER: &str = "ask the user to add its folder by name: --add-dir";
+const IN_ITS_FOLDER: &str = "ask the user to add its folder by name: /add-dir or --add-dir";
 
 /// Why files of a repository are not written.
 const GITS_OWN: &str = "it belongs to git; use git commands";
@@ -372,7 +372,7 @@ impl Workspace {
             // Outside the project nothing else is revealed.
             let message = format!("{given} is outside the project");
             return Err(Failure::new(ErrorCode::AccessDenied, message).hint(
-                "only paths inside the project can be used; the user can add a folder with --add-dir",
+                "only paths inside the project can be used; the user can add a folder with /add-dir or --add-dir",
             ));
         }
         if self.is_closed(&at) {

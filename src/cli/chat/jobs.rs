@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::places::Places;
 use crate::app::{HostPrograms, Options, Session, Writable};
 use crate::cli::editor::edited;
-use crate::cli::{config, doctor};
+use crate::cli::{config, doctor, memory};
 use crate::disk::Way;
 use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
@@ -143,6 +143,10 @@ impl<'a> Jobs<'a> {
                     Err(reason) => News::Note(false, reason),
                 });
             }
+            CommandDeed::Memory if arguments.split_whitespace().next() == Some("add") => {
+                let text = arguments.trim_start().strip_prefix("add").unwrap_or_default();
+                self.learn(text.trim().to_owned());
+            }
             CommandDeed::Memory => match of_memory(arguments) {
                 Ok(arguments) => self.own("Memory", &arguments),
                 Err(reason) => self.handle.tell(News::Note(false, reason)),
@@ -165,6 +169,13 @@ impl<'a> Jobs<'a> {
                 }
             }
             CommandDeed::Help
+            | CommandDeed::Init
+            | CommandDeed::Review
+            | CommandDeed::AddDir
+            | CommandDeed::Fork
+            | CommandDeed::Rename
+            | CommandDeed::StatusLine
+            | CommandDeed::Vim
             | CommandDeed::Model
             | CommandDeed::Mode
             | CommandDeed::Plan
@@ -193,6 +204,27 @@ impl<'a> Jobs<'a> {
 
     fn short_id(&self) -> String {
         self.options.recorded().short(&self.session)
+    }
+
+    /// Adds a lesson of the user.
+    fn learn(&mut self, text: String) {
+        let (handle, root) = (self.handle.clone(), self.options.root.clone());
+        let is_trusted = self.options.config.trusted;
+        let notices = handle.clone();
+        let tell = move |line| notices.tell(News::Note(false, line));
+        let adding =
+            tokio::task::spawn_blocking(move || memory::add_rule(root, is_trusted, &text, tell));
+        self.running.push(
+            async move {
+                handle.tell(match adding.await {
+                    Ok(Ok(text)) => News::Note(true, format!("lesson {}", text.trim_end())),
+                    Ok(Err(error)) => News::Note(false, error.to_string()),
+                    Err(error) => News::Note(false, error.to_string()),
+                });
+                None
+            }
+            .boxed_local(),
+        );
     }
 
     fn page(&self, title: &str, text: Result<String, String>) {
@@ -278,8 +310,10 @@ impl<'a> Jobs<'a> {
 
     fn examine(&mut self) {
         let (handle, masker, stop) = (self.handle.clone(), self.masker.clone(), self.stop.clone());
-        let (setup, control) =
-            (doctor::Setup::of_chat(self.options, &self.model), Control::default());
+        let (setup, control) = (
+            doctor::Setup::of_chat(self.options, self.workspace.extra(), &self.model),
+            Control::default(),
+        );
         let examined = control.clone();
         let examining = tokio::task::spawn_blocking(move || setup.report(&examined));
         self.running.push(
@@ -365,7 +399,11 @@ fn of_memory(arguments: &str) -> Result<String, String> {
         [] | ["list"] => Ok("memory list".to_owned()),
         ["show", id] | [id] if is_id(id) => Ok(format!("memory show {id}")),
         ["forget", id] if is_id(id) => Ok(format!("memory forget --yes {id}")),
-        _ => Err("/memory lists lessons; /memory show ID, /memory forget ID".to_owned()),
+        _ => {
+            let usage =
+                "/memory lists lessons; /memory add TEXT, /memory show ID, /memory forget ID";
+            Err(usage.to_owned())
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cli::Cli;
 use crate::cli::options::{self, RunArgs, ToolOptions};
 use crate::cli::session::pick;
 use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
-use crate::ui::tui::{Background, Depth, Keymap, Settings, Theme};
+use crate::ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
 
 /// The options of `agent chat`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
@@ -148,6 +148,8 @@ pub(super) fn settings(
         theme_is_chosen: ui.theme != UiTheme::Auto,
         full_screen: ui.screen == UiScreen::Full,
         vi: ui.editing == UiEditing::Vi,
+        status_line: StatusItem::named(ui.statusline.iter().map(String::as_str))
+            .map_err(|reason| OpenError::Usage(format!("ui.statusline: {reason}")))?,
         notifications: ui.notifications,
         title: ui.title,
         history: places.history(),

@@ -1,5 +1,7 @@
 //! Adds, edits and forgets lessons.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{Kind, Memory, Place, now_ms};
@@ -67,6 +69,18 @@ pub(in crate::cli) struct ForgetArgs {
     place: Place,
 }
 
+/// Adds a rule for the project in this folder; `tell` receives notices.
+pub(in crate::cli) fn add_rule(
+    root: PathBuf,
+    trust: bool,
+    text: &str,
+    tell: impl Fn(String) + Send + 'static,
+) -> Result<String, OpenError> {
+    let memory = Memory::open_telling(&Place { cwd: Some(root), trust }, tell)?;
+    let (scope, text) = (memory.scope(), memory.text(text)?);
+    store(&memory, scope, LessonKind::Rule, text)
+}
+
 pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
     let memory = Memory::open(&args.place)?;
     let kind = match args.kind {
@@ -79,6 +93,15 @@ pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
     };
     let text = memory.text(&args.text.join(" "))?;
     let scope = if args.user { Scope::User } else { memory.scope() };
+    store(&memory, scope, kind, text)
+}
+
+fn store(
+    memory: &Memory,
+    scope: Scope,
+    kind: LessonKind,
+    text: String,
+) -> Result<String, OpenError> {
     let lesson = Lesson::new(scope, kind, text, Origin::User, now_ms());
     let batch = Batch { lessons: vec![lesson.clone()], ..Batch::default() };
     Ok(match memory.store.commit(&batch)?.pop() {

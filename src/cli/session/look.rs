@@ -22,7 +22,7 @@ pub(in crate::cli) struct ListArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ListFormat {
-    /// One line each: id, start, how the last turn ended, turns, cost, task
+    /// One line each: id, start, how the last turn ended, turns, cost, name and task
     Text,
     /// One JSON array
     Json,
@@ -73,7 +73,7 @@ pub(super) fn in_brief(storage: &Storage, ids: &[String]) -> Vec<String> {
 
 fn describe(glance: &Glance) -> String {
     let started = glance.started.get(..16).unwrap_or(&glance.started).replace('T', " ");
-    format!("{}  ({started}, {})", shorten(&one_line(&glance.task), 60), ending(glance))
+    format!("{}  ({started}, {})", shorten(&one_line(&title(glance)), 60), ending(glance))
 }
 
 fn glances(storage: &Storage) -> impl Iterator<Item = (String, Glance)> {
@@ -90,11 +90,17 @@ fn line(id: &str, glance: &Glance) -> String {
     let ending = ending(glance);
     let turns = if glance.turns == 1 { "turn" } else { "turns" };
     let cost = glance.cost_usd.map_or_else(|| "-".to_owned(), record::dollars);
-    let task = shorten(&glance.task, 60);
+    let task = shorten(&title(glance), 60);
     // (Names of folders and forged records may contain line breaks.)
     let line =
         format!("{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}", glance.turns);
     one_line(&line) + "\n"
+}
+
+/// The name, if the session has one, and the task.
+fn title(glance: &Glance) -> String {
+    let task = &glance.task;
+    glance.name.as_ref().map_or_else(|| task.clone(), |name| format!("{name}: {task}"))
 }
 
 fn ending(glance: &Glance) -> &str {
@@ -124,6 +130,9 @@ pub(super) fn show(storage: &Storage, id: &str, loaded: &record::Loaded) -> Stri
         page.line("model", &started.model);
         page.line("folder", &started.cwd);
         page.line("mode", started.permission_mode.as_str());
+    }
+    if let Some(name) = record::summary(events).name {
+        page.line("name", &name);
     }
     if let Some((from, up_to)) = record::forked_from(events) {
         page.line("forked", &format!("from {}, up to the end of turn {up_to}", short.of(from)));

@@ -13,6 +13,12 @@ pub enum Deed {
     Mode,
     /// Lists the permission rules, or removes one of this session.
     Permissions,
+    /// Lets the model write the project's rules file.
+    Init,
+    /// Lets the model review changes.
+    Review,
+    /// Adds a directory to the session.
+    AddDir,
     /// Selects mode plan.
     Plan,
     /// Shows the todo list.
@@ -29,6 +35,10 @@ pub enum Deed {
     Sessions,
     /// Resumes another session.
     Resume,
+    /// Begins a session with a copy of this conversation.
+    Fork,
+    /// Names the session.
+    Rename,
     /// Summarises the older part of the conversation.
     Compact,
     /// Shows the size of each layer of the context.
@@ -39,7 +49,7 @@ pub enum Deed {
     Pins,
     /// Removes a pin.
     Unpin,
-    /// Shows lessons of earlier sessions, or forgets one.
+    /// Shows lessons of earlier sessions, adds or forgets one.
     Memory,
     /// Begins a new session.
     Clear,
@@ -55,6 +65,10 @@ pub enum Deed {
     Config,
     /// Changes the colours.
     Theme,
+    /// Shows or changes the items of the status line.
+    StatusLine,
+    /// Turns vi's modes on or off.
+    Vim,
     /// Shows the keys.
     Keys,
     /// Checks the installation.
@@ -93,8 +107,16 @@ pub const COMMANDS: &[Command] = &[
     command(
         Deed::Permissions,
         "permissions",
-        "[remove NUMBER]",
-        "the permission rules; remove one of this session",
+        "[add RULE [SCOPE]|remove NUMBER]",
+        "the permission rules; add one, remove one of this session",
+    ),
+    command(Deed::AddDir, "add-dir", "PATH", "a further directory that the agent may work in"),
+    command(Deed::Init, "init", "[TEXT]", "write or update the rules file of the project"),
+    command(
+        Deed::Review,
+        "review",
+        "[BRANCH]",
+        "review the uncommitted changes, or those since BRANCH",
     ),
     command(
         Deed::Plan,
@@ -114,12 +136,14 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Diff, "diff", "", "what this session changed, outside git too"),
     command(Deed::Sessions, "sessions", "", "the sessions of this project"),
     command(Deed::Resume, "resume", "ID", "resume another session"),
+    command(Deed::Fork, "fork", "", "continue in a copy of this session"),
+    command(Deed::Rename, "rename", "NAME", "name this session, for /resume and the list"),
     command(Deed::Compact, "compact", "[FOCUS]", "summarise the older part of the conversation"),
     command(Deed::Context, "context", "", "the size of each layer of the context"),
     command(Deed::Pin, "pin", "TEXT", "keep a text for the whole session"),
     command(Deed::Pins, "pins", "", "the pins of this session"),
     command(Deed::Unpin, "unpin", "NUMBER", "remove a pin"),
-    command(Deed::Memory, "memory", "[show|forget ID]", "lessons of earlier sessions"),
+    command(Deed::Memory, "memory", "[add TEXT|show ID|forget ID]", "lessons of earlier sessions"),
     command(Deed::Clear, "clear", "", "begin a new session; this one stays recorded"),
     command(Deed::Trace, "trace", "", "the timeline of this session, step by step"),
     command(Deed::Cost, "cost", "", "tokens and money of this session"),
@@ -127,6 +151,13 @@ pub const COMMANDS: &[Command] = &[
     command(Deed::Export, "export", "[FILE]", "write the conversation to a file, as Markdown"),
     command(Deed::Config, "config", "", "the configuration, with the origin of each value"),
     command(Deed::Theme, "theme", "[dark|light]", "colours for a dark or a light background"),
+    command(
+        Deed::StatusLine,
+        "statusline",
+        "[ITEM …]",
+        "the items of the status line, or others; none, default",
+    ),
+    command(Deed::Vim, "vim", "", "vi's modes for writing a message, on or off"),
     command(Deed::Keys, "keys", "", "every key and what it does"),
     command(Deed::Doctor, "doctor", "", "check the installation, and how to fix problems"),
     command(Deed::Quit, "quit", "", "end the chat; `agent -c` resumes it"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use super::commands::{COMMANDS, OwnCommand};
+use super::commands::{COMMANDS, OwnCommand, built_in};
 
 /// Limit: items that are kept.
 const MOST: usize = 50;
@@ -142,6 +142,7 @@ fn item(file: &str) -> Item {
 
 /// The commands that match the text after the slash.
 pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
+    let meant = built_in(query);
     let built_in = COMMANDS.iter().map(|command| {
         let needs_more = !command.args.is_empty() && !command.args.starts_with('[');
         let takes_more = !command.args.is_empty();
@@ -161,8 +162,9 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     let all = built_in.chain(own);
     let mut fitting: Vec<(usize, Item)> = all
         .filter_map(|(name, item)| {
-            // Exact matches first, then prefixes, substrings, and letters in order.
-            let rank = if name == query {
+            // Exact matches and aliases first, then prefixes, substrings, and letters in order.
+            let is_alias = meant.is_some_and(|command| command.name == name);
+            let rank = if name == query || is_alias {
                 0
             } else if name.starts_with(query) {
                 1
@@ -254,6 +256,7 @@ mod tests {
         assert_eq!(names("co"), ["/compact", "/context", "/cost", "/copy", "/config", "/doctor"]);
         assert_eq!(names("mde"), ["/model", "/mode"]);
         assert_eq!(names("mode"), ["/mode", "/model"]);
+        assert_eq!(names("status"), ["/cost", "/statusline"]);
         assert_eq!(names("").len(), COMMANDS.len());
     }
 }

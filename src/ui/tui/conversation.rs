@@ -217,6 +217,8 @@ impl Conversation {
             | Body::ContextCompacted(_)
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
+            | Body::SessionRenamed { .. }
+            | Body::DirectoryAdded { .. }
             | Body::RulesFound { .. }
             | Body::Verified(_)
             | Body::MemoryRecalled(_)

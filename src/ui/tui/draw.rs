@@ -6,7 +6,7 @@ use std::time::Duration;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::cells::{CallState, Detail, Kind, Look, plan_lines, running_shell, seconds, thousands};
+use super::cells::{CallState, Detail, Kind, Look, plan_lines, running_shell, seconds};
 use super::complete::{self, Item};
 use super::composer::Composer;
 use super::conversation::Doing;
@@ -15,7 +15,6 @@ use super::screen::Live;
 use super::state::{Asked, Focus, POPUP_ROWS, State, Subject};
 use super::text::{cut, hang, width};
 use super::theme::Part;
-use crate::protocol::control::PermissionMode;
 use crate::protocol::harmless::clean;
 use crate::protocol::plan::TodoStatus;
 
@@ -283,37 +282,8 @@ impl State {
         if self.vi.as_ref().is_some_and(super::vi::Vi::is_normal) {
             parts.push(("NORMAL".to_owned(), Part::Strong));
         }
-        if let Some(mode) = conversation.mode {
-            let part = match mode {
-                PermissionMode::Full => Part::Bad,
-                PermissionMode::Plan => Part::Strong,
-                PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => {
-                    Part::Quiet
-                }
-            };
-            parts.push((mode.as_str().to_owned(), part));
-        }
-        if conversation.context_tokens > 0 {
-            let tokens = thousands(conversation.context_tokens);
-            let share = conversation.window.map(|window| {
-                format!(" ({} %)", conversation.context_tokens.saturating_mul(100) / window.max(1))
-            });
-            let about = if conversation.tokens_are_estimated { "~" } else { "" };
-            let share = share.unwrap_or_default();
-            parts.push((format!("{about}{tokens} tokens{share}"), Part::Quiet));
-        }
-        let running = conversation.running_cost_usd;
-        let cost = conversation.cost_usd.unwrap_or(0.0) + running.unwrap_or(0.0);
-        if cost > 0.0 {
-            let about = if running.is_some() { "~" } else { "" };
-            parts.push((format!("{about}${cost:.2}"), Part::Quiet));
-        }
-        if !conversation.model.is_empty() {
-            parts.push((clean(&conversation.model).into_owned(), Part::Quiet));
-        }
-        if let Some(branch) = &self.settings.branch {
-            parts.push((clean(branch).into_owned(), Part::Quiet));
-        }
+        let items = self.settings.status_line.iter();
+        parts.extend(items.filter_map(|item| self.status_item(*item)));
         let todos = &conversation.plan.todos;
         if self.is_working && !self.shows_plan && !todos.is_empty() {
             let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();

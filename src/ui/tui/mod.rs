@@ -17,6 +17,7 @@ mod markdown;
 mod plain;
 mod screen;
 mod state;
+mod statusline;
 mod terminal;
 mod text;
 mod theme;
@@ -33,6 +34,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 pub use commands::{COMMANDS, Command, Deed as CommandDeed, OwnCommand, built_in};
 pub use keys::{BINDINGS, Key, Keymap};
 pub use state::{News, Request, Settings};
+pub use statusline::StatusItem;
 pub use terminal::{is_here, panic_if_told};
 pub use theme::{Background, Depth, Theme};
 

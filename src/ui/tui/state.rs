@@ -1,5 +1,6 @@
 //! The state of the chat and its `update` function: pure, so that every input can be tested.
 
+mod appearance;
 mod command;
 mod keys;
 mod offer;
@@ -16,6 +17,7 @@ use super::composer::{Composer, Written};
 use super::conversation::{Conversation, Doing};
 use super::decode::Typed;
 use super::keys::Keymap;
+use super::statusline::StatusItem;
 use super::theme::{Background, Theme};
 use super::vi::Vi;
 use super::viewer::Viewer;
@@ -52,6 +54,8 @@ pub struct Settings {
     pub full_screen: bool,
     /// The input field uses vi's modes.
     pub vi: bool,
+    /// The items of the status line, in order.
+    pub status_line: Vec<StatusItem>,
     /// Notify when a long turn has ended and the window has no focus.
     pub notifications: bool,
     /// Set the window's title.

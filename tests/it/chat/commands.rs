@@ -412,10 +412,10 @@ fn diff_undo_and_redo_commands_work() {
 #[test]
 fn project_commands_neither_override_others_nor_follow_symlinks() {
     let test =
-        Test::new().script("text: heard").file(".agent/commands/review.md", "of the project");
+        Test::new().script("text: heard").file(".agent/commands/inspect.md", "of the project");
     let own = test.home().join(".config/agent/commands");
     std::fs::create_dir_all(&own).unwrap();
-    std::fs::write(own.join("review.md"), "of the user").unwrap();
+    std::fs::write(own.join("inspect.md"), "of the user").unwrap();
     std::fs::write(test.home().join("secret"), "typed-secret").unwrap();
     let link = |name: &str| {
         let link = test.root().join(".agent/commands").join(name);
@@ -425,7 +425,7 @@ fn project_commands_neither_override_others_nor_follow_symlinks() {
     link("other.md");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
-    pty.say("/review");
+    pty.say("/inspect");
     pty.wait_for("heard");
     assert_eq!(test.events_of("turn.started")[0]["input"], "of the user");
     pty.say("/other");
@@ -520,7 +520,7 @@ fn invalid_or_reserved_command_file_names_are_rejected() {
         .file(".agent/commands/mode full.md", "Review the change")
         .file(".agent/commands/mode.md", "Review the change")
         .file(".agent/commands/reset.md", "Review the change")
-        .file(".agent/commands/review.md", "Review the change");
+        .file(".agent/commands/inspect.md", "Review the change");
     let mut pty =
         Pty::start(&test, &["chat", "--model", "script:../script"], 40, 120, "xterm-256color");
     pty.wait_for("no command is made of \".agent/commands/mode full.md\"");
@@ -531,7 +531,7 @@ fn invalid_or_reserved_command_file_names_are_rejected() {
     pty.wait_for("▸ /mode [MODE]");
     assert_eq!(pty.screen().matches("/mode  ").count(), 0, "{}", pty.screen());
     assert!(!pty.screen().contains("Review the change"), "{}", pty.screen());
-    pty.send("\x15/review");
+    pty.send("\x15/inspect");
     pty.wait_for("Review the change");
     pty.send("\r");
     pty.wait_for("heard");

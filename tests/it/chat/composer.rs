@@ -118,11 +118,11 @@ fn restored_message_is_never_a_command() {
 #[test]
 fn returned_queued_message_is_not_a_command() {
     let test =
-        Test::new().script("pause: 60s\ntext: never").file(".agent/commands/review.md", WORDS);
+        Test::new().script("pause: 60s\ntext: never").file(".agent/commands/inspect.md", WORDS);
     let mut pty = chat(&test);
     pty.say("begin");
     pty.wait_for("waiting for the model");
-    pty.say("/review");
+    pty.say("/inspect");
     pty.wait_for("queued: !touch owned");
     pty.send("\x1b");
     pty.wait_for("› !touch owned");

@@ -42,7 +42,7 @@ fn protected_path_is_listed_and_removable() {
 fn small_pastes_and_command_files_contain_no_directives() {
     let sentence = "Don't change anything until I say so.";
     let test = Test::new()
-        .file(".agent/commands/review.md", format!("{sentence}\nReview it.\n"))
+        .file(".agent/commands/inspect.md", format!("{sentence}\nReview it.\n"))
         .script("times: any\ntext: heard");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
@@ -50,7 +50,7 @@ fn small_pastes_and_command_files_contain_no_directives() {
     pty.wait_for("here");
     pty.send("\r");
     wait_for(|| test.has_event("turn.finished"));
-    pty.say("/review");
+    pty.say("/inspect");
     wait_for(|| test.events_of("turn.finished").len() == 2);
     assert!(test.events_of("turn.started")[0]["input"].as_str().unwrap().contains(sentence));
     assert!(test.events_of("turn.started")[1]["input"].as_str().unwrap().contains(sentence));

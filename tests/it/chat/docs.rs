@@ -66,7 +66,10 @@ fn screens() -> Vec<(&'static str, String)> {
     test.write("go", "");
     pty.wait_for("/help");
     pty.send("/rew");
-    pty.wait_for("▸ /rewind");
+    // The lists for the letters before are longer.
+    pty.wait("the list for all letters", |screen| {
+        screen.contains("▸ /rewind") && screen.contains("sin…\n  Esc closes")
+    });
     let screen = pty.screen();
     let from = screen.rfind("› and thank you").unwrap();
     screens.push(("a list", screen[from..].to_owned()));

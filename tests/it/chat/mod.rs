@@ -10,8 +10,11 @@ mod manners;
 mod planning;
 mod pty;
 mod requests;
+mod session_commands;
+mod settings;
 mod shape;
 mod steering;
+mod tasks;
 mod tmux;
 
 use crate::support::Test;

@@ -91,6 +91,16 @@ impl Conversation {
             Body::PinRemoved { pin } => {
                 self.note(Tone::Quiet, &format!("pin {} removed: “{}”", pin.id, pin.text));
             }
+            Body::SessionRenamed { name } => {
+                self.note(Tone::Quiet, &format!("this session is named {name}"));
+            }
+            Body::DirectoryAdded { path } => {
+                let text = format!(
+                    "directory added: {path}; /undo covers what Write, Edit and MultiEdit change there, not what \
+                     commands change"
+                );
+                self.note(Tone::Quiet, &text);
+            }
             Body::RulesFound { path, .. } => {
                 self.note(Tone::Quiet, &format!("rules loaded: {path}"));
             }

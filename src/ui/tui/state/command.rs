@@ -10,7 +10,6 @@ use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::Deed;
 use crate::ui::tui::text::width;
-use crate::ui::tui::theme::Background;
 use crate::ui::tui::viewer::Viewer;
 
 /// Limit of the first column of a page.
@@ -153,22 +152,8 @@ impl State {
                     None => self.say("there is no answer yet"),
                 }
             }
-            CommandDeed::Theme => {
-                let background = match arguments {
-                    "dark" => Background::Dark,
-                    "light" => Background::Light,
-                    _ => match self.settings.theme.background() {
-                        Background::Dark => Background::Light,
-                        Background::Light => Background::Dark,
-                    },
-                };
-                self.settings.theme = self.settings.theme.on(background);
-                self.settings.theme_is_chosen = true;
-                let word = if background == Background::Dark { "dark" } else { "light" };
-                let text =
-                    format!("colours for a {word} background; ui.theme = \"{word}\" keeps them");
-                self.conversation.remark(Tone::Quiet, &text);
-                return vec![Action::Redraw];
+            CommandDeed::Theme | CommandDeed::Vim | CommandDeed::StatusLine => {
+                return self.appearance(deed, arguments);
             }
             CommandDeed::Mode => return self.mode_command(arguments),
             CommandDeed::Quit => return vec![Action::Ask(Request::Quit)],
@@ -182,15 +167,21 @@ impl State {
             | CommandDeed::Pins
             | CommandDeed::Permissions
             | CommandDeed::Unpin
+            | CommandDeed::Init
+            | CommandDeed::Review
+            | CommandDeed::AddDir
+            | CommandDeed::Fork
+            | CommandDeed::Rename
             | CommandDeed::Model
-                if self.is_working =>
+                if self.is_working || self.would_end_shells(deed) =>
             {
                 // It is kept, and can be sent when the session is idle.
                 let name = COMMANDS.iter().find(|it| it.deed == deed).map_or("", |it| it.name);
                 let command = format!("/{name} {arguments}");
                 self.composer.set(Written::message(command.trim_end()));
                 let stop = self.settings.keymap.key_for(Deed::Escape);
-                self.say(&format!("the agent works: {stop} stops it, then send this"));
+                let who = if self.is_working { "the agent works" } else { "your command runs" };
+                self.say(&format!("{who}: {stop} stops it, then send this"));
             }
             CommandDeed::Rewind => {
                 let turn = arguments.split(' ').next().and_then(|turn| turn.parse::<u32>().ok());
@@ -215,7 +206,12 @@ impl State {
                 self.begins(Doing::Consulting("connecting"));
                 return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
             }
-            CommandDeed::Model
+            CommandDeed::Init
+            | CommandDeed::Review
+            | CommandDeed::AddDir
+            | CommandDeed::Fork
+            | CommandDeed::Rename
+            | CommandDeed::Model
             | CommandDeed::Undo
             | CommandDeed::Redo
             | CommandDeed::Diff
@@ -235,6 +231,11 @@ impl State {
             }
         }
         Vec::new()
+    }
+
+    /// The session is opened again: the user's commands would be ended.
+    fn would_end_shells(&self, deed: CommandDeed) -> bool {
+        !self.shells.is_empty() && matches!(deed, CommandDeed::AddDir | CommandDeed::Fork)
     }
 
     /// Tokens and cost since the chat started.
@@ -279,7 +280,7 @@ impl State {
 }
 
 /// Rows of two columns; a very long first cell does not widen the column.
-fn columns(rows: &[(String, String)]) -> String {
+pub(super) fn columns(rows: &[(String, String)]) -> String {
     let widths = rows.iter().map(|(name, _)| width(name.trim_end()));
     let column = widths.max().unwrap_or(0).min(WIDEST_NAME);
     let rows = rows.iter().map(|(name, what)| {

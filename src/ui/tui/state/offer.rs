@@ -5,6 +5,7 @@ use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, OwnCommand};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::keys::Deed;
+use crate::ui::tui::statusline::ITEMS;
 
 impl State {
     /// Updates the list for the current text.
@@ -55,6 +56,17 @@ impl State {
                         (id.as_str(), if is_current { "answers now" } else { "" })
                     });
                     complete::words("", models)
+                }
+                Some(
+                    deed @ (CommandDeed::Permissions
+                    | CommandDeed::Memory
+                    | CommandDeed::StatusLine),
+                ) => {
+                    let last = arguments.rfind(' ').map_or(0, |at| at + 1);
+                    let (before, query) = arguments.split_at(last);
+                    let items = next_words(deed, before.trim(), query);
+                    self.offer(Kind::Argument, from + last, items);
+                    return Vec::new();
                 }
                 Some(CommandDeed::Rewind) => self.turns(arguments, false),
                 Some(CommandDeed::Undo) => self.turns(arguments, true),
@@ -181,6 +193,7 @@ impl State {
                 return Some(match popup.kind {
                     // A command with arguments is sent only if its name was complete.
                     Kind::Command if item.takes_more && !is_enough => self.complete(),
+                    Kind::Argument if item.needs_more => self.complete(),
                     Kind::Command | Kind::Argument => self.send(),
                     Kind::File => Vec::new(),
                 });
@@ -193,7 +206,7 @@ impl State {
     pub(super) fn take(&mut self, popup: &Popup) {
         let item = &popup.items[popup.selected];
         let cursor = self.composer.cursor();
-        let space = if popup.kind == Kind::Command && item.takes_more { " " } else { "" };
+        let space = if item.takes_more { " " } else { "" };
         let insert = format!("{}{space}", item.insert);
         // Choosing a command counts as typing it; its arguments come from elsewhere.
         let insert = match popup.kind {
@@ -207,6 +220,59 @@ impl State {
     pub(in crate::ui::tui) fn text_columns(&self) -> usize {
         self.size.0.saturating_sub(3).max(1)
     }
+}
+
+/// The words that can follow, for commands with several.
+fn next_words(deed: CommandDeed, before: &str, query: &str) -> Vec<Item> {
+    if deed == CommandDeed::StatusLine {
+        let is_new = |name: &str| !before.split_whitespace().any(|word| word == name);
+        let items = ITEMS.iter().filter(|(_, name, _)| is_new(name));
+        let items = items.map(|(_, name, what)| (*name, *what));
+        let whole = [("default", "all items"), ("none", "no item")].into_iter();
+        return complete::words(query, whole.filter(|_| before.is_empty()).chain(items));
+    }
+    let (words, needs_more): (&[(&str, &str)], _) = match (deed, before) {
+        (CommandDeed::Permissions, "") => (
+            &[
+                ("list", "the mode and all rules"),
+                ("add", "a rule: allow, ask or deny"),
+                ("remove", "a rule of this session, by its number"),
+            ],
+            true,
+        ),
+        (CommandDeed::Permissions, "add") => (
+            &[
+                ("allow", "calls that match are made without a question"),
+                ("ask", "calls that match need your answer"),
+                ("deny", "calls that match are refused"),
+            ],
+            true,
+        ),
+        (CommandDeed::Permissions, rule) if rule.starts_with("add ") && rule.ends_with(')') => (
+            &[
+                ("session", "for this session"),
+                ("project", "in the configuration of this project"),
+                ("user", "in your own configuration"),
+            ],
+            false,
+        ),
+        (CommandDeed::Memory, "") => (
+            &[
+                ("list", "the lessons"),
+                ("add", "a lesson of your own for this project"),
+                ("show", "a lesson, by its id"),
+                ("forget", "a lesson, by its id"),
+            ],
+            true,
+        ),
+        _ => return Vec::new(),
+    };
+    let mut items = complete::words(query, words.iter().copied());
+    for item in &mut items {
+        item.needs_more = needs_more && item.insert != "list";
+        item.takes_more = item.needs_more;
+    }
+    items
 }
 
 #[cfg(test)]
@@ -228,6 +294,7 @@ mod tests {
             theme_is_chosen: true,
             full_screen: false,
             vi: false,
+            status_line: Vec::new(),
             notifications: false,
             title: false,
             history: Vec::new(),

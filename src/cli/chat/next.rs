@@ -1,0 +1,142 @@
+//! Commands that end the session of the chat, and what follows it.
+
+use super::{Work, tasks};
+use crate::app::{
+    self, OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which,
+};
+use crate::protocol::event::{Body, Sink, Stamped};
+use crate::ui::tui::{CommandDeed, Handle, News};
+use crate::workspace::UndoReport;
+
+/// What follows the current session.
+pub(super) enum Next {
+    Quit,
+    Open(Which),
+    /// The same conversation in this session: it stays on the screen.
+    Continue(Which),
+    /// This session, rewound to before that turn.
+    Rewind(u32, Rewind),
+}
+
+/// What a command leads to.
+pub(super) enum Begun {
+    Work(Work),
+    Next(Next),
+}
+
+/// Begins what a command asks for, or says why not.
+pub(super) async fn begin(
+    session: &Session,
+    options: &Options,
+    deed: CommandDeed,
+    arguments: String,
+) -> Result<Begun, String> {
+    Ok(match deed {
+        CommandDeed::Compact => Begun::Work(Work::Compact(arguments)),
+        CommandDeed::Model => Begun::Work(Work::Model(arguments)),
+        CommandDeed::Resume => {
+            Begun::Next(Next::Open(Which::Resume(resume(options, session, &arguments)?)))
+        }
+        CommandDeed::Rewind => {
+            let turn = rewind_of(&arguments).filter(|_| session.log_path.is_some());
+            let (turn, what) = turn.ok_or(
+                "/rewind TURN [files|conversation]: the number of the turn; a session that is not recorded cannot go \
+                 back",
+            )?;
+            Begun::Next(Next::Rewind(turn, what))
+        }
+        CommandDeed::Fork if !session.has_begun() => {
+            return Err("there is nothing to copy yet: this session has no message".to_owned());
+        }
+        CommandDeed::Fork => Begun::Next(Next::Continue(Which::Fork(Some(reopenable(session)?)))),
+        CommandDeed::AddDir => Begun::Next(add_directory(session, options, &arguments)?),
+        CommandDeed::Init | CommandDeed::Review => {
+            Begun::Work(Work::Turn(tasks::message(session, options, deed, &arguments).await?))
+        }
+        _ => Begun::Next(Next::Open(Which::New)),
+    })
+}
+
+fn resume(options: &Options, session: &Session, id: &str) -> Result<String, String> {
+    if id.is_empty() {
+        return Err("say which: /sessions lists them, Tab after /resume completes them".to_owned());
+    }
+    let storage = options.recorded();
+    let id = storage.choose(Some(id)).map_err(|error| error.to_string())?;
+    if id == session.id() { Err("that is this session".to_owned()) } else { Ok(id) }
+}
+
+/// The id of the session, if it can be closed and opened again at once; or why not.
+fn reopenable(session: &Session) -> Result<String, String> {
+    if session.log_path.is_none() {
+        return Err("this session is not recorded, so it cannot be opened again".to_owned());
+    }
+    if session.has_background() {
+        let why = "a command runs in the background and would be ended; let it end first, or have it stopped";
+        return Err(why.to_owned());
+    }
+    Ok(session.id().to_owned())
+}
+
+/// Adds a directory to the session, which is opened again with it.
+fn add_directory(session: &Session, options: &Options, path: &str) -> Result<Next, String> {
+    let id = reopenable(session).map_err(|reason| {
+        format!("{reason}; `agent -c --add-dir {path}` starts with the directory")
+    })?;
+    let own = StateDirs::of(options.dirs.as_ref());
+    let path = app::addable(path, &session.workspace().places(), &own)?;
+    session.record_directory(&path);
+    Ok(Next::Continue(Which::Resume(id)))
+}
+
+/// `TURN`, `TURN files`, `TURN conversation`.
+fn rewind_of(arguments: &str) -> Option<(u32, Rewind)> {
+    let mut words = arguments.split_whitespace();
+    let turn = words.next()?.parse().ok()?;
+    let what = match words.next() {
+        None | Some("both") => Rewind::Both,
+        Some("files") => Rewind::Files,
+        Some("conversation") => Rewind::Conversation,
+        Some(_) => return None,
+    };
+    Some((turn, what))
+}
+
+/// Rewinds a session that is not in use to before a turn.
+pub(super) fn rewind(
+    options: &Options,
+    id: &str,
+    turn: u32,
+    what: Rewind,
+) -> Result<News, OpenError> {
+    let storage = options.recorded();
+    let own = StateDirs::of(options.dirs.as_ref());
+    let place = (options.root.as_path(), options.add_dirs.as_slice(), &own);
+    let recorded = Recorded::open(place, &storage, id, &options.config.config)?;
+    let rewound = recorded.rewind(turn, what, UndoOptions::default())?;
+    let files = rewound.files.iter().flat_map(|report| &report.files);
+    let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();
+    let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
+    let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
+    Ok(if what == Rewind::Files && !is_complete {
+        News::Note(false, format!("not every file is as before turn {turn}{files}"))
+    } else if what == Rewind::Files {
+        News::Note(true, format!("files are as before turn {turn}{files}"))
+    } else if rewound.conversation {
+        News::Rewound(format!("back to before turn {turn}{files}"))
+    } else {
+        let text = format!("the conversation is as it was, because a file is{files}");
+        News::Note(false, text)
+    })
+}
+
+/// Receives the events of a session whose earlier events are on the screen.
+pub(super) struct Continued(pub(super) Handle);
+
+impl Sink for Continued {
+    fn take(&mut self, stamped: &Stamped) {
+        if !matches!(stamped.event.body, Body::SessionResumed { .. }) {
+            self.0.take(stamped);
+        }
+    }
+}

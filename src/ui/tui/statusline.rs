@@ -1,0 +1,92 @@
+//! The items of the status line that the user chooses.
+
+use super::cells::thousands;
+use super::state::State;
+use super::theme::Part;
+use crate::protocol::control::PermissionMode;
+use crate::protocol::harmless::clean;
+
+/// An item of the status line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusItem {
+    /// The permission mode.
+    Mode,
+    /// The model.
+    Model,
+    /// How much of the model's window is used.
+    Context,
+    /// The cost.
+    Cost,
+    /// The git branch.
+    Branch,
+}
+
+/// Each item with its name and description, in the default order.
+pub(super) const ITEMS: [(StatusItem, &str, &str); 5] = [
+    (StatusItem::Mode, "mode", "the permission mode"),
+    (StatusItem::Context, "context", "how much of the model's window is used"),
+    (StatusItem::Cost, "cost", "the cost of this session, if the model's price is known"),
+    (StatusItem::Model, "model", "the model"),
+    (StatusItem::Branch, "branch", "the git branch"),
+];
+
+impl StatusItem {
+    /// The items with these names, in this order.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>, String> {
+        let mut items = Vec::new();
+        for name in names {
+            let Some((item, ..)) = ITEMS.iter().find(|(_, known, _)| *known == name) else {
+                let known = ITEMS.map(|(_, name, _)| name).join(", ");
+                return Err(format!("the status line has no item {name:?}: {known}"));
+            };
+            if !items.contains(item) {
+                items.push(*item);
+            }
+        }
+        Ok(items)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        ITEMS.iter().find(|(item, ..)| *item == self).map_or("", |(_, name, _)| name)
+    }
+}
+
+impl State {
+    /// The text of an item, if there is something to show.
+    pub(super) fn status_item(&self, item: StatusItem) -> Option<(String, Part)> {
+        let conversation = &self.conversation;
+        let text = match item {
+            StatusItem::Mode => {
+                let mode = conversation.mode?;
+                let part = match mode {
+                    PermissionMode::Full => Part::Bad,
+                    PermissionMode::Plan => Part::Strong,
+                    PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => {
+                        Part::Quiet
+                    }
+                };
+                return Some((mode.as_str().to_owned(), part));
+            }
+            StatusItem::Model => clean(&conversation.model).into_owned(),
+            StatusItem::Context if conversation.context_tokens > 0 => {
+                let tokens = thousands(conversation.context_tokens);
+                let share = conversation.window.map(|window| {
+                    let percent = conversation.context_tokens.saturating_mul(100) / window.max(1);
+                    format!(" ({percent} %)")
+                });
+                let about = if conversation.tokens_are_estimated { "~" } else { "" };
+                format!("{about}{tokens} tokens{}", share.unwrap_or_default())
+            }
+            StatusItem::Context => return None,
+            StatusItem::Cost => {
+                let running = conversation.running_cost_usd;
+                let cost = conversation.cost_usd.unwrap_or(0.0) + running.unwrap_or(0.0);
+                let about = if running.is_some() { "~" } else { "" };
+                if cost > 0.0 { format!("{about}${cost:.2}") } else { String::new() }
+            }
+            StatusItem::Branch => clean(self.settings.branch.as_ref()?).into_owned(),
+        };
+        (!text.is_empty()).then_some((text, Part::Quiet))
+    }
+}

@@ -1,0 +1,143 @@
+//! `/rename`, `/fork` and `/add-dir`.
+
+use super::pty::Pty;
+use crate::support::{Test, events};
+
+fn chat(test: &Test, args: &[&str]) -> Pty {
+    let args = [&["--model", "script:../script"], args].concat();
+    let pty = Pty::start(test, &args, 40, 120, "xterm-256color");
+    pty.wait_for("/help");
+    pty
+}
+
+fn id(test: &Test) -> String {
+    test.log().parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn named_session_is_listed_and_resumed_by_its_name() {
+    let test = Test::new().script("times: any\ntext: heard");
+    let mut pty = chat(&test, &[]);
+    pty.say("the first task");
+    pty.wait_for("heard");
+    pty.wait_for("/help");
+    let first = id(&test);
+    pty.say("/rename the parser");
+    pty.wait_for("this session is named the parser");
+    pty.say("/sessions");
+    pty.wait_for("the parser: the first task");
+    pty.say("/clear");
+    pty.wait_for("session   a new one");
+    for (name, why) in [
+        ("the parser", "is named the parser already"),
+        ("cafe-1", "could be the beginning of a session's id"),
+        ("", "say the new name"),
+        (&"x".repeat(81), "at most 80 characters"),
+    ] {
+        pty.wait_for("/help");
+        pty.send(&format!("/rename {name}"));
+        pty.wait("the command", |screen| screen.contains(format!("› /rename {name}").trim_end()));
+        pty.send("\r");
+        pty.wait_for(why);
+    }
+    pty.say("/resume the parser");
+    pty.wait_for(&format!("{first}, "));
+    pty.say("/quit");
+    pty.end();
+    let list = test.agent(&["session", "list", "--format", "json"]).expect_code(0).stdout;
+    assert!(list.contains("\"name\": \"the parser\""), "{list}");
+    test.run(&["--resume", "the parser", "go on"]).expect_code(0);
+    let turns = events(&test.sessions().join(&first).join("events.jsonl"));
+    let inputs: Vec<&str> = turns.iter().filter_map(|event| event["input"].as_str()).collect();
+    assert_eq!(inputs, ["the first task", "go on"]);
+    test.run(&["--resume", "the lexer", "go on"]).expect_code(2);
+}
+
+#[test]
+fn name_with_control_characters_is_refused() {
+    let test = Test::new().script("text: x").stdin("/rename a\u{202e}b\n");
+    let done = test.agent(&["--plain", "--model", "script:../script"]);
+    assert!(done.stdout.contains("without control characters"), "{}", done.stdout);
+    assert!(!test.has_event("session.renamed"));
+}
+
+#[test]
+fn fork_continues_in_a_copy_without_the_name() {
+    let test = Test::new().script("text: heard");
+    std::fs::write(test.root().join("../other"), "when: the first task\ntext: I know it").unwrap();
+    let mut pty = chat(&test, &[]);
+    pty.say("/fork");
+    pty.wait_for("there is nothing to copy yet");
+    pty.say("the first task");
+    pty.wait_for("heard");
+    pty.wait_for("/help");
+    let first = id(&test);
+    pty.say("/rename original");
+    pty.wait_for("this session is named original");
+    pty.say("/model script:../other");
+    pty.wait_for("answers from now on");
+    pty.wait_for("/help");
+    pty.say("/fork");
+    pty.wait_for("a copy; /resume");
+    pty.say("the second task");
+    pty.wait_for("I know it");
+    pty.wait_for("/help");
+    let copy = id(&test);
+    assert_ne!(copy, first);
+    assert_eq!(test.events_of("session.forked")[0]["from"], *first);
+    assert_eq!(pty.screen().matches("the first task").count(), 1, "{}", pty.screen());
+    let turns = |id: &str| {
+        let all = events(&test.sessions().join(id).join("events.jsonl"));
+        all.iter().filter(|event| event["type"] == "turn.started").count()
+    };
+    assert_eq!((turns(&first), turns(&copy)), (1, 2));
+    // The original keeps its name.
+    pty.say("/rename original");
+    pty.wait_for(&format!("session {first} is named original already"));
+}
+
+#[test]
+fn added_directory_can_be_used_and_is_known_after_resume() {
+    let test = Test::new();
+    let there = test.root().parent().unwrap().join("other");
+    std::fs::create_dir(&there).unwrap();
+    std::fs::write(there.join("b.txt"), "one\n").unwrap();
+    let file = there.join("b.txt").display().to_string();
+    let read = format!("call: Read {{\"path\": \"{file}\"}}");
+    let write = format!("call: Bash {{\"command\": \"echo two >> {file}\"}}");
+    let test = test.script(&format!("{read}\n---\ntext: first"));
+    let mut pty = chat(&test, &["--yolo"]);
+    pty.say("read it");
+    pty.wait_for("first");
+    assert!(pty.screen().contains("✗ Read"), "{}", pty.screen());
+    pty.wait_for("/help");
+    for (path, why) in [
+        ("/", "it contains a home directory"),
+        ("~/.config/..", "it contains a home directory"),
+        ("nowhere", "No such file or directory"),
+        (".", "which the agent works in already"),
+        (&file, "it is a file"),
+    ] {
+        std::fs::create_dir_all(test.home().join(".config")).unwrap();
+        pty.say(&format!("/add-dir {path}"));
+        pty.wait_for(why);
+    }
+    pty.say("/add-dir ../other");
+    pty.wait_for("directory added: ");
+    pty.wait_for("not what commands");
+    pty.say("again");
+    // The script restarts with the session.
+    pty.wait("the second answer", |screen| screen.matches("first").count() > 1);
+    assert!(pty.screen().contains("✓ Read"), "{}", pty.screen());
+    pty.wait_for("/help");
+    pty.say("/quit");
+    pty.end();
+    let test =
+        test.script(&format!("when: The user has added the directory\n{write}\n---\ntext: done"));
+    test.run(&["--resume", &id(&test), "--yolo", "write it"]).expect_code(0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\n");
+    // Without the directory the session continues.
+    std::fs::remove_dir_all(&there).unwrap();
+    let test = test.script("text: done");
+    test.run(&["--resume", &id(&test), "and now"]).expect_code(0).expect_stderr("cannot be added");
+}

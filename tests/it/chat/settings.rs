@@ -1,0 +1,131 @@
+//! `/permissions add`, `/memory add`, `/vim` and `/statusline`.
+
+use super::pty::Pty;
+use crate::support::Test;
+
+fn chat(test: &Test, args: &[&str]) -> Pty {
+    let args = [&["--model", "script:../script"], args].concat();
+    let pty = Pty::start(test, &args, 40, 110, "xterm-256color");
+    pty.wait_for("/help");
+    pty
+}
+
+#[test]
+fn added_rule_applies_at_once_and_after_resume() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"touch one two\"}\n---\ntext: made\n---\n\
+         call: Bash {\"command\": \"touch three\"}\n---\ntext: made it too",
+    );
+    let mut pty = chat(&test, &[]);
+    for (rule, why) in [
+        ("Bash(touch *)", "begin the rule with allow, ask or deny"),
+        ("allow Bash(touch", "the `)` is missing"),
+        ("allow Bsh(touch *)", "there is no tool \"Bsh\"; the tools are"),
+    ] {
+        pty.say(&format!("/permissions add {rule}"));
+        pty.wait_for(why);
+    }
+    // Further words may follow, as in the configuration.
+    pty.say("/permissions add allow Bash(touch one)");
+    pty.wait_for("rule 1: allow Bash(touch one)");
+    pty.say("make them");
+    pty.wait_for("made");
+    assert!(test.root().join("two").exists());
+    pty.wait_for("/help");
+    pty.say("/quit");
+    pty.end();
+    let test = test.script("call: Bash {\"command\": \"touch one three\"}\n---\ntext: all three");
+    let mut pty = chat(&test, &["-c"]);
+    pty.say("/permissions");
+    pty.wait_for("allow Bash(touch one)  · /permissions add");
+    pty.say("again");
+    pty.wait_for("all three");
+    assert!(test.root().join("three").exists());
+    pty.say("/permissions remove 1");
+    pty.wait_for("rule 1 removed");
+}
+
+#[test]
+fn rule_is_added_to_the_configuration_of_user_and_project() {
+    let test = Test::new()
+        .user_config("# mine\n[permissions]\nask = [\n  \"Read\", # all\n]\n")
+        .file(".agent/config.toml", "[permissions]\ndeny = [\"Edit(docs/)\"]\n")
+        .script("text: x");
+    test.agent(&["trust"]).expect_code(0);
+    let mut pty = chat(&test, &[]);
+    pty.say("/permissions add ask Bash(git push *) user");
+    pty.wait_for("the rule is in ");
+    pty.say("/permissions add allow Write(src/**) project");
+    pty.wait_for("which is trusted with it");
+    pty.say("/quit");
+    pty.end();
+    let own = std::fs::read_to_string(test.home().join(".config/agent/config.toml")).unwrap();
+    assert_eq!(own, "# mine\n[permissions]\nask = [\n  \"Read\", \"Bash(git push *)\", # all\n]\n");
+    let shown = test.agent(&["config", "show"]).expect_code(0).stdout;
+    for rule in ["Bash(git push *)", "Write(src/**)", "Edit(docs/)"] {
+        assert!(shown.contains(rule), "{shown}");
+    }
+    // Without trust the rule of the project waits for it.
+    let test = Test::new().script("text: x");
+    let mut pty = chat(&test, &[]);
+    pty.say("/permissions add allow Write(src/**) project");
+    pty.wait_for("later sessions apply it once you run `agent");
+    assert_eq!(test.read(".agent/config.toml"), "permissions.allow = [\"Write(src/**)\"]\n");
+}
+
+#[test]
+fn lesson_of_the_user_is_stored_for_the_project() {
+    let test = Test::new().script("text: x");
+    let mut pty = chat(&test, &[]);
+    pty.say("/memory add");
+    pty.wait_for("the text is empty");
+    pty.say("/memory add Run \"make it\" && don't; $HOME `x`.");
+    pty.wait_for("lesson ");
+    pty.wait_for("don't; $HOME `x`.");
+    pty.say("/memory add The key is sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD.");
+    pty.wait_for("looks like a secret");
+    pty.say("/memory list");
+    pty.wait_for("Memory");
+    pty.say("/quit");
+    pty.end();
+    let list = test.agent(&["memory", "list", "--project"]).expect_code(0).stdout;
+    assert!(list.contains("Run \"make it\" && don't; $HOME `x`."), "{list}");
+    assert_eq!(list.lines().count(), 1, "{list}");
+}
+
+#[test]
+fn vim_command_toggles_the_modes() {
+    let test = Test::new().script("text: x");
+    let mut pty = chat(&test, &[]);
+    pty.say("/vim");
+    pty.wait_for("vi's modes are on");
+    pty.send("one two\x1b");
+    pty.wait_for("NORMAL");
+    pty.send("0dw");
+    pty.wait_for("› two");
+    pty.send("S/vim\r");
+    pty.wait_for("vi's modes are off");
+    pty.send("0dw");
+    pty.wait_for("› 0dw");
+}
+
+#[test]
+fn status_line_shows_the_chosen_items() {
+    let test = Test::new().script("text: x").user_config("ui.statusline = [\"model\", \"mode\"]\n");
+    let mut pty = chat(&test, &[]);
+    pty.wait_for("  script:../script · ask");
+    pty.say("/statusline");
+    pty.wait_for("· branch   the git branch");
+    pty.wait_for("now: /statusline model mode");
+    pty.say("/statusline mode tokens");
+    pty.wait_for("the status line has no item \"tokens\": mode, context, cost, model, branch");
+    pty.send("/statusline mode b");
+    pty.wait_for("▸ branch");
+    pty.send("\x15");
+    pty.say("/statusline mode");
+    pty.wait_for("ui.statusline = [\"mode\"] keeps these items");
+    pty.wait_for("  ask · /help");
+    let wrong = Test::new().script("text: x").user_config("ui.statusline = [\"clock\"]\n");
+    let done = wrong.agent(&["--plain", "--model", "script:../script"]);
+    done.expect_code(2).expect_stderr("ui.statusline: the status line has no item \"clock\"");
+}
