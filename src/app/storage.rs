@@ -178,7 +178,8 @@ impl Storage {
         for other in others {
             if self.name_of(&other).as_deref() == Some(name) {
                 return Err(format!(
-                    "session {other} is named {name} already; choose another name"
+                    "session {} is named {name} already; choose another name",
+                    self.short(&other)
                 ));
             }
         }

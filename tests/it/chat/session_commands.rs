@@ -41,7 +41,7 @@ fn named_session_is_listed_and_resumed_by_its_name() {
         pty.wait_for(why);
     }
     pty.say("/resume the parser");
-    pty.wait_for(&format!("{first}, "));
+    pty.wait_for("resumed   after turn 1");
     pty.say("/quit");
     pty.end();
     let list = test.agent(&["session", "list", "--format", "json"]).expect_code(0).stdout;
