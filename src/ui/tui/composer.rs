@@ -452,13 +452,17 @@ impl Composer {
         rows.iter().rposition(|row| row.start <= self.cursor).unwrap_or(0)
     }
 
-    /// The word before the cursor that begins with this mark: its start, and its text without the mark.
-    pub(super) fn mention(&self, mark: char) -> Option<(usize, &str)> {
+    /// The mention before the cursor, `@name` or `@"name with blanks`: its start, and the name.
+    pub(super) fn mention(&self) -> Option<(usize, &str)> {
         let before = &self.text()[..self.cursor];
-        let at = before.rfind(mark)?;
+        let at = before.rfind('@')?;
         let is_start = before[..at].chars().next_back().is_none_or(char::is_whitespace);
-        let word = &before[at + mark.len_utf8()..];
-        (is_start && !word.contains(char::is_whitespace)).then_some((at, word))
+        let word = &before[at + 1..];
+        let (name, ends): (_, fn(char) -> bool) = match word.strip_prefix('"') {
+            Some(name) => (name, |char| char == '"' || char == '\n'),
+            None => (word, char::is_whitespace),
+        };
+        (is_start && !name.contains(ends)).then_some((at, name))
     }
 
     fn target(&self, motion: Motion) -> usize {
@@ -751,8 +755,10 @@ mod tests {
 
     #[test]
     fn mention_is_a_word_starting_with_its_mark() {
-        assert_eq!(composer("look at @src/a").mention('@'), Some((8, "src/a")));
-        assert_eq!(composer("me@example").mention('@'), None);
-        assert_eq!(composer("@a b").mention('@'), None);
+        assert_eq!(composer("look at @src/a").mention(), Some((8, "src/a")));
+        assert_eq!(composer("me@example").mention(), None);
+        assert_eq!(composer("@a b").mention(), None);
+        assert_eq!(composer("@\"a b").mention(), Some((0, "a b")));
+        assert_eq!(composer("@\"a b\"").mention(), None);
     }
 }
