@@ -266,13 +266,13 @@ impl<'a> Jobs<'a> {
     fn tell_output(
         &mut self,
         title: &'static str,
-        run: impl Future<Output = (String, Option<i32>)> + 'static,
+        run: impl Future<Output = Shown> + 'static,
         nothing: &'static str,
     ) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
         self.running.push(
             async move {
-                let (output, exit_code) = run.await;
+                let Shown { output, exit_code, .. } = run.await;
                 let output = output.trim_end();
                 // The program's name at the beginning is not needed in the chat.
                 let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
@@ -298,10 +298,10 @@ impl<'a> Jobs<'a> {
         let run = self.run(command.clone(), Some(Box::new(watcher)));
         self.running.push(
             async move {
-                let (output, exit_code) = run.await;
+                let Shown { output, left_out, exit_code } = run.await;
                 let output = masker.mask(&output).into_owned();
                 let (shown, wrote) = (command.clone(), output.clone());
-                handle.tell(News::Shell { command: shown, output: wrote, exit_code });
+                handle.tell(News::Shell { command: shown, output: wrote, left_out, exit_code });
                 Some(Ran { command, output, exit_code })
             }
             .boxed_local(),
@@ -339,7 +339,7 @@ impl<'a> Jobs<'a> {
         &self,
         line: String,
         watcher: Option<Watcher<'static>>,
-    ) -> impl Future<Output = (String, Option<i32>)> + 'static {
+    ) -> impl Future<Output = Shown> + 'static {
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -374,20 +374,33 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// Returns a command's output and status.
+/// A command's output, the number of lines that it lacks because it is long, and the status.
+struct Shown {
+    output: String,
+    left_out: usize,
+    exit_code: Option<i32>,
+}
+
+/// Runs a command.
 fn run(
     exec: &Arc<Exec>,
     command: Command<'static>,
     cancel: &CancellationToken,
-) -> impl Future<Output = (String, Option<i32>)> + 'static {
+) -> impl Future<Output = Shown> + 'static {
     let (exec, cancel) = (exec.clone(), cancel.clone());
     async move {
         match exec.run(command, &cancel).await {
             Ok(outcome) => {
-                let output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
-                (output, outcome.exit_code)
+                let streams = [&outcome.stdout, &outcome.stderr];
+                let left_out = streams.iter().filter(|stream| stream.truncated).map(|stream| {
+                    let total = usize::try_from(stream.total_lines).unwrap_or(usize::MAX);
+                    total.saturating_sub(stream.text.lines().count())
+                });
+                let left_out = left_out.sum();
+                let output = streams.map(|stream| stream.text.as_str()).concat();
+                Shown { output, left_out, exit_code: outcome.exit_code }
             }
-            Err(error) => (error.to_string(), None),
+            Err(error) => Shown { output: error.to_string(), left_out: 0, exit_code: None },
         }
     }
 }

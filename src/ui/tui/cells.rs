@@ -37,6 +37,8 @@ pub(super) enum Detail {
 const RUNNING_LINES: usize = 3;
 /// Limit: lines of a failed check, in brief.
 const FAILED_LINES: usize = 10;
+/// Limit: lines of the output of the user's command, in brief.
+const SHELL_LINES: usize = 40;
 /// Limits: lines of the user's message, from its beginning and end, in brief.
 const FIRST_LINES: usize = 8;
 const LAST_LINES: usize = 4;
@@ -86,6 +88,8 @@ pub(super) enum Tone {
 pub(super) struct Shell {
     pub(super) command: String,
     pub(super) output: String,
+    /// Number of lines that `output` lacks.
+    pub(super) left_out: usize,
     pub(super) exit_code: Option<i32>,
 }
 
@@ -182,7 +186,7 @@ impl Cell {
                 let (mark, part) = if *passed { ("✓ ", Part::Good) } else { ("✗ ", Part::Bad) };
                 let mut lines = vec![title((mark, part), "check", &first_line(command), how, look)];
                 if !passed || detail == Detail::Full {
-                    lines.extend(output(tail, FAILED_LINES, look, detail));
+                    lines.extend(output(tail, None, FAILED_LINES, look, detail));
                 }
                 lines
             }
@@ -195,7 +199,13 @@ impl Cell {
                 };
                 let mut lines =
                     vec![title(("! ", part), "", &first_line(&shell.command), &how, look)];
-                lines.extend(output(&shell.output, 40, look, detail));
+                lines.extend(output(
+                    &shell.output,
+                    Some(shell.left_out),
+                    SHELL_LINES,
+                    look,
+                    detail,
+                ));
                 lines
             }
             Self::Page { title, text } => {

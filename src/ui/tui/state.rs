@@ -138,6 +138,8 @@ pub enum News {
         command: String,
         /// Its output.
         output: String,
+        /// Number of lines that `output` lacks.
+        left_out: usize,
         /// Its exit status; `None` if it was ended.
         exit_code: Option<i32>,
     },
@@ -535,11 +537,11 @@ impl State {
                     *before = tail;
                 }
             }
-            News::Shell { command, output, exit_code } => {
+            News::Shell { command, output, left_out, exit_code } => {
                 if let Some(at) = self.shells.iter().position(|(it, _)| *it == command) {
                     self.shells.remove(at);
                 }
-                let shell = Shell { command, output, exit_code };
+                let shell = Shell { command, output, left_out, exit_code };
                 self.conversation.aside(Cell::Shell(Box::new(shell)));
             }
             News::Page { title, text } => self.conversation.aside(Cell::Page { title, text }),

@@ -1,6 +1,7 @@
 //! The chat, driven as by a user: in a pseudo-terminal and in tmux.
 
 mod approvals;
+mod cells;
 mod commands;
 mod composer;
 mod directives;
