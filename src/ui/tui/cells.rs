@@ -15,7 +15,7 @@ use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
 use crate::protocol::event::{FailureReport, TurnFinished};
 use crate::protocol::harmless::clean;
 use crate::protocol::plan::{Plan, TodoStatus};
-use lines::{first_line, live_output, output, prefixed, title};
+use lines::{first_line, live_output, message, output, prefixed, title};
 
 /// The width of the screen, and its colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,6 @@ const RUNNING_LINES: usize = 3;
 const FAILED_LINES: usize = 10;
 /// Limit: lines of the output of the user's command, in brief.
 const SHELL_LINES: usize = 40;
-/// Limits: lines of the user's message, from its beginning and end, in brief.
-const FIRST_LINES: usize = 8;
-const LAST_LINES: usize = 4;
 
 /// An element of the conversation.
 #[derive(Debug)]
@@ -158,10 +155,7 @@ impl Cell {
                     Line::from(vec![name, Span::styled(value, quiet)])
                 })
                 .collect(),
-            Self::User(text) => {
-                let lines = prefixed("› ", Part::User, &clean(text), Part::Text, look);
-                if detail == Detail::Brief { folded(lines, look) } else { lines }
-            }
+            Self::User(text) => message(text, look, detail),
             Self::Answer(text) => markdown::render(text, look),
             Self::Reasoning(text) => match detail {
                 Detail::Brief => {
@@ -380,18 +374,6 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
         (_, _) => text.push_str(&format!("/trace shows every step · {undo}")),
     }
     text
-}
-
-/// A long message in short: its beginning and its end.
-fn folded(mut lines: Vec<Line<'static>>, look: Look) -> Vec<Line<'static>> {
-    let n_more = lines.len().saturating_sub(FIRST_LINES + LAST_LINES);
-    // A few more lines are shown instead of being counted.
-    if n_more > 2 {
-        let text = cut(&format!("  … {n_more} more lines"), look.width).into_owned();
-        let more = Line::styled(text, look.theme.style(Part::Quiet));
-        lines.splice(FIRST_LINES..FIRST_LINES + n_more, [more]);
-    }
-    lines
 }
 
 /// The start of the second column: after two or more spaces.

@@ -1,4 +1,4 @@
-//! How finished items are displayed: counts of folded lines.
+//! How finished items are displayed: counts of folded lines, and the user's own messages.
 
 use super::pty::Pty;
 use crate::support::Test;
@@ -39,4 +39,58 @@ fn folded_diff_says_how_many_changed_lines_are_hidden() {
     pty.say("write");
     pty.wait_for("Done here.");
     pty.wait_for("    … 476 more changed lines");
+}
+
+#[test]
+fn long_message_is_shown_in_brief_with_counts() {
+    let test = Test::new().script("text: heard").env("NO_COLOR", "1");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    let lines: String = (1..=20_000).map(|n| format!("{n}\r")).collect();
+    pty.send(&format!("\x1b[200~{lines}\x1b[201~"));
+    pty.wait_for("[paste 1: 20000 lines]");
+    pty.send("\r");
+    pty.wait_for("heard");
+    pty.wait_for("  8\n  … 19988 more lines\n  19997\n");
+    pty.wait_for("/help");
+    pty.send(&format!("\x1b[200~{}\x1b[201~", "x".repeat(5_000)));
+    pty.wait_for("[paste 1: 5000 characters]");
+    pty.send("\r");
+    pty.wait_for("x … 4000 more");
+}
+
+/// Without colours by the weight, with colours by the background too, on dark and light terminals.
+#[test]
+fn messages_of_the_user_stand_out() {
+    let style = |no_color: &str, theme: &str, term: &str| {
+        let test = Test::new()
+            .script("text: an answer")
+            .env("NO_COLOR", no_color)
+            .user_config(&format!("ui.theme = \"{theme}\"\n"));
+        let args = ["--model", "script:../script"];
+        let mut pty = Pty::start(&test, &args, 24, 80, term);
+        pty.wait_for("/help");
+        pty.say("my own words");
+        pty.wait_for("an answer");
+        pty.wait_for("/help");
+        pty.with_screen(|screen| {
+            let row_of = |text: &str| {
+                let rows: Vec<String> = screen.rows(0, 80).collect();
+                u16::try_from(rows.iter().position(|row| row.contains(text)).unwrap()).unwrap()
+            };
+            let mine = screen.cell(row_of("› my own words"), 4).unwrap();
+            let theirs = screen.cell(row_of("an answer"), 4).unwrap();
+            assert_eq!((theirs.bold(), theirs.bgcolor()), (false, vt100::Color::Default));
+            (mine.bold(), mine.fgcolor(), mine.bgcolor())
+        })
+    };
+    let plain = (true, vt100::Color::Default, vt100::Color::Default);
+    assert_eq!(style("1", "dark", "xterm-256color"), plain);
+    assert_eq!(style("", "dark", "xterm"), plain);
+    let dark = style("", "dark", "xterm-256color");
+    let light = style("", "light", "xterm-256color");
+    for (_, text, background) in [dark, light] {
+        assert!(text != vt100::Color::Default && background != vt100::Color::Default);
+    }
+    assert_ne!(dark, light);
 }

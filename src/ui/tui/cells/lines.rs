@@ -58,6 +58,51 @@ pub(super) fn prefixed(
     lines.collect()
 }
 
+/// Limits of the user's message in brief: lines from its beginning and its end, and the size of a line.
+const FIRST_LINES: usize = 8;
+const LAST_LINES: usize = 4;
+const LINE_BYTES: usize = 1000;
+
+/// A message of the user. In brief, the middle of a long one and the end of a long line are only counted.
+pub(super) fn message(text: &str, look: Look, detail: Detail) -> Vec<Line<'static>> {
+    let style = look.theme.style(Part::Prompt);
+    let mark = Span::styled("› ", style.patch(look.theme.style(Part::User)));
+    let indent = Span::styled("  ", style);
+    let n_lines = n_lines(text).max(1);
+    // A few more lines are shown instead of being counted.
+    let is_folded = detail == Detail::Brief && n_lines > FIRST_LINES + LAST_LINES + 2;
+    let n_first = if is_folded { FIRST_LINES } else { n_lines };
+    let mut lines = Vec::new();
+    let mut add = |line: &str, style| {
+        let whole = line.len();
+        let kept = if detail == Detail::Brief { LINE_BYTES } else { whole };
+        let (line, rest) = line.split_at(line.floor_char_boundary(kept.min(whole)));
+        let mut line = clean(line).into_owned();
+        if !rest.is_empty() {
+            line.push_str(&format!(" … {} more characters", rest.chars().count()));
+        }
+        let prefix = if lines.is_empty() { &mark } else { &indent };
+        lines.extend(hang(prefix, &indent, &[Span::styled(line, style)], look.width));
+    };
+    let text = if text.is_empty() { "\n" } else { text };
+    text.lines().take(n_first).for_each(|line| add(line, style));
+    if is_folded {
+        let n_more = n_lines - FIRST_LINES - LAST_LINES;
+        add(&format!("… {n_more} more lines"), style.patch(look.theme.style(Part::Quiet)));
+        let last: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
+        last.into_iter().rev().for_each(|line| add(line, style));
+    }
+    if style.bg.is_some() {
+        // The background is a rectangle. It is not wider than the text: full lines would be wrapped when the
+        // terminal becomes narrower.
+        let widest = lines.iter().map(Line::width).max().unwrap_or(0);
+        for line in &mut lines {
+            line.spans.push(Span::styled(" ".repeat(widest - line.width()), style));
+        }
+    }
+    lines
+}
+
 /// A whole command, highlighted.
 pub(super) fn command_lines(command: &str, look: Look) -> Vec<Line<'static>> {
     let mut open = Open::Nothing;
