@@ -65,6 +65,8 @@ pub(super) enum Cell {
     Shell(Box<Shell>),
     /// The output of a command of the chat.
     Page { title: String, text: String },
+    /// A line of such an output in the viewer.
+    PageLine(String),
 }
 
 /// The tone of a note.
@@ -120,6 +122,7 @@ impl Cell {
             | Self::Call(_)
             | Self::Plan(_)
             | Self::Note(..)
+            | Self::PageLine(_)
             | Self::Check { .. } => Kind::Deeds,
         }
     }
@@ -137,7 +140,8 @@ impl Cell {
             | Self::Check { .. }
             | Self::Ended(_)
             | Self::Shell(_)
-            | Self::Page { .. } => true,
+            | Self::Page { .. }
+            | Self::PageLine(_) => true,
         }
     }
 
@@ -204,19 +208,19 @@ impl Cell {
             }
             Self::Page { title, text } => {
                 let mut lines = vec![Line::styled(title.clone(), theme.style(Part::Strong))];
-                lines.extend(text.lines().flat_map(|line| {
-                    let line = clean(line);
-                    // Continuation lines of the second column are indented to it.
-                    let indent =
-                        second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
-                    let (first, text) = line.split_at(indent);
-                    let rest = Span::raw(" ".repeat(width(first)));
-                    let text = [Span::raw(text.to_owned())];
-                    hang(&Span::raw(first.to_owned()), &rest, &text, look.width)
-                }));
+                lines.extend(text.lines().flat_map(|line| page_line(line, look)));
                 lines
             }
+            Self::PageLine(line) => page_line(line, look),
         }
+    }
+
+    /// The output of a command, split into its title and lines.
+    pub(super) fn into_page_lines(self) -> Vec<Self> {
+        let Self::Page { title, text } = self else { return vec![self] };
+        let lines = text.lines().map(|line| Self::PageLine(line.to_owned()));
+        let title = Self::Page { title, text: String::new() };
+        std::iter::once(title).chain(lines).collect()
     }
 
     /// The text for searching.
@@ -374,6 +378,15 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
         (_, _) => text.push_str(&format!("/trace shows every step · {undo}")),
     }
     text
+}
+
+/// A line of the output of a command. Its continuation lines are indented to the second column.
+fn page_line(line: &str, look: Look) -> Vec<Line<'static>> {
+    let line = clean(line);
+    let indent = second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
+    let (first, text) = line.split_at(indent);
+    let rest = Span::raw(" ".repeat(width(first)));
+    hang(&Span::raw(first.to_owned()), &rest, &[Span::raw(text.to_owned())], look.width)
 }
 
 /// The start of the second column: after two or more spaces.

@@ -413,3 +413,58 @@ fn mention_of_an_unreadable_file_is_explained_and_the_message_is_sent() {
     assert!(log.contains("The user mentioned @a.txt. You MUST read"), "{log}");
     assert_eq!(said(&test), ["look at @logo.png, @.env and @a.txt"]);
 }
+
+#[test]
+fn up_takes_a_queued_message_back_for_editing() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}\n---\ntext: heard",
+    );
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("begin");
+    pty.wait_for("◦ Bash");
+    for message in ["the first", "teh second"] {
+        pty.say(message);
+        pty.wait_for(&format!("▸ queued: {message}"));
+    }
+    pty.wait_for("Up edits the queued message");
+    pty.send("\x1b[A");
+    pty.wait_for("› teh second");
+    pty.wait("one queued message", |screen| !screen.contains("queued: teh second"));
+    assert!(pty.screen().contains("▸ queued: the first"));
+    pty.send("\x15the second\r");
+    pty.wait_for("▸ queued: the second");
+    // A large paste is folded again.
+    let paste: String = (0..20).map(|n| format!("pasted line {n}\r")).collect();
+    pty.send(&format!("\x1b[200~{paste}\x1b[201~end\r"));
+    pty.wait_for("▸ queued: pasted line 0");
+    pty.send("\x1b[A");
+    pty.wait_for("› [paste 1: 20 lines]end");
+    pty.send("\x15");
+    // A command for the time after the turn stays a command.
+    pty.send("!touch teh-file\t");
+    pty.wait_for("▸ after this turn: !touch teh-file");
+    pty.send("\x1b[A");
+    pty.wait_for("› !touch teh-file");
+    pty.send("\x17\x17the-file\t");
+    pty.wait_for("▸ after this turn: !touch the-file");
+    test.write("go", "");
+    pty.wait_for("heard");
+    wait_for(|| said(&test).len() == 3 && test.root().join("the-file").exists());
+    assert_eq!(said(&test), ["begin", "the first", "the second"]);
+}
+
+#[test]
+fn hint_disappears_with_the_next_key() {
+    let test = Test::new().script("text: heard");
+    let mut pty = chat(&test);
+    pty.say("words");
+    pty.wait_for("heard");
+    pty.wait_for("/help");
+    pty.send("some text\x03");
+    pty.wait_for("Ctrl-Y brings it back");
+    // In the same frame as the key.
+    pty.send("x");
+    pty.wait_for("› x");
+    assert!(!pty.screen().contains("brings it back"), "{}", pty.screen());
+}

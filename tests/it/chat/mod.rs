@@ -1,6 +1,7 @@
 //! The chat, driven as by a user: in a pseudo-terminal and in tmux.
 
 mod approvals;
+mod bad_input;
 mod cells;
 mod commands;
 mod composer;
@@ -8,6 +9,7 @@ mod directives;
 mod docs;
 mod gnu_screen;
 mod manners;
+mod pages;
 mod planning;
 mod pty;
 mod requests;
