@@ -17,7 +17,7 @@ use crate::config::{Loaded, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
-use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
+use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, PagePlace, Request};
 use crate::workspace::Undo;
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
@@ -25,9 +25,6 @@ use next::{Begun, Continued, Next, begin, rewind};
 use places::Places;
 pub(super) use start::ChatArgs;
 use start::{settings, welcome};
-
-/// Limit: lines of a trace that are shown.
-const TRACE_LINES: usize = 200;
 
 pub(super) fn chat(args: &ChatArgs) -> u8 {
     let term = std::env::var("TERM").unwrap_or_default();
@@ -361,6 +358,11 @@ async fn converse(
                     () = &mut working => break,
                     request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
                         Request::Submit(message) | Request::Steer(message) => control.steer(message),
+                        Request::TakeBack => {
+                            if let Some(message) = control.take_back() {
+                                handle.tell(News::TakenBack(message));
+                            }
+                        }
                         Request::Interrupt => control.interrupt(Interrupt::User),
                         Request::Answer(call, approval) => control.answer(&call, approval),
                         Request::Mode(mode) => control.want_mode(mode),
@@ -400,7 +402,8 @@ fn instruct(
 ) -> Option<News> {
     let failure = match command {
         CommandDeed::Pins => {
-            return Some(News::Page { title: "Pins".to_owned(), text: pins(session) });
+            let (title, text) = ("Pins".to_owned(), pins(session));
+            return Some(News::Page { title, text, place: PagePlace::Conversation });
         }
         CommandDeed::Permissions => return Some(rules::permissions(session, options, arguments)),
         CommandDeed::Rename => {
@@ -473,16 +476,11 @@ async fn model_of(session: &mut Session, options: &Options, model: &str) -> News
     }
 }
 
-/// The last lines of a session's timeline, and where the rest is.
+/// A session's timeline.
 fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
     let path = session_log.ok_or("this session is not recorded")?;
     let loaded = record::load(path).map_err(|error| error.to_string())?;
-    let timeline = record::timeline(&loaded.events);
-    let lines: Vec<&str> = timeline.lines().collect();
-    let from = lines.len().saturating_sub(TRACE_LINES);
-    let more =
-        if from > 0 { format!("… {from} lines more: agent trace show\n") } else { String::new() };
-    Ok(format!("{more}{}", lines[from..].join("\n")))
+    Ok(record::timeline(&loaded.events))
 }
 
 /// The sessions of the project: short id and description, the latest first.

@@ -63,6 +63,17 @@ impl Mentions {
         }
     }
 
+    /// Removes the files that the model cannot read. Returns a sentence for the user about each of them.
+    pub fn refuse(&mut self, why: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let mut sentences = Vec::new();
+        self.0.retain(|Mention { shown, found }| {
+            let reason = if found.is_folder { None } else { why(&found.path) };
+            sentences.extend(reason.iter().map(|reason| format!("{shown} is not read: {reason}")));
+            reason.is_none()
+        });
+        sentences
+    }
+
     /// The message about the mentions, once.
     pub fn take_reminder(&mut self, prompts: &Prompts) -> Option<String> {
         const FILES: Prompt = prompt!("feedback/mentioned_files.md");

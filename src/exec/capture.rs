@@ -24,6 +24,8 @@ pub struct Captured {
     pub text: String,
     /// Total size in bytes.
     pub total_bytes: u64,
+    /// Total number of lines.
+    pub total_lines: u64,
     /// `text` lacks the middle.
     pub truncated: bool,
 }
@@ -194,11 +196,13 @@ struct Stream {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
+    line_breaks: u64,
 }
 
 impl Stream {
     fn push(&mut self, piece: &[u8]) {
         self.total += piece.len() as u64;
+        self.line_breaks += memchr::memchr_iter(b'\n', piece).count() as u64;
         let (head, rest) = piece.split_at(piece.len().min(KEPT - self.head.len()));
         self.head.extend_from_slice(head);
         let rest = &rest[rest.len().saturating_sub(KEPT)..];
@@ -220,6 +224,8 @@ impl Stream {
         let truncated = self.is_long();
         let (total_bytes, mut head) = (self.total, self.head);
         let mut tail = Vec::from(self.tail);
+        let last = tail.last().or(head.last());
+        let total_lines = self.line_breaks + u64::from(last.is_some_and(|byte| *byte != b'\n'));
         if truncated {
             // Cut at a line if there is one; else at a character.
             match head.iter().rposition(|byte| *byte == b'\n') {
@@ -242,7 +248,7 @@ impl Stream {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         };
-        Captured { text, total_bytes, truncated }
+        Captured { text, total_bytes, total_lines, truncated }
     }
 }
 
@@ -273,7 +279,9 @@ mod tests {
     #[test]
     fn short_output_is_unchanged() {
         let short = captured(&[b"a\nb", "ä\n".as_bytes()]);
-        assert_eq!(short, Captured { text: "a\nbä\n".into(), total_bytes: 6, truncated: false });
+        let expected =
+            Captured { text: "a\nbä\n".into(), total_bytes: 6, total_lines: 2, truncated: false };
+        assert_eq!(short, expected);
         let exact = captured(&[&vec![b'x'; KEPT], &vec![b'y'; KEPT]]);
         assert_eq!((exact.text.len(), exact.truncated), (2 * KEPT, false));
     }
@@ -283,7 +291,7 @@ mod tests {
         let line = b"0123456789\n".repeat(100_000);
         let long = captured(&line.chunks(1000).collect::<Vec<_>>());
         assert!(long.truncated);
-        assert_eq!(long.total_bytes, 1_100_000);
+        assert_eq!((long.total_bytes, long.total_lines), (1_100_000, 100_000));
         let mut odd = long.text.lines().filter(|line| *line != "0123456789");
         let note = odd.next().expect("a note");
         assert_eq!(odd.next(), None);

@@ -229,7 +229,7 @@ impl Kernel {
         self.apply_directives(message);
         self.recall_for_task(input);
         let mut mentions = Mentions::default();
-        mentions.add(message, |path| self.parts.project.find(path));
+        self.mention(&mut mentions, message);
         let limits = self.parts.recovery;
         let started = self.parts.events.clock().now();
         Turn::new(started, State::new(limits), message.for_model(), mentions)
@@ -331,8 +331,22 @@ impl Kernel {
             self.history.task(shown.as_deref().unwrap_or(input));
             self.parts.events.emit(Body::TurnSteered { input: input.to_owned(), shown });
             self.apply_directives(&message);
-            turn.pending.mentions.add(&message, |path| self.parts.project.find(path));
+            self.mention(&mut turn.pending.mentions, &message);
             turn.case.goal.push_str(&format!("\nThen the user said: {}", message.for_model()));
+        }
+    }
+
+    /// Adds the mentions of a message. The user learns which of the files the model cannot read, and why.
+    fn mention(&self, mentions: &mut Mentions, message: &UserInput) {
+        mentions.add(message, |path| self.parts.project.find(path));
+        for message in mentions.refuse(|path| self.parts.registry.why_unreadable(path)) {
+            let source = "mention".to_owned();
+            self.parts.events.emit(Body::Error {
+                source,
+                message,
+                retry_in_ms: None,
+                attempt: None,
+            });
         }
     }
 

@@ -540,6 +540,11 @@ impl Control {
         locked(&self.0.requests).messages.drain(..).collect()
     }
 
+    /// Takes back the latest message that was not delivered yet.
+    pub fn take_back(&self) -> Option<UserInput> {
+        locked(&self.0.requests).messages.pop_back()
+    }
+
     /// Requests this mode, from the next call on. A question that waits is decided anew.
     pub fn want_mode(&self, mode: PermissionMode) {
         let mut requests = locked(&self.0.requests);

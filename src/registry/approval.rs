@@ -81,6 +81,25 @@ impl Registry {
         refused.map_or(Ok(Permit::Policy), Err)
     }
 
+    /// Why Read would not show this file: the user's rules, a name that indicates secrets, or its content.
+    pub fn why_unreadable(&self, path: &str) -> Option<String> {
+        let workspace = &self.cx.workspace;
+        let effect = Effect::Read { path: path.to_owned() };
+        if let Ruling::Refuse(_, reason) =
+            self.state().policy.rule_on("Read", &effect, &**workspace)
+        {
+            return Some(reason.text);
+        }
+        let read = workspace.resolve(path).and_then(|path| workspace.expect_text(&path));
+        read.err().map(|failure| match failure.code {
+            ErrorCode::BinaryFile => format!(
+                "{}; a model receives only text: describe the content, or convert it to text with a command",
+                failure.message
+            ),
+            _ => failure.message,
+        })
+    }
+
     fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
         // A mode that the user selected meanwhile applies from this call on.
         self.mode();

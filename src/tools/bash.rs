@@ -17,7 +17,7 @@ use stages::Pipelines;
 
 use super::secrets::Redacting;
 use super::{Target, Tool, ToolCx, filled_in, parse, spec};
-use crate::exec::{self, Command, Ended, Outcome, Statuses, Watcher, WholeOutput};
+use crate::exec::{self, Captured, Command, Ended, Outcome, Statuses, Watcher, WholeOutput};
 use crate::permission::Line;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
@@ -183,7 +183,7 @@ fn answer(
     let (ended, exit_code) = (outcome.ended, outcome.exit_code);
     let missing = missing_program(&outcome);
     let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
-    let stats = stats(&outcome);
+    let stats = stats(&outcome.stdout, &outcome.stderr);
     let data = data(outcome, pipelines);
     let (code, message, hint) = match (ended, exit_code) {
         (Ended::Exited, Some(0)) => {
@@ -254,10 +254,13 @@ fn data(outcome: Outcome, pipelines: &Pipelines) -> Object {
     data
 }
 
-fn stats(outcome: &Outcome) -> Object {
+/// The size of all output, also of what `data` does not contain.
+fn stats(stdout: &Captured, stderr: &Captured) -> Object {
     let mut stats = Object::new();
-    stats.insert("stdout_bytes".to_owned(), outcome.stdout.total_bytes.into());
-    stats.insert("stderr_bytes".to_owned(), outcome.stderr.total_bytes.into());
+    stats.insert("stdout_bytes".to_owned(), stdout.total_bytes.into());
+    stats.insert("stderr_bytes".to_owned(), stderr.total_bytes.into());
+    stats.insert("stdout_lines".to_owned(), stdout.total_lines.into());
+    stats.insert("stderr_lines".to_owned(), stderr.total_lines.into());
     stats
 }
 

@@ -226,7 +226,8 @@ impl Sink for Text {
                 self.progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
             }
             Body::Error { source, message, .. }
-                if ["workspace", "memory", "sandbox", "checks"].contains(&source.as_str()) =>
+                if ["workspace", "memory", "sandbox", "checks", "mention"]
+                    .contains(&source.as_str()) =>
             {
                 self.tell(&format!("agent: {message}"));
             }

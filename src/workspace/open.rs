@@ -1,7 +1,7 @@
 //! Opens files safely: no symlinks in the path, only regular files, no blocking.
 
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,7 +9,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, OFlags};
 use rustix::io::Errno;
 
+use super::charset::{Charset, SNIFFED};
 use super::path::regular;
+use super::text::binary;
 use super::{Met, ProjectPath, Workspace, io_failure};
 use crate::disk::without_links;
 use crate::protocol::envelope::Failure;
@@ -19,6 +21,17 @@ impl Workspace {
     pub fn open_file(&self, path: &ProjectPath) -> Result<(File, Metadata), Failure> {
         regular(path, &self.metadata(path)?)?;
         Self::open_seen(path)
+    }
+
+    /// Fails if a file cannot be opened, or if its beginning shows that it is not text.
+    pub fn expect_text(&self, path: &ProjectPath) -> Result<(), Failure> {
+        let (file, _) = self.open_file(path)?;
+        let mut head = Vec::new();
+        file.take(SNIFFED as u64)
+            .read_to_end(&mut head)
+            .map_err(|error| io_failure(&error, "read", path.relative()))?;
+        let is_text = Charset::of_bom(&head).is_some() || !head.contains(&0);
+        if is_text { Ok(()) } else { Err(binary(&head, path.relative())) }
     }
 
     /// Opens a file whose type was just checked.

@@ -1,6 +1,7 @@
 //! Jobs in the background of the chat: commands of the user, reading files and records, the editor.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +15,13 @@ use super::places::Places;
 use crate::app::{HostPrograms, Options, Session, Writable};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor, memory};
-use crate::disk::Way;
+use crate::disk::{self, Way, canonical_prefix};
 use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::harmless::without_controls;
 use crate::protocol::mask::Masker;
 use crate::record;
-use crate::ui::tui::{CommandDeed, Handle, News, Request};
+use crate::ui::tui::{CommandDeed, Handle, News, PagePlace, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
 
 /// Time limit of a user's command.
@@ -107,6 +108,7 @@ impl<'a> Jobs<'a> {
             // Handled where the session is.
             Request::Submit(_)
             | Request::Steer(_)
+            | Request::TakeBack
             | Request::Interrupt
             | Request::Answer(..)
             | Request::Mode(_)
@@ -130,11 +132,12 @@ impl<'a> Jobs<'a> {
                     let this = if *id == own { "  ← this one" } else { "" };
                     format!("{id}  {what}{this}\n")
                 });
-                self.page("Sessions of this project", Ok(text.collect()));
+                let title = "Sessions of this project";
+                self.page(title, Ok(text.collect()), PagePlace::Conversation);
             }
             CommandDeed::Trace => {
                 let trace = super::trace(self.log.as_ref());
-                self.page("What happened", trace);
+                self.page("What happened", trace, PagePlace::ViewerAtEnd);
             }
             CommandDeed::Export => {
                 let exported = self.export(arguments);
@@ -153,7 +156,8 @@ impl<'a> Jobs<'a> {
             },
             CommandDeed::Config => {
                 let text = config::in_force(&self.options.config);
-                self.page("Configuration", text.map_err(|error| error.to_string()));
+                let text = text.map_err(|error| error.to_string());
+                self.page("Configuration", text, PagePlace::Viewer);
             }
             CommandDeed::Doctor => self.examine(),
             CommandDeed::Diff => {
@@ -165,7 +169,10 @@ impl<'a> Jobs<'a> {
                     Some("") => self
                         .handle
                         .tell(News::Note(true, "this session has changed nothing".to_owned())),
-                    Some(diff) => self.page("Changes of this session", Ok(diff.to_owned())),
+                    Some(diff) => {
+                        let (title, text) = ("Changes of this session", diff.to_owned());
+                        self.page(title, Ok(text), PagePlace::Conversation);
+                    }
                 }
             }
             CommandDeed::Help
@@ -227,10 +234,11 @@ impl<'a> Jobs<'a> {
         );
     }
 
-    fn page(&self, title: &str, text: Result<String, String>) {
+    fn page(&self, title: &str, text: Result<String, String>, place: PagePlace) {
         self.handle.tell(match text {
             Ok(text) => {
-                News::Page { title: title.to_owned(), text: self.masker.mask(&text).into_owned() }
+                let (title, text) = (title.to_owned(), self.masker.mask(&text).into_owned());
+                News::Page { title, text, place }
             }
             Err(reason) => News::Note(false, reason),
         });
@@ -239,17 +247,41 @@ impl<'a> Jobs<'a> {
     fn export(&self, file: &str) -> Result<PathBuf, String> {
         let log = self.log.as_ref().ok_or("this session is not recorded")?;
         let loaded = record::load(log).map_err(|error| error.to_string())?;
-        let name = if file.is_empty() {
-            format!("session-{}.md", self.short_id())
+        let (path, made) = if file.is_empty() {
+            self.new_export()?
         } else {
-            file.to_owned()
+            let of_home = file.strip_prefix("~/").zip(std::env::home_dir());
+            let named = of_home.map_or_else(|| file.into(), |(below, home)| home.join(below));
+            let path = self.options.root.join(named);
+            let made = Way::of(&path, self.writable.places()).create();
+            (path, made)
         };
-        let path = self.options.root.join(name);
-        let made = Way::of(&path, self.writable.places()).create();
         let text = record::markdown(&loaded.events);
         let written = made.and_then(|mut file| file.write_all(without_controls(&text).as_bytes()));
-        written.map_err(|error| format!("{}: {error}; name another file", path.display()))?;
+        written.map_err(|error| {
+            format!("{}: {error}; name another file: /export FILE", path.display())
+        })?;
         Ok(path)
+    }
+
+    /// A new file in the user's data directory.
+    fn new_export(&self) -> Result<(PathBuf, io::Result<File>), String> {
+        let dirs = self.options.dirs.as_ref();
+        let dirs = dirs.ok_or("there is no home directory: name a file, /export FILE")?;
+        let folder = canonical_prefix(&dirs.data).join("exports");
+        let made = disk::make_folder(&folder, 0o700);
+        made.map_err(|error| format!("{error}; name a file: /export FILE"))?;
+        let name = format!("session-{}", self.short_id());
+        // An earlier export is kept.
+        let mut n = 1;
+        loop {
+            let number = if n > 1 { format!("-{n}") } else { String::new() };
+            let path = folder.join(format!("{name}{number}.md"));
+            match disk::create(&path, 0o600) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => n += 1,
+                made => return Ok((path, made)),
+            }
+        }
     }
 
     /// Shows the output of another command of this program.
@@ -266,20 +298,23 @@ impl<'a> Jobs<'a> {
     fn tell_output(
         &mut self,
         title: &'static str,
-        run: impl Future<Output = (String, Option<i32>)> + 'static,
+        run: impl Future<Output = Shown> + 'static,
         nothing: &'static str,
     ) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
         self.running.push(
             async move {
-                let (output, exit_code) = run.await;
+                let Shown { output, exit_code, .. } = run.await;
                 let output = output.trim_end();
                 // The program's name at the beginning is not needed in the chat.
                 let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
                 let output = output.into_owned();
                 handle.tell(match (output.is_empty(), exit_code) {
                     (true, Some(0)) => News::Note(true, nothing.to_owned()),
-                    (false, _) => News::Page { title: title.to_owned(), text: output },
+                    (false, _) => {
+                        let title = title.to_owned();
+                        News::Page { title, text: output, place: PagePlace::Conversation }
+                    }
                     (true, _) => News::Note(false, "it failed without output".to_owned()),
                 });
                 None
@@ -298,10 +333,10 @@ impl<'a> Jobs<'a> {
         let run = self.run(command.clone(), Some(Box::new(watcher)));
         self.running.push(
             async move {
-                let (output, exit_code) = run.await;
+                let Shown { output, left_out, exit_code } = run.await;
                 let output = masker.mask(&output).into_owned();
                 let (shown, wrote) = (command.clone(), output.clone());
-                handle.tell(News::Shell { command: shown, output: wrote, exit_code });
+                handle.tell(News::Shell { command: shown, output: wrote, left_out, exit_code });
                 Some(Ran { command, output, exit_code })
             }
             .boxed_local(),
@@ -323,7 +358,8 @@ impl<'a> Jobs<'a> {
                     None => control.interrupt(Interrupt::User),
                     Some(Ok(Ok(text))) => {
                         let text = masker.mask(&text).into_owned();
-                        handle.tell(News::Page { title, text });
+                        let place = PagePlace::Conversation;
+                        handle.tell(News::Page { title, text, place });
                     }
                     Some(Ok(Err(error))) => handle.tell(News::Note(false, error.to_string())),
                     Some(Err(error)) => handle.tell(News::Note(false, error.to_string())),
@@ -339,7 +375,7 @@ impl<'a> Jobs<'a> {
         &self,
         line: String,
         watcher: Option<Watcher<'static>>,
-    ) -> impl Future<Output = (String, Option<i32>)> + 'static {
+    ) -> impl Future<Output = Shown> + 'static {
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -374,20 +410,33 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// Returns a command's output and status.
+/// A command's output, the number of lines that it lacks because it is long, and the status.
+struct Shown {
+    output: String,
+    left_out: usize,
+    exit_code: Option<i32>,
+}
+
+/// Runs a command.
 fn run(
     exec: &Arc<Exec>,
     command: Command<'static>,
     cancel: &CancellationToken,
-) -> impl Future<Output = (String, Option<i32>)> + 'static {
+) -> impl Future<Output = Shown> + 'static {
     let (exec, cancel) = (exec.clone(), cancel.clone());
     async move {
         match exec.run(command, &cancel).await {
             Ok(outcome) => {
-                let output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
-                (output, outcome.exit_code)
+                let streams = [&outcome.stdout, &outcome.stderr];
+                let left_out = streams.iter().filter(|stream| stream.truncated).map(|stream| {
+                    let total = usize::try_from(stream.total_lines).unwrap_or(usize::MAX);
+                    total.saturating_sub(stream.text.lines().count())
+                });
+                let left_out = left_out.sum();
+                let output = streams.map(|stream| stream.text.as_str()).concat();
+                Shown { output, left_out, exit_code: outcome.exit_code }
             }
-            Err(error) => (error.to_string(), None),
+            Err(error) => Shown { output: error.to_string(), left_out: 0, exit_code: None },
         }
     }
 }

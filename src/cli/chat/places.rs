@@ -12,6 +12,8 @@ use crate::ui::tui::{OwnCommand, built_in};
 /// Limits: messages that are offered, and the size at which the file is truncated to them.
 const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// Limit: size of a message that is stored.
+const MAX_MESSAGE: usize = 64 * 1024;
 
 /// Limit: files that are named in one sentence.
 const MAX_NAMED: usize = 5;
@@ -44,9 +46,11 @@ impl Places {
         messages
     }
 
-    /// Stores a message for later sessions; errors are ignored.
+    /// Stores a message for later sessions, unless it is too large; errors are ignored.
     pub(super) fn remember(&self, message: &str) {
-        let Some(path) = &self.history else { return };
+        let Some(path) = self.history.as_ref().filter(|_| message.len() <= MAX_MESSAGE) else {
+            return;
+        };
         let line = format!("{}\n", serde_json::Value::from(message));
         let open = || disk::append(path, true);
         let file = open().or_else(|_| {

@@ -10,7 +10,7 @@ use crate::cli::options::{self, ToolOptions};
 use crate::cli::trust;
 use crate::config::{self, AGENT_DIR, Trust, with_rule};
 use crate::protocol::event::SessionRule;
-use crate::ui::tui::News;
+use crate::ui::tui::{News, PagePlace};
 
 const USAGE: &str =
     "/permissions [list | add allow|ask|deny RULE [session|project|user] | remove NUMBER]";
@@ -27,8 +27,8 @@ pub(super) fn permissions(session: &Session, options: &Options, arguments: &str)
     let (word, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let done = match (word, rest.trim()) {
         ("" | "list", "") => {
-            let title = "Permissions".to_owned();
-            return News::Page { title, text: in_words(session, options) };
+            let (title, text) = ("Permissions".to_owned(), in_words(session, options));
+            return News::Page { title, text, place: PagePlace::Conversation };
         }
         ("add", rule) if !rule.is_empty() => add(session, options, rule),
         ("remove", number) if number.parse().is_ok_and(|id| session.remove_rule(id)) => {

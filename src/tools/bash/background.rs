@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::{Target, Tool, ToolCx, parse, spec};
-use super::{shown, whole};
+use super::{shown, stats, whole};
 use crate::exec::seconds;
 use crate::exec::{End, Ended, Piece};
 use crate::protocol::Object;
@@ -154,6 +154,7 @@ fn report(id: &str, piece: Piece) -> Report {
     for notice in refused.iter().chain(end.iter().flat_map(|end| &end.notices)) {
         text.push_str(&format!(" Note: {notice}."));
     }
+    let sizes = stats(&stdout, &stderr);
     let mut data = Object::new();
     data.insert("running".to_owned(), end.is_none().into());
     data.insert("stdout".to_owned(), stdout.text.into());
@@ -173,5 +174,5 @@ fn report(id: &str, piece: Piece) -> Report {
     if let Some(name) = full_output {
         data.insert("full_output".to_owned(), name.into());
     }
-    Report { data, text, partial: truncated, ..Report::default() }
+    Report { data, text, stats: sizes, partial: truncated, ..Report::default() }
 }

@@ -15,7 +15,7 @@ use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
 use crate::protocol::event::{FailureReport, TurnFinished};
 use crate::protocol::harmless::clean;
 use crate::protocol::plan::{Plan, TodoStatus};
-use lines::{first_line, live_output, output, prefixed, title};
+use lines::{first_line, live_output, message, output, prefixed, title};
 
 /// The width of the screen, and its colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,8 @@ pub(super) enum Detail {
 const RUNNING_LINES: usize = 3;
 /// Limit: lines of a failed check, in brief.
 const FAILED_LINES: usize = 10;
-/// Limits: lines of the user's message, from its beginning and end, in brief.
-const FIRST_LINES: usize = 8;
-const LAST_LINES: usize = 4;
+/// Limit: lines of the output of the user's command, in brief.
+const SHELL_LINES: usize = 40;
 
 /// An element of the conversation.
 #[derive(Debug)]
@@ -66,6 +65,8 @@ pub(super) enum Cell {
     Shell(Box<Shell>),
     /// The output of a command of the chat.
     Page { title: String, text: String },
+    /// A line of such an output in the viewer.
+    PageLine(String),
 }
 
 /// The tone of a note.
@@ -86,6 +87,8 @@ pub(super) enum Tone {
 pub(super) struct Shell {
     pub(super) command: String,
     pub(super) output: String,
+    /// Number of lines that `output` lacks.
+    pub(super) left_out: usize,
     pub(super) exit_code: Option<i32>,
 }
 
@@ -119,6 +122,7 @@ impl Cell {
             | Self::Call(_)
             | Self::Plan(_)
             | Self::Note(..)
+            | Self::PageLine(_)
             | Self::Check { .. } => Kind::Deeds,
         }
     }
@@ -136,7 +140,8 @@ impl Cell {
             | Self::Check { .. }
             | Self::Ended(_)
             | Self::Shell(_)
-            | Self::Page { .. } => true,
+            | Self::Page { .. }
+            | Self::PageLine(_) => true,
         }
     }
 
@@ -154,10 +159,7 @@ impl Cell {
                     Line::from(vec![name, Span::styled(value, quiet)])
                 })
                 .collect(),
-            Self::User(text) => {
-                let lines = prefixed("› ", Part::User, &clean(text), Part::Text, look);
-                if detail == Detail::Brief { folded(lines, look) } else { lines }
-            }
+            Self::User(text) => message(text, look, detail),
             Self::Answer(text) => markdown::render(text, look),
             Self::Reasoning(text) => match detail {
                 Detail::Brief => {
@@ -182,7 +184,7 @@ impl Cell {
                 let (mark, part) = if *passed { ("✓ ", Part::Good) } else { ("✗ ", Part::Bad) };
                 let mut lines = vec![title((mark, part), "check", &first_line(command), how, look)];
                 if !passed || detail == Detail::Full {
-                    lines.extend(output(tail, FAILED_LINES, look, detail));
+                    lines.extend(output(tail, None, FAILED_LINES, look, detail));
                 }
                 lines
             }
@@ -195,24 +197,30 @@ impl Cell {
                 };
                 let mut lines =
                     vec![title(("! ", part), "", &first_line(&shell.command), &how, look)];
-                lines.extend(output(&shell.output, 40, look, detail));
+                lines.extend(output(
+                    &shell.output,
+                    Some(shell.left_out),
+                    SHELL_LINES,
+                    look,
+                    detail,
+                ));
                 lines
             }
             Self::Page { title, text } => {
                 let mut lines = vec![Line::styled(title.clone(), theme.style(Part::Strong))];
-                lines.extend(text.lines().flat_map(|line| {
-                    let line = clean(line);
-                    // Continuation lines of the second column are indented to it.
-                    let indent =
-                        second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
-                    let (first, text) = line.split_at(indent);
-                    let rest = Span::raw(" ".repeat(width(first)));
-                    let text = [Span::raw(text.to_owned())];
-                    hang(&Span::raw(first.to_owned()), &rest, &text, look.width)
-                }));
+                lines.extend(text.lines().flat_map(|line| page_line(line, look)));
                 lines
             }
+            Self::PageLine(line) => page_line(line, look),
         }
+    }
+
+    /// The output of a command, split into its title and lines.
+    pub(super) fn into_page_lines(self) -> Vec<Self> {
+        let Self::Page { title, text } = self else { return vec![self] };
+        let lines = text.lines().map(|line| Self::PageLine(line.to_owned()));
+        let title = Self::Page { title, text: String::new() };
+        std::iter::once(title).chain(lines).collect()
     }
 
     /// The text for searching.
@@ -372,16 +380,13 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
     text
 }
 
-/// A long message in short: its beginning and its end.
-fn folded(mut lines: Vec<Line<'static>>, look: Look) -> Vec<Line<'static>> {
-    let n_more = lines.len().saturating_sub(FIRST_LINES + LAST_LINES);
-    // A few more lines are shown instead of being counted.
-    if n_more > 2 {
-        let text = cut(&format!("  … {n_more} more lines"), look.width).into_owned();
-        let more = Line::styled(text, look.theme.style(Part::Quiet));
-        lines.splice(FIRST_LINES..FIRST_LINES + n_more, [more]);
-    }
-    lines
+/// A line of the output of a command. Its continuation lines are indented to the second column.
+fn page_line(line: &str, look: Look) -> Vec<Line<'static>> {
+    let line = clean(line);
+    let indent = second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
+    let (first, text) = line.split_at(indent);
+    let rest = Span::raw(" ".repeat(width(first)));
+    hang(&Span::raw(first.to_owned()), &rest, &[Span::raw(text.to_owned())], look.width)
 }
 
 /// The start of the second column: after two or more spaces.

@@ -137,7 +137,10 @@ impl Finder {
 }
 
 fn item(file: &str) -> Item {
-    Item { insert: format!("@{file} "), ..Item::default() }
+    // Blanks and these signs end a name that is not quoted (`context::Mentions`).
+    let ends_name = |char: char| char.is_whitespace() || "\"@`'<>|".contains(char);
+    let quote = if file.contains(ends_name) { "\"" } else { "" };
+    Item { insert: format!("@{quote}{file}{quote} "), ..Item::default() }
 }
 
 /// The commands that match the text after the slash.

@@ -268,13 +268,30 @@ impl Composer {
 
     /// Inserts a message that was not sent before the text.
     pub(super) fn put_before(&mut self, message: &UserInput) {
-        let mut words = Written::words(&message.text);
-        message.pasted.iter().for_each(|range| words.mark_pasted(range));
-        if !self.is_empty() {
-            words.splice(words.text.len(), words.text.len(), &Written::words("\n"));
+        let has_draft = !self.is_empty();
+        self.go_to(0);
+        let mut at = 0;
+        for pasted in &message.pasted {
+            self.put_here(&message.text[at..pasted.start], Origin::Words);
+            self.put_here(&message.text[pasted.clone()], Origin::Pasted);
+            at = pasted.end;
         }
-        self.put(0, 0, &words);
+        self.put_here(&message.text[at..], Origin::Words);
+        if has_draft {
+            self.put_here("\n", Origin::Words);
+        }
         self.go_to(usize::MAX);
+    }
+
+    /// Inserts text at the cursor; a large paste is folded.
+    fn put_here(&mut self, text: &str, origin: Origin) {
+        if text.is_empty() {
+            return;
+        }
+        if origin == Origin::Pasted && is_large(text) {
+            return self.fold(text);
+        }
+        self.put(self.cursor, self.cursor, &Written::new(text, origin));
     }
 
     /// Inserts a typed character.
@@ -296,13 +313,8 @@ impl Composer {
     /// Inserts a paste; a large one is folded. The beginnings of several lines are hard to see, so they
     /// cannot be commands.
     pub(super) fn paste(&mut self, text: &str) {
-        let n_lines = text.lines().count();
-        if n_lines > FOLD_LINES || text.len() > FOLD_BYTES {
-            return self.fold(text);
-        }
-        let is_seen = n_lines <= 1 && text.len() <= SHOWN_BYTES;
-        let origin = if is_seen { Origin::Typed } else { Origin::Pasted };
-        self.put(self.cursor, self.cursor, &Written::new(text, origin));
+        let is_seen = text.lines().count() <= 1 && text.len() <= SHOWN_BYTES;
+        self.put_here(text, if is_seen { Origin::Typed } else { Origin::Pasted });
     }
 
     fn fold(&mut self, text: &str) {
@@ -452,13 +464,17 @@ impl Composer {
         rows.iter().rposition(|row| row.start <= self.cursor).unwrap_or(0)
     }
 
-    /// The word before the cursor that begins with this mark: its start, and its text without the mark.
-    pub(super) fn mention(&self, mark: char) -> Option<(usize, &str)> {
+    /// The mention before the cursor, `@name` or `@"name with blanks`: its start, and the name.
+    pub(super) fn mention(&self) -> Option<(usize, &str)> {
         let before = &self.text()[..self.cursor];
-        let at = before.rfind(mark)?;
+        let at = before.rfind('@')?;
         let is_start = before[..at].chars().next_back().is_none_or(char::is_whitespace);
-        let word = &before[at + mark.len_utf8()..];
-        (is_start && !word.contains(char::is_whitespace)).then_some((at, word))
+        let word = &before[at + 1..];
+        let (name, ends): (_, fn(char) -> bool) = match word.strip_prefix('"') {
+            Some(name) => (name, |char| char == '"' || char == '\n'),
+            None => (word, char::is_whitespace),
+        };
+        (is_start && !name.contains(ends)).then_some((at, name))
     }
 
     fn target(&self, motion: Motion) -> usize {
@@ -541,6 +557,11 @@ fn as_words(text: &str) -> Cow<'_, str> {
 
 fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
+}
+
+/// A paste of this size is folded.
+fn is_large(text: &str) -> bool {
+    text.len() > FOLD_BYTES || text.lines().count() > FOLD_LINES
 }
 
 #[cfg(test)]
@@ -751,8 +772,10 @@ mod tests {
 
     #[test]
     fn mention_is_a_word_starting_with_its_mark() {
-        assert_eq!(composer("look at @src/a").mention('@'), Some((8, "src/a")));
-        assert_eq!(composer("me@example").mention('@'), None);
-        assert_eq!(composer("@a b").mention('@'), None);
+        assert_eq!(composer("look at @src/a").mention(), Some((8, "src/a")));
+        assert_eq!(composer("me@example").mention(), None);
+        assert_eq!(composer("@a b").mention(), None);
+        assert_eq!(composer("@\"a b").mention(), Some((0, "a b")));
+        assert_eq!(composer("@\"a b\"").mention(), None);
     }
 }

@@ -12,7 +12,7 @@ use super::composer::Composer;
 use super::conversation::Doing;
 use super::keys::Deed;
 use super::screen::Live;
-use super::state::{Asked, Focus, POPUP_ROWS, State, Subject};
+use super::state::{Asked, Focus, State, Subject};
 use super::text::{cut, hang, width};
 use super::theme::Part;
 use crate::protocol::harmless::clean;
@@ -41,10 +41,15 @@ impl State {
         let look = self.look();
         let most = (self.size.1 / 2).max(4);
         let mut foot = Foot::new(self, look, most);
+        let n_foot = foot.lines.len().min(self.size.1);
+        foot.keep_last(self.size.1);
         let room = most.saturating_sub(foot.lines.len());
         let mut lines = self.above(look, room);
-        let above = lines.len();
         lines.append(&mut foot.lines);
+        // Never more than the screen has: the upper rows could not be rewritten.
+        let n_over = lines.len().saturating_sub(self.size.1);
+        lines.drain(..n_over);
+        let above = lines.len() - n_foot;
         // While the session works and nothing is typed, the cursor rests at the beginning (see `screen`).
         let is_quiet = self.is_working && self.composer.is_empty() && self.focus == Focus::Composer;
         let cursor = foot.cursor.map(|(row, column)| (above + row, column));
@@ -73,15 +78,18 @@ impl State {
             above.extend(self.waiting(look, room.saturating_sub(above.len())));
             above
         };
+        foot.keep_last(rows.saturating_sub(1));
         let is_browsing = self.is_browsing();
-        let n_cells = self.conversation.cells.len();
-        let Some(viewer) = &mut self.viewer else { return Live::default() };
+        let is_asked = self.asked.is_some();
+        let (viewer, cells, saying) = match (&mut self.page, &mut self.viewer) {
+            (Some(page), _) => (&mut page.viewer, &page.cells, ""),
+            (None, Some(viewer)) => (viewer, &self.conversation.cells, self.conversation.saying()),
+            (None, None) => return Live::default(),
+        };
         if is_browsing {
-            foot.lines.push(viewer.status(n_cells, look));
+            foot.lines.push(viewer.status(cells.len(), is_asked, look));
         }
         let height = rows.saturating_sub(foot.lines.len() + above.len()).max(1);
-        let cells = &self.conversation.cells;
-        let saying = self.conversation.saying();
         let mut lines = viewer.draw(cells, saying, is_browsing, look, height);
         lines.resize(height, Line::default());
         lines.append(&mut above);
@@ -153,15 +161,15 @@ impl State {
     /// Queued messages, and running commands of the user.
     fn waiting(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(Part::Quiet);
-        let queued = self.queue.iter().map(|queued| {
-            let text = clean(&queued.text).replace('\n', " ");
-            Line::styled(cut(&format!("▸ queued: {text}"), look.width).into_owned(), quiet)
+        let queued = self.queue.iter().map(|message| ("queued", message));
+        let follow_ups = self.follow_ups.iter().map(|message| ("after this turn", message));
+        let lines = queued.chain(follow_ups).map(|(when, message)| {
+            // Only the part of a message that can be displayed is processed.
+            let end = message.text.floor_char_boundary(look.width * 4);
+            let text = clean(&message.text[..end]).replace('\n', " ");
+            Line::styled(cut(&format!("▸ {when}: {text}"), look.width).into_owned(), quiet)
         });
-        let follow_ups = self.follow_ups.iter().map(|message| {
-            let text = clean(&message.text).replace('\n', " ");
-            Line::styled(cut(&format!("▸ after this turn: {text}"), look.width).into_owned(), quiet)
-        });
-        let mut lines: Vec<_> = queued.chain(follow_ups).collect();
+        let mut lines: Vec<_> = lines.collect();
         let room_of_each = room.saturating_sub(lines.len()) / self.shells.len().max(1);
         for (command, tail) in &self.shells {
             lines.extend(running_shell(command, tail, look).into_iter().take(room_of_each.max(1)));
@@ -276,7 +284,15 @@ impl State {
                 Some(format!("{send} takes it · {earlier} an earlier one · {escape} leaves"))
             }
             Focus::Composer if self.popup.is_some() => Some(format!("{escape} closes the list")),
-            Focus::Composer | Focus::Question => is_busy.then(|| format!("{escape} stops")),
+            Focus::Composer | Focus::Question => is_busy.then(|| {
+                let up = key(Deed::Up);
+                let edits = if self.has_queued() {
+                    format!(" · {up} edits the queued message")
+                } else {
+                    String::new()
+                };
+                format!("{escape} stops{edits}")
+            }),
         };
         parts.extend(keys.map(|keys| (keys, Part::Quiet)));
         if self.vi.as_ref().is_some_and(super::vi::Vi::is_normal) {
@@ -331,7 +347,7 @@ impl Foot {
             Focus::Search(query, back) => foot.search(state, look, query, *back),
         }
         if let (Some(popup), Focus::Composer) = (&state.popup, &state.focus) {
-            let room = most.saturating_sub(foot.lines.len() + 1).clamp(2, POPUP_ROWS);
+            let room = most.saturating_sub(foot.lines.len() + 1).max(2);
             // Files are not counted, only the best are listed.
             let is_more = popup.kind != complete::Kind::File && popup.items.len() > room;
             let room = if is_more { room.saturating_sub(1).max(1) } else { room };
@@ -367,6 +383,13 @@ impl Foot {
         foot
     }
 
+    /// Leaves out the first lines if there are more than these.
+    fn keep_last(&mut self, n_lines: usize) {
+        let n_over = self.lines.len().saturating_sub(n_lines);
+        self.lines.drain(..n_over);
+        self.cursor = self.cursor.map(|(row, column)| (row.saturating_sub(n_over), column));
+    }
+
     /// The choices; the call is shown in full above.
     fn question(&mut self, state: &State, look: Look) {
         let theme = look.theme;
@@ -391,14 +414,23 @@ impl Foot {
             return;
         }
         let selected = state.asked.as_ref().map_or(0, |asked| asked.selected);
+        let mut lines = Vec::new();
+        let mut end_of_selected = 0;
         for (n, choice) in state.choices().iter().enumerate() {
             let mark = if n == selected { '▸' } else { ' ' };
             let letter = choice.letter(n).unwrap_or(' ');
             let keys = format!("  {mark} {} {letter}  ", n + 1);
             let rest = Span::raw(" ".repeat(width(&keys)));
             let keys = Span::styled(keys, theme.style(Part::User));
-            self.lines.extend(hang(&keys, &rest, &[Span::raw(choice.in_words())], look.width));
+            lines.extend(hang(&keys, &rest, &[Span::raw(choice.in_words())], look.width));
+            if n == selected {
+                end_of_selected = lines.len();
+            }
         }
+        // On a very low screen only those around the selected one.
+        let room = state.size.1.saturating_sub(self.lines.len()).max(1);
+        let from = end_of_selected.saturating_sub(room);
+        self.lines.extend(lines.into_iter().skip(from).take(room));
     }
 
     fn write(

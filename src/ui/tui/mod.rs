@@ -33,7 +33,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use commands::{COMMANDS, Command, Deed as CommandDeed, OwnCommand, built_in};
 pub use keys::{BINDINGS, Key, Keymap};
-pub use state::{News, Request, Settings};
+pub use state::{News, PagePlace, Request, Settings};
 pub use statusline::StatusItem;
 pub use terminal::{is_here, panic_if_told};
 pub use theme::{Background, Depth, Theme};
@@ -348,7 +348,7 @@ impl Face<'_> {
                 self.terminal.write(b"\x1b[2J")?;
             }
         }
-        if self.state.viewer.is_some() {
+        if self.state.viewer.is_some() || self.state.page.is_some() {
             self.terminal.alternate(true)?;
             let live = self.state.full();
             let page = self.page.get_or_insert_with(|| Screen::full(size.0));

@@ -38,6 +38,7 @@ pub(super) fn run(
     }
     let is_echoed = has_input && io::stdin().is_terminal();
     state.conversation.hides_user = is_echoed;
+    state.opens_pages = false;
     let mut is_prompted = false;
     let mut asked = None;
     // A pipe delivers all lines immediately: each waits until it can be processed.

@@ -20,7 +20,7 @@ use super::keys::Keymap;
 use super::statusline::StatusItem;
 use super::theme::{Background, Theme};
 use super::vi::Vi;
-use super::viewer::Viewer;
+use super::viewer::{PageViewer, Viewer};
 use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
@@ -37,8 +37,6 @@ const TWICE: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(10);
 /// How long a toast is displayed.
 const TOAST: Duration = Duration::from_secs(4);
-/// Rows of a list.
-pub(super) const POPUP_ROWS: usize = 6;
 
 /// The initial settings of the chat.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the configuration")]
@@ -83,6 +81,8 @@ pub enum Request {
     Submit(UserInput),
     /// Deliver this message to the running turn.
     Steer(UserInput),
+    /// Return the latest message that was not delivered yet.
+    TakeBack,
     /// Stop the turn.
     Interrupt,
     /// The answer to the permission question about a call.
@@ -119,6 +119,8 @@ pub enum News {
         /// The turn was interrupted: queued messages are returned to the input field.
         interrupted: bool,
     },
+    /// A message that was taken back before it was delivered.
+    TakenBack(UserInput),
     /// The files of the project.
     Files(Arc<[String]>),
     /// The user's commands.
@@ -138,6 +140,8 @@ pub enum News {
         command: String,
         /// Its output.
         output: String,
+        /// Number of lines that `output` lacks.
+        left_out: usize,
         /// Its exit status; `None` if it was ended.
         exit_code: Option<i32>,
     },
@@ -147,6 +151,8 @@ pub enum News {
         title: String,
         /// Its text.
         text: String,
+        /// Where it is displayed.
+        place: PagePlace,
     },
     /// A note; false: an error.
     Note(bool, String),
@@ -167,6 +173,17 @@ pub enum News {
     Branch(Option<String>),
     /// The program ends.
     End,
+}
+
+/// Where the output of a command is displayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagePlace {
+    /// In the conversation if it fits on the screen, else in the viewer.
+    Conversation,
+    /// In the viewer.
+    Viewer,
+    /// In the viewer, whose last lines are shown first.
+    ViewerAtEnd,
 }
 
 /// An input of `update`.
@@ -323,6 +340,10 @@ pub(super) struct State {
     pub(super) follow_ups: VecDeque<UserInput>,
     pub(super) popup: Option<Popup>,
     pub(super) viewer: Option<Viewer>,
+    /// The output of a command on the full screen.
+    pub(super) page: Option<PageViewer>,
+    /// Long output of commands is displayed on the full screen.
+    pub(super) opens_pages: bool,
     pub(super) settings: Settings,
     pub(super) size: (usize, usize),
     pub(super) is_working: bool,
@@ -372,6 +393,8 @@ impl State {
             queue: VecDeque::new(),
             follow_ups: VecDeque::new(),
             popup: None,
+            page: None,
+            opens_pages: true,
             viewer: settings.full_screen.then(|| Viewer::at_end(0, false)),
             vi: settings.vi.then(Vi::default),
             settings,
@@ -516,6 +539,12 @@ impl State {
                     self.ask(Subject::Plan(plan));
                 }
             }
+            News::TakenBack(message) => {
+                if let Some(at) = self.queue.iter().rposition(|queued| *queued == message) {
+                    self.queue.remove(at);
+                }
+                self.edit_again(&message, message.prompt.is_some());
+            }
             News::Files(files) => {
                 self.finder.set_files(files);
                 self.complete();
@@ -535,14 +564,14 @@ impl State {
                     *before = tail;
                 }
             }
-            News::Shell { command, output, exit_code } => {
+            News::Shell { command, output, left_out, exit_code } => {
                 if let Some(at) = self.shells.iter().position(|(it, _)| *it == command) {
                     self.shells.remove(at);
                 }
-                let shell = Shell { command, output, exit_code };
+                let shell = Shell { command, output, left_out, exit_code };
                 self.conversation.aside(Cell::Shell(Box::new(shell)));
             }
-            News::Page { title, text } => self.conversation.aside(Cell::Page { title, text }),
+            News::Page { title, text, place } => self.page(&title, text, place),
             News::Note(is_good, text) => {
                 let tone = if is_good { Tone::Quiet } else { Tone::Bad };
                 self.conversation.remark(tone, &text);

@@ -55,8 +55,10 @@ pub(super) enum Part {
     Text,
     /// Secondary text.
     Quiet,
-    /// The user's messages, and the input field.
+    /// The user's mark in front of messages and the input field.
     User,
+    /// The user's messages.
+    Prompt,
     /// Headings and selections.
     Strong,
     /// Names of tools.
@@ -121,6 +123,10 @@ impl Theme {
                 _ => dim,
             },
             Part::Strong => bold,
+            Part::Prompt => match self.prompt() {
+                Some((text, background)) => style.fg(text).bg(background),
+                None => bold,
+            },
             Part::Tool | Part::User => self.fg(bold, part),
             Part::Link => self.fg(style.add_modifier(Modifier::UNDERLINED), part),
             Part::Keyword if self.depth == Depth::None => bold,
@@ -137,6 +143,16 @@ impl Theme {
         }
     }
 
+    /// Text and background of the user's messages. Both are set: the terminal's background may have another
+    /// colour than assumed.
+    fn prompt(self) -> Option<(Color, Color)> {
+        let (text, background) = match self.background {
+            Background::Dark => (0xe4_e7_ec, 0x2f_34_40),
+            Background::Light => (0x1d_21_27, 0xe6_e9_ee),
+        };
+        (self.depth > Depth::Sixteen).then(|| (self.exact(text), self.exact(background)))
+    }
+
     fn fg(self, style: Style, part: Part) -> Style {
         self.color(part).map_or(style, |color| style.fg(color))
     }
@@ -144,7 +160,7 @@ impl Theme {
     fn color(self, part: Part) -> Option<Color> {
         // Of the sixteen; on dark; on light.
         let (sixteen, dark, light) = match part {
-            Part::Text | Part::Strong => return None,
+            Part::Text | Part::Strong | Part::Prompt => return None,
             Part::Quiet | Part::Comment => (Color::DarkGray, 0x8a_8f_98, 0x6b_70_78),
             Part::User => (Color::Cyan, 0x6c_c7_d9, 0x0b_72_85),
             Part::Tool | Part::Name => (Color::Blue, 0x7a_b0_ff, 0x1d_5f_c4),
@@ -159,12 +175,19 @@ impl Theme {
             Background::Dark => dark,
             Background::Light => light,
         };
-        let [_, red, green, blue] = value.to_be_bytes();
         match self.depth {
             Depth::None => None,
             Depth::Sixteen => Some(sixteen),
-            Depth::Palette => Some(Color::Indexed(nearest(red, green, blue))),
-            Depth::True => Some(Color::Rgb(red, green, blue)),
+            Depth::Palette | Depth::True => Some(self.exact(value)),
+        }
+    }
+
+    /// This colour, or the nearest one of the palette.
+    fn exact(self, value: u32) -> Color {
+        let [_, red, green, blue] = value.to_be_bytes();
+        match self.depth {
+            Depth::True => Color::Rgb(red, green, blue),
+            _ => Color::Indexed(nearest(red, green, blue)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The viewer of the whole conversation on the full screen: scrolling, searching, cells in brief or in full.
-//! Only visible cells are laid out; heights are measured once per width.
+//! Only visible cells are laid out, very long ones once; heights are measured once per width.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
@@ -14,14 +14,17 @@ use super::theme::Part;
 
 /// Limit of the streamed text that is laid out.
 const MAX_SAYING: usize = 32 * 1024;
+/// Number of rows from which a cell is not laid out again for each frame.
+const LONG: usize = 1000;
 
 /// The position in the conversation.
 #[derive(Debug, Default)]
 pub(super) struct Viewer {
-    /// Number of rows of each cell including the blank one before it, and the width for which they were
-    /// measured.
+    /// Number of rows of each cell including the blank one before it, and for what they were measured.
     heights: Vec<usize>,
-    width: usize,
+    look: Option<Look>,
+    /// The rows of very long cells.
+    long: BTreeMap<usize, Vec<Line<'static>>>,
     /// The first visible row, counted from the start.
     top: usize,
     /// Follows the end as the conversation grows.
@@ -32,6 +35,8 @@ pub(super) struct Viewer {
     /// The others are shown in full.
     all_full: bool,
     search: Option<Search>,
+    /// Its cells have a short and a full form.
+    has_details: bool,
 }
 
 #[derive(Debug, Default)]
@@ -52,15 +57,32 @@ pub(super) enum Outcome {
     Other,
 }
 
+/// The output of a command in a viewer of its own, a cell for each line.
+#[derive(Debug)]
+pub(super) struct PageViewer {
+    pub(super) cells: Vec<Cell>,
+    pub(super) viewer: Viewer,
+}
+
+impl PageViewer {
+    pub(super) fn new(page: Cell, at_end: bool) -> Self {
+        let cells = page.into_page_lines();
+        let viewer = Viewer { has_details: false, ..Viewer::at_end(cells.len(), true) };
+        let viewer = if at_end { viewer } else { Viewer { follows: false, selected: 0, ..viewer } };
+        Self { cells, viewer }
+    }
+}
+
 impl Viewer {
     /// At the end of the conversation.
     pub(super) fn at_end(n_cells: usize, all_full: bool) -> Self {
-        Self { follows: true, selected: n_cells.saturating_sub(1), all_full, ..Self::default() }
+        let selected = n_cells.saturating_sub(1);
+        Self { follows: true, selected, all_full, has_details: true, ..Self::default() }
     }
 
     /// The conversation was replaced.
     pub(super) fn reset(&mut self) {
-        *self = Self { follows: true, all_full: self.all_full, ..Self::default() };
+        *self = Self::at_end(0, self.all_full);
     }
 
     fn detail(&self, at: usize) -> Detail {
@@ -81,16 +103,25 @@ impl Viewer {
 
     /// Measures new cells. The last ones may still change and are measured each time.
     fn measure(&mut self, cells: &[Cell], look: Look) {
-        if self.width != look.width {
-            self.heights.clear();
-            self.width = look.width;
+        if self.look != Some(look) {
+            self.forget(0);
+            self.look = Some(look);
         }
         let open = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
-        self.heights.truncate(open.min(cells.len()));
+        self.forget(open.min(cells.len()));
         for at in self.heights.len()..cells.len() {
-            let height = self.rows(cells, at, look).len();
-            self.heights.push(height);
+            let rows = self.rows(cells, at, look);
+            self.heights.push(rows.len());
+            if rows.len() > LONG {
+                self.long.insert(at, rows);
+            }
         }
+    }
+
+    /// Forgets the layout from this cell on.
+    fn forget(&mut self, from: usize) {
+        self.heights.truncate(from);
+        self.long.split_off(&from);
     }
 
     /// The visible rows, with the streamed text at the end; if keys move in the viewer, with a bar at the
@@ -124,9 +155,12 @@ impl Viewer {
         let bar = Span::styled("▌ ", look.theme.style(Part::User));
         for (at, cell_height) in self.heights.iter().enumerate() {
             if row + cell_height > self.top && rows.len() < height {
-                let lines = self.rows(cells, at, inner);
-                let skip = self.top.saturating_sub(row);
-                for line in lines.into_iter().skip(skip).take(height - rows.len()) {
+                let (skip, room) = (self.top.saturating_sub(row), height - rows.len());
+                let lines: Vec<_> = match self.long.get(&at) {
+                    Some(lines) => lines.iter().skip(skip).take(room).cloned().collect(),
+                    None => self.rows(cells, at, inner).into_iter().skip(skip).take(room).collect(),
+                };
+                for line in lines {
                     let is_blank = line.spans.is_empty();
                     let is_marked = has_bar && at == self.selected && !is_blank;
                     let mark = if is_marked { bar.clone() } else { "  ".into() };
@@ -171,7 +205,7 @@ impl Viewer {
     }
 
     /// The status line.
-    pub(super) fn status(&self, n_cells: usize, look: Look) -> Line<'static> {
+    pub(super) fn status(&self, n_cells: usize, is_asked: bool, look: Look) -> Line<'static> {
         let quiet = look.theme.style(Part::Quiet);
         if let Some(search) = self.search.as_ref().filter(|search| search.is_typing) {
             return Line::from(format!("/{}▏", search.query));
@@ -185,8 +219,10 @@ impl Viewer {
             format!("“{}” {places} · ", search.query)
         });
         // The key that closes the viewer is never cut off.
+        let asked = if is_asked { "a question waits · " } else { "" };
+        let details = if self.has_details { "Enter open · a all · " } else { "" };
         let text = format!(
-            "{}/{n_cells} · {found}q close · ↑↓ move · Enter open · a all · / search",
+            "{}/{n_cells} · {asked}{found}q close · ↑↓ move · {details}/ search",
             self.selected + 1
         );
         Line::styled(cut(&text, look.width).into_owned(), quiet)
@@ -239,13 +275,13 @@ impl Viewer {
                 if !self.toggled.remove(&at) {
                     self.toggled.insert(at);
                 }
-                self.heights.truncate(at);
+                self.forget(at);
                 self.follows = false;
             }
             (Code::Char('a'), false) => {
                 self.all_full = !self.all_full;
                 self.toggled.clear();
-                self.heights.clear();
+                self.forget(0);
             }
             (Code::Char('/'), _) => {
                 self.search = Some(Search { is_typing: true, ..Search::default() });

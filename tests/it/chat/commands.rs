@@ -7,7 +7,7 @@ use crate::support::{Test, running};
 fn chat(script: &str) -> (Test, Pty) {
     let test = Test::new().file("a.txt", "one\n").script(script);
     let pty =
-        Pty::start(&test, &["--model", "script:../script", "--yolo"], 40, 100, "xterm-256color");
+        Pty::start(&test, &["--model", "script:../script", "--yolo"], 60, 100, "xterm-256color");
     pty.wait_for("/help");
     (test, pty)
 }
@@ -47,6 +47,8 @@ fn built_in_commands_print_their_result() {
     pty.wait_for("colours for a light background");
     pty.say("/keys");
     pty.wait_for("undo the undo");
+    pty.send("q");
+    pty.wait_for("/help");
     pty.say("/copy");
     pty.wait_for("copied");
     let copied = "\x1b]52;c;QW4gYW5zd2VyIHRvIGNvcHku\x07";
@@ -149,13 +151,21 @@ fn trace_export_config_and_model_commands_work() {
     pty.wait_for("looked");
     pty.say("/trace");
     pty.wait_for("▸ Read a.txt");
+    pty.send("q");
+    pty.wait_for("/help");
     pty.say("/export talk.md");
     pty.wait_for("written to");
     assert!(test.read("talk.md").contains("## User\n\nlook"), "{}", test.read("talk.md"));
     pty.say("/export talk.md");
     pty.wait_for("name another file");
     pty.say("/config");
+    pty.wait_for("q close");
+    pty.send("/");
+    pty.send("max_step_retries");
+    pty.send("\r");
     pty.wait_for("recovery.max_step_retries = 3");
+    pty.send("q");
+    pty.wait_for("/help");
     pty.say("/model");
     pty.wait_for("the model is script:../script");
     pty.say("/model nobody/x");
@@ -355,16 +365,6 @@ fn esc_twice_with_a_key_in_between_does_nothing() {
 }
 
 #[test]
-fn completion_list_shows_the_number_of_hidden_entries() {
-    let (_test, mut pty) = chat("text: x");
-    pty.send("/");
-    pty.wait_for(&format!("… {} more", code_agent::ui::tui::COMMANDS.len() - 5));
-    pty.wait_for("Esc closes the list");
-    pty.send(&"\x1b[B".repeat(9));
-    pty.wait_for(&format!("… {} more", code_agent::ui::tui::COMMANDS.len() - 10));
-}
-
-#[test]
 fn command_unavailable_during_a_turn_stays_in_the_composer() {
     let (_test, mut pty) = chat("text: I begin\nfault: hang\n---\ntext: x");
     pty.say("go");
@@ -386,6 +386,10 @@ fn doctor_and_config_show_this_chats_settings() {
     // The model of this chat, not the default of a new one.
     pty.wait_for("✓ model      script:../script");
     pty.say("/config");
+    pty.wait_for("q close");
+    pty.send("/");
+    pty.send("permissions.mode");
+    pty.send("\r");
     pty.wait("where the mode comes from", |screen| {
         screen.contains("permissions.mode = \"full\"") && screen.contains("# command line --yolo")
     });

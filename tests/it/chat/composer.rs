@@ -224,7 +224,7 @@ fn file_completion_list_closes_when_the_text_changes() {
         .env("VISUAL", "");
     let mut pty = chat(&test);
     pty.send("@types/no");
-    pty.wait_for("▸ @types/node");
+    pty.wait_for("▸ @\"types/node");
     pty.send("\x07");
     pty.wait_for("› !echo seen @types/no");
     assert!(!pty.screen().contains("▸"), "{}", pty.screen());
@@ -239,10 +239,10 @@ fn shell_lines_have_no_file_completion() {
     let test = Test::new()
         .script("text: heard")
         .file("types/node$(touch owned).d.ts", "")
-        .file("!touch owned", "");
+        .file("!touch${IFS}owned", "");
     let mut pty = chat(&test);
     pty.send("look @types/no");
-    pty.wait_for("▸ @types/node");
+    pty.wait_for("▸ @\"types/node");
     pty.send("\x15!echo seen @types/no");
     pty.wait_for("› !echo seen @types/no");
     assert!(!pty.screen().contains("▸"), "{}", pty.screen());
@@ -250,9 +250,9 @@ fn shell_lines_have_no_file_completion() {
     pty.wait_for("    seen @types/no\n");
     // A file name that looks like a command, after deleting the text before it.
     pty.send("@!tou");
-    pty.wait_for("▸ @!touch owned");
+    pty.wait_for("▸ @!touch${IFS}owned");
     pty.send("\t\x01\x1b[3~");
-    pty.wait_for("› !touch owned");
+    pty.wait_for("› !touch${IFS}owned");
     pty.wait_for(NO_COMMAND);
     pty.send("\r");
     pty.wait_for("heard");
@@ -374,4 +374,97 @@ fn vi_editing_mode_works() {
     pty.send("\r");
     pty.wait_for("heard");
     assert_eq!(said(&test), ["one three!"]);
+}
+
+#[test]
+fn file_name_with_blanks_is_quoted_and_understood() {
+    let test = Test::new()
+        .script("when: mentioned @\"notes of may/my file.md\". You MUST read\ntext: heard")
+        .file("notes of may/my file.md", "n\n");
+    let mut pty = chat(&test);
+    pty.send("read @myfi");
+    pty.wait_for("▸ @\"notes of may/my file.md\"");
+    pty.send("\x7f\x7f\x7f\x7f\"notes of");
+    pty.wait_for("▸ @\"notes of may/my file.md\"");
+    pty.send("\tplease");
+    pty.wait_for("› read @\"notes of may/my file.md\" please");
+    pty.send("\r");
+    pty.wait_for("heard");
+}
+
+#[test]
+fn mention_of_an_unreadable_file_is_explained_and_the_message_is_sent() {
+    let test = Test::new()
+        .script("text: heard")
+        .file("logo.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+        .file(".env", "TOKEN=typed-secret\n")
+        .file("a.txt", "one\n");
+    let mut pty = chat(&test);
+    pty.say("look at @logo.png, @.env and @a.txt");
+    pty.wait_for("heard");
+    let shown = pty.screen().replace("\n  ", " ");
+    for part in [
+        "@logo.png is not read: logo.png is not text but a PNG image; a model receives only text: describe",
+        "@.env is not read: .env looks like it contains secrets; the user can allow it with",
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    let log = std::fs::read_to_string(test.log()).unwrap();
+    assert!(log.contains("The user mentioned @a.txt. You MUST read"), "{log}");
+    assert_eq!(said(&test), ["look at @logo.png, @.env and @a.txt"]);
+}
+
+#[test]
+fn up_takes_a_queued_message_back_for_editing() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}\n---\ntext: heard",
+    );
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("begin");
+    pty.wait_for("◦ Bash");
+    for message in ["the first", "teh second"] {
+        pty.say(message);
+        pty.wait_for(&format!("▸ queued: {message}"));
+    }
+    pty.wait_for("Up edits the queued message");
+    pty.send("\x1b[A");
+    pty.wait_for("› teh second");
+    pty.wait("one queued message", |screen| !screen.contains("queued: teh second"));
+    assert!(pty.screen().contains("▸ queued: the first"));
+    pty.send("\x15the second\r");
+    pty.wait_for("▸ queued: the second");
+    // A large paste is folded again.
+    let paste: String = (0..20).map(|n| format!("pasted line {n}\r")).collect();
+    pty.send(&format!("\x1b[200~{paste}\x1b[201~end\r"));
+    pty.wait_for("▸ queued: pasted line 0");
+    pty.send("\x1b[A");
+    pty.wait_for("› [paste 1: 20 lines]end");
+    pty.send("\x15");
+    // A command for the time after the turn stays a command.
+    pty.send("!touch teh-file\t");
+    pty.wait_for("▸ after this turn: !touch teh-file");
+    pty.send("\x1b[A");
+    pty.wait_for("› !touch teh-file");
+    pty.send("\x17\x17the-file\t");
+    pty.wait_for("▸ after this turn: !touch the-file");
+    test.write("go", "");
+    pty.wait_for("heard");
+    wait_for(|| said(&test).len() == 3 && test.root().join("the-file").exists());
+    assert_eq!(said(&test), ["begin", "the first", "the second"]);
+}
+
+#[test]
+fn hint_disappears_with_the_next_key() {
+    let test = Test::new().script("text: heard");
+    let mut pty = chat(&test);
+    pty.say("words");
+    pty.wait_for("heard");
+    pty.wait_for("/help");
+    pty.send("some text\x03");
+    pty.wait_for("Ctrl-Y brings it back");
+    // In the same frame as the key.
+    pty.send("x");
+    pty.wait_for("› x");
+    assert!(!pty.screen().contains("brings it back"), "{}", pty.screen());
 }

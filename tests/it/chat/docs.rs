@@ -59,6 +59,8 @@ fn screens() -> Vec<(&'static str, String)> {
     pty.wait_for("greeting 3 is kind");
     pty.send("and thank you\r");
     pty.wait_for("queued: and thank you");
+    // The rest of the frame.
+    pty.wait_for("Up edits the queued message · ask · 2.6k tokens (2 %)");
     // The start of this screen does not matter.
     let screen = pty.screen();
     let from = screen.find("✓ Edit").unwrap();

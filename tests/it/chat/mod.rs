@@ -1,12 +1,15 @@
 //! The chat, driven as by a user: in a pseudo-terminal and in tmux.
 
 mod approvals;
+mod bad_input;
+mod cells;
 mod commands;
 mod composer;
 mod directives;
 mod docs;
 mod gnu_screen;
 mod manners;
+mod pages;
 mod planning;
 mod pty;
 mod requests;

@@ -3,7 +3,9 @@
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-use super::lines::{command_lines, diff_lines, first_line, live_output, output, seconds, title};
+use super::lines::{
+    command_lines, diff_lines, first_line, live_output, n_lines, output, seconds, title,
+};
 use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
@@ -71,9 +73,11 @@ enum Mark {
 #[derive(Debug)]
 enum Body {
     None,
-    Diff(String),
-    /// Output of a command; its last lines are the most important.
-    Output(String),
+    /// A diff, and the number of changed lines.
+    Diff(String, usize),
+    /// Output of a command, whose last lines are the most important, and the number of lines that the text
+    /// lacks.
+    Output(String, usize),
     /// Anything else, only in full.
     Text(String),
 }
@@ -128,7 +132,7 @@ impl Call {
             lines.extend(hang(&indent, &indent, &[why], look.width));
         }
         match &question.diff {
-            Some(diff) => lines.extend(diff_lines(diff, usize::MAX, look, Detail::Full)),
+            Some(diff) => lines.extend(diff_lines(diff, 0, usize::MAX, look, Detail::Full)),
             // Not repeated if the title contains the whole command.
             None if self.tool == "Bash" && !is_whole => {
                 lines.extend(command_lines(&self.subject, look));
@@ -189,14 +193,16 @@ impl Call {
         }
         let is_shown = self.question.as_ref().is_some_and(|question| question.diff.is_some());
         match &outcome.body {
-            Body::Diff(_) if is_shown && detail == Detail::Brief => {}
-            Body::Diff(diff) => lines.extend(diff_lines(diff, DIFF_LINES, look, detail)),
-            Body::Output(text) => {
+            Body::Diff(..) if is_shown && detail == Detail::Brief => {}
+            Body::Diff(diff, n_changed) => {
+                lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, look, detail));
+            }
+            Body::Output(text, left_out) => {
                 let most = if outcome.mark == Mark::Bad { FAILED_LINES } else { OUTPUT_LINES };
-                lines.extend(output(text, most, look, detail));
+                lines.extend(output(text, Some(*left_out), most, look, detail));
             }
             Body::Text(text) if detail == Detail::Full => {
-                lines.extend(output(text, usize::MAX, look, detail));
+                lines.extend(output(text, None, usize::MAX, look, detail));
             }
             Body::None | Body::Text(_) => {}
         }
@@ -235,7 +241,7 @@ impl Outcome {
                 "Bash",
                 None | Some(ErrorCode::CommandFailed | ErrorCode::Timeout | ErrorCode::Cancelled),
             ) if has_run => {
-                body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
+                body = command_output(envelope);
                 let exit = data.get("exit_code").and_then(Value::as_i64);
                 // The stderr below repeats the first line; the failed stage is added.
                 note = failing_stages(data);
@@ -306,14 +312,16 @@ impl Outcome {
             ("Glob", None) => counted(count("paths") as u64, "file"),
             ("LS", None) => counted(stat("total_entries"), "entry"),
             ("BashOutput", None) => {
-                body = Body::Output(format!("{}{}", text("stdout"), text("stderr")));
+                body = command_output(envelope);
                 let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
                 if is_running { "running".to_owned() } else { "ended".to_owned() }
             }
             (_, None) => String::new(),
         };
         if !text("diff_preview").is_empty() {
-            body = Body::Diff(text("diff_preview").to_owned());
+            let n_changed = stat("lines_added") + stat("lines_removed");
+            let n_changed = usize::try_from(n_changed).unwrap_or(usize::MAX);
+            body = Body::Diff(text("diff_preview").to_owned(), n_changed);
         }
         if matches!(body, Body::None) {
             body = Body::Text(view(envelope));
@@ -325,6 +333,20 @@ impl Outcome {
         }
         Self { mark, summary, note, body, time_ms: stat("time_ms") }
     }
+}
+
+/// The output of a command, which may be cut.
+fn command_output(envelope: &Envelope) -> Body {
+    let data = |name: &str| envelope.data.get(name);
+    let is_cut = data("truncated").and_then(Value::as_bool) == Some(true);
+    let streams = ["stdout", "stderr"];
+    let texts = streams.map(|name| data(name).and_then(Value::as_str).unwrap_or_default());
+    let left_out = streams.iter().zip(texts).map(|(name, text)| {
+        let total = envelope.stats.get(&format!("{name}_lines")).and_then(Value::as_u64);
+        usize::try_from(total.unwrap_or(0)).unwrap_or(usize::MAX).saturating_sub(n_lines(text))
+    });
+    let left_out = if is_cut { left_out.sum() } else { 0 };
+    Body::Output(texts.concat(), left_out)
 }
 
 /// The failed stages of a pipeline except the last.

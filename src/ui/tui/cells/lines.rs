@@ -58,6 +58,51 @@ pub(super) fn prefixed(
     lines.collect()
 }
 
+/// Limits of the user's message in brief: lines from its beginning and its end, and the size of a line.
+const FIRST_LINES: usize = 8;
+const LAST_LINES: usize = 4;
+const LINE_BYTES: usize = 1000;
+
+/// A message of the user. In brief, the middle of a long one and the end of a long line are only counted.
+pub(super) fn message(text: &str, look: Look, detail: Detail) -> Vec<Line<'static>> {
+    let style = look.theme.style(Part::Prompt);
+    let mark = Span::styled("› ", style.patch(look.theme.style(Part::User)));
+    let indent = Span::styled("  ", style);
+    let n_lines = n_lines(text).max(1);
+    // A few more lines are shown instead of being counted.
+    let is_folded = detail == Detail::Brief && n_lines > FIRST_LINES + LAST_LINES + 2;
+    let n_first = if is_folded { FIRST_LINES } else { n_lines };
+    let mut lines = Vec::new();
+    let mut add = |line: &str, style| {
+        let whole = line.len();
+        let kept = if detail == Detail::Brief { LINE_BYTES } else { whole };
+        let (line, rest) = line.split_at(line.floor_char_boundary(kept.min(whole)));
+        let mut line = clean(line).into_owned();
+        if !rest.is_empty() {
+            line.push_str(&format!(" … {} more characters", rest.chars().count()));
+        }
+        let prefix = if lines.is_empty() { &mark } else { &indent };
+        lines.extend(hang(prefix, &indent, &[Span::styled(line, style)], look.width));
+    };
+    let text = if text.is_empty() { "\n" } else { text };
+    text.lines().take(n_first).for_each(|line| add(line, style));
+    if is_folded {
+        let n_more = n_lines - FIRST_LINES - LAST_LINES;
+        add(&format!("… {n_more} more lines"), style.patch(look.theme.style(Part::Quiet)));
+        let last: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
+        last.into_iter().rev().for_each(|line| add(line, style));
+    }
+    if style.bg.is_some() {
+        // The background is a rectangle. It is not wider than the text: full lines would be wrapped when the
+        // terminal becomes narrower.
+        let widest = lines.iter().map(Line::width).max().unwrap_or(0);
+        for line in &mut lines {
+            line.spans.push(Span::styled(" ".repeat(widest - line.width()), style));
+        }
+    }
+    lines
+}
+
 /// A whole command, highlighted.
 pub(super) fn command_lines(command: &str, look: Look) -> Vec<Line<'static>> {
     let mut open = Open::Nothing;
@@ -74,8 +119,21 @@ pub(super) fn command_lines(command: &str, look: Look) -> Vec<Line<'static>> {
     lines
 }
 
-/// The end of an output, or all of it.
-pub(super) fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec<Line<'static>> {
+/// The number of lines of a text.
+pub(super) fn n_lines(text: &str) -> usize {
+    let is_begun = !text.is_empty() && !text.ends_with('\n');
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_begun)
+}
+
+/// The end of an output, or all of it. `left_out`: number of lines of the output that the text lacks; `None`
+/// if it is not known.
+pub(super) fn output(
+    text: &str,
+    left_out: Option<usize>,
+    most: usize,
+    look: Look,
+    detail: Detail,
+) -> Vec<Line<'static>> {
     let quiet = look.theme.style(Part::Quiet);
     let room = look.width.saturating_sub(4).max(1);
     if detail == Detail::Full {
@@ -91,12 +149,15 @@ pub(super) fn output(text: &str, most: usize, look: Look, detail: Detail) -> Vec
     if text.is_empty() {
         return Vec::new();
     }
-    let n_lines = 1 + memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let n_lines = n_lines(text);
     // A single additional line is shown instead of being counted.
     let shown = if n_lines <= most + 1 { n_lines } else { most };
     let mut lines = Vec::new();
     if n_lines > shown {
-        let more = format!("    … {} more lines", n_lines - shown);
+        let more = match left_out {
+            Some(left_out) => format!("    … {} more lines", n_lines - shown + left_out),
+            None => "    … earlier lines".to_owned(),
+        };
         lines.push(Line::styled(cut(&more, look.width).into_owned(), quiet));
     }
     lines.extend(last_lines(text, shown, look));
@@ -125,9 +186,10 @@ fn last_lines(text: &str, n_lines: usize, look: Look) -> Vec<Line<'static>> {
     lines.collect()
 }
 
-/// A unified diff with line numbers.
+/// A unified diff with line numbers. `n_changed`: number of changed lines, also of those that it lacks.
 pub(super) fn diff_lines(
     diff: &str,
+    n_changed: usize,
     most: usize,
     look: Look,
     detail: Detail,
@@ -135,7 +197,7 @@ pub(super) fn diff_lines(
     let theme = look.theme;
     let diff = clean(diff);
     let mut lines = Vec::new();
-    let mut rows = 0;
+    let (mut rows, mut n_met, mut n_shown) = (0, 0, 0);
     let (mut old, mut new) = (0, 0);
     for line in diff.lines() {
         if line.starts_with("--- ") && old == 0 || line.starts_with("+++ ") && new == 0 {
@@ -149,11 +211,13 @@ pub(super) fn diff_lines(
             }
             continue;
         }
-        rows += 1;
+        let (mark, text) = line.split_at(line.ceil_char_boundary(1.min(line.len())));
+        let is_change = usize::from(mark == "+" || mark == "-");
+        (rows, n_met) = (rows + 1, n_met + is_change);
         if rows > most && detail == Detail::Brief {
             continue;
         }
-        let (mark, text) = line.split_at(line.ceil_char_boundary(1.min(line.len())));
+        n_shown += is_change;
         let (number, part) = match mark {
             "+" => (new, Part::Added),
             "-" => (old, Part::Removed),
@@ -173,10 +237,12 @@ pub(super) fn diff_lines(
             lines.push(Line::from(vec![first, Span::styled(text, style)]));
         }
     }
-    if detail == Detail::Brief && rows > most {
-        let more = format!("    … {} more lines", rows - most);
-        lines.push(Line::styled(more, theme.style(Part::Quiet)));
-    }
+    let more = match n_met.max(n_changed) - n_shown {
+        0 if detail == Detail::Brief && rows > most => format!("{} more lines", rows - most),
+        0 => return lines,
+        n => format!("{n} more changed {}", if n == 1 { "line" } else { "lines" }),
+    };
+    lines.push(Line::styled(format!("    … {more}"), theme.style(Part::Quiet)));
     lines
 }
 

@@ -1,7 +1,7 @@
 //! Commands that change how the chat looks and how keys edit a message, until it ends.
 
 use super::command::columns;
-use super::{Action, State};
+use super::{Action, PagePlace, State};
 use crate::ui::tui::cells::Tone;
 use crate::ui::tui::commands::Deed as CommandDeed;
 use crate::ui::tui::statusline::{ITEMS, StatusItem};
@@ -14,7 +14,7 @@ impl State {
             CommandDeed::Vim => self.toggle_vi(),
             CommandDeed::StatusLine if arguments.is_empty() => {
                 let text = self.status_items();
-                self.page("Status line", text);
+                self.page("Status line", text, PagePlace::Conversation);
             }
             CommandDeed::StatusLine => match chosen_items(arguments) {
                 Ok(items) => {

@@ -1,19 +1,21 @@
 //! Handles a sent text: a message to the model, a command of the chat, or a command of the user.
 
-use super::{Action, Request, State};
+use super::{Action, Focus, PagePlace, Request, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
 use crate::protocol::harmless::without_controls;
-use crate::ui::tui::cells::{Cell, Tone, thousands};
+use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, built_in};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::Deed;
 use crate::ui::tui::text::width;
-use crate::ui::tui::viewer::Viewer;
+use crate::ui::tui::viewer::{PageViewer, Viewer};
 
 /// Limit of the first column of a page.
 const WIDEST_NAME: usize = 32;
+/// Rows of the input field and the status line, with a blank one around a page.
+const ROWS_BELOW_PAGE: usize = 5;
 
 impl State {
     pub(super) fn dispatch(&mut self, input: UserInput) -> Vec<Action> {
@@ -100,21 +102,31 @@ impl State {
         Vec::new()
     }
 
-    pub(super) fn page(&mut self, title: &str, text: String) {
-        self.conversation.aside(Cell::Page { title: title.to_owned(), text });
+    /// Displays the output of a command. The viewer is not opened while a message is being written: its keys
+    /// would go to the viewer.
+    pub(super) fn page(&mut self, title: &str, text: String, place: PagePlace) {
+        let page = Cell::Page { title: title.to_owned(), text };
+        let is_free = self.composer.is_empty() && self.focus == Focus::Composer;
+        let fits = || page.lines(self.look(), Detail::Full).len() + ROWS_BELOW_PAGE <= self.size.1;
+        if self.opens_pages && is_free && (place != PagePlace::Conversation || !fits()) {
+            self.page = Some(PageViewer::new(page, place == PagePlace::ViewerAtEnd));
+        } else {
+            self.conversation.aside(page);
+        }
     }
 
     pub(super) fn command(&mut self, deed: CommandDeed, arguments: &str) -> Vec<Action> {
         match deed {
             CommandDeed::Help => {
                 let text = self.help();
-                self.page("Commands", text);
+                self.page("Commands", text, PagePlace::Conversation);
             }
             CommandDeed::Keys => {
                 let rows = self.settings.keymap.rows();
                 let rows =
                     rows.into_iter().map(|(keys, name, what)| (keys, format!("{what} ({name})")));
-                self.page("Keys", columns(&rows.collect::<Vec<_>>()));
+                let text = columns(&rows.collect::<Vec<_>>());
+                self.page("Keys", text, PagePlace::Viewer);
             }
             CommandDeed::Plan => {
                 let mut actions = self.set_mode(PermissionMode::Plan);
@@ -133,11 +145,11 @@ impl State {
             }
             CommandDeed::Cost => {
                 let text = self.cost_in_words();
-                self.page("Since this chat began", text);
+                self.page("Since this chat began", text, PagePlace::Conversation);
             }
             CommandDeed::Context => {
                 let text = self.conversation.context_in_words();
-                self.page("Context", text);
+                self.page("Context", text, PagePlace::Conversation);
             }
             CommandDeed::Copy => {
                 let answer = self.conversation.cells.iter().rev().find_map(|cell| match cell {

@@ -19,6 +19,7 @@ const EDITED: Prompt = prompt!("plan/edited.md");
 
 impl State {
     pub(super) fn key(&mut self, key: Key, at: Instant) -> Vec<Action> {
+        self.toast = None;
         let was_writing = self.focus == Focus::Composer && !self.composer.is_empty();
         let actions = self.press(key, at);
         let is_said =
@@ -84,14 +85,21 @@ impl State {
 
     /// The full-screen conversation has the focus.
     pub(in crate::ui::tui) fn is_browsing(&self) -> bool {
-        self.viewer.is_some() && (self.browses || !self.settings.full_screen)
+        self.page.is_some() || self.viewer.is_some() && (self.browses || !self.settings.full_screen)
     }
 
     /// Handles a key in the full-screen conversation; `None` if it belongs to the input field.
     pub(super) fn browse(&mut self, key: Key) -> Option<Vec<Action>> {
+        let rows = self.size.1.saturating_sub(1);
+        if let Some(page) = &mut self.page {
+            if page.viewer.key(key, &page.cells, rows) == Outcome::Close {
+                self.page = None;
+                return Some(vec![Action::Redraw]);
+            }
+            return Some(Vec::new());
+        }
         let is_browsing = self.is_browsing();
         let viewer = self.viewer.as_mut()?;
-        let rows = self.size.1.saturating_sub(1);
         if !is_browsing {
             // Next to the input field only these two keys scroll.
             match key.code {
@@ -119,6 +127,7 @@ impl State {
 
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Action> {
         self.last_key = Some(at);
+        self.toast = None;
         match self.focus {
             // A paste is never an answer.
             Focus::Question => {
@@ -346,9 +355,13 @@ impl State {
             Deed::Redraw => return vec![Action::Redraw],
             Deed::Suspend => return vec![Action::Suspend],
             Deed::Up => {
-                if !self.writing().go_row(false, columns) {
-                    self.recall(true);
+                if self.writing().go_row(false, columns) {
+                    return Vec::new();
                 }
+                if self.has_queued() && self.recalled.is_none() && self.focus == Focus::Composer {
+                    return self.take_back();
+                }
+                self.recall(true);
             }
             Deed::Down => {
                 if !self.writing().go_row(true, columns) {
@@ -447,6 +460,31 @@ impl State {
             actions.push(Action::Ask(Request::Remember(input.text.clone())));
         }
         (input, actions)
+    }
+
+    /// A queued message can be taken back. (While the turn is being stopped, all are about to come back.)
+    pub(in crate::ui::tui) fn has_queued(&self) -> bool {
+        !self.is_stopping && self.queue.len() + self.follow_ups.len() > 0
+    }
+
+    /// Takes the latest queued message back for editing. The session may be delivering one of the turn.
+    fn take_back(&mut self) -> Vec<Action> {
+        let Some(message) = self.follow_ups.pop_back() else {
+            return vec![Action::Ask(Request::TakeBack)];
+        };
+        let is_command = message.text.starts_with(['!', '/']);
+        self.edit_again(&message, is_command);
+        Vec::new()
+    }
+
+    /// Puts a message back into the input field. A command stays one.
+    pub(super) fn edit_again(&mut self, message: &UserInput, is_command: bool) {
+        if is_command && self.composer.is_empty() {
+            self.composer.set_folded(&Written::message(&message.text));
+        } else {
+            self.composer.put_before(message);
+        }
+        self.close_list();
     }
 
     /// Keeps the message until the turn has ended.

@@ -113,7 +113,7 @@ impl State {
 
     /// Updates the list of files for a mention.
     fn complete_file(&mut self) -> Vec<Action> {
-        if let Some((from, query)) = self.composer.mention('@') {
+        if let Some((from, query)) = self.composer.mention() {
             let query = query.to_owned();
             let is_first = query.is_empty();
             let items = self.finder.find(&query);

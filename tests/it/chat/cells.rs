@@ -1,0 +1,96 @@
+//! How finished items are displayed: counts of folded lines, and the user's own messages.
+
+use super::pty::Pty;
+use crate::support::Test;
+
+#[test]
+fn folded_output_says_how_many_lines_of_the_whole_output_are_hidden() {
+    // Within the limits of a result, cut for the model, and cut while it was captured.
+    let n_lines = [100, 20_000, 200_000];
+    let calls = n_lines.map(|n| format!("call: Bash {{\"command\": \"seq 1 {n}\"}}\n---\n"));
+    let test = Test::new().script(&format!("{}text: Done here.", calls.concat()));
+    let mut pty =
+        Pty::start(&test, &["--model", "script:../script", "--yolo"], 50, 100, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("count");
+    pty.wait_for("Done here.");
+    for n in n_lines {
+        let shown = format!("    … {} more lines\n    {}\n", n - 4, n - 3);
+        assert!(pty.screen().contains(&shown), "{n}\n{}", pty.screen());
+    }
+    // The user's own command.
+    pty.wait_for("/help");
+    for n in [20_000, 200_000] {
+        pty.say(&format!("!seq 1 {n}"));
+        pty.wait_for(&format!("    … {} more lines\n    {}\n", n - 40, n - 39));
+        pty.wait_for("/help");
+    }
+}
+
+#[test]
+fn folded_diff_says_how_many_changed_lines_are_hidden() {
+    let content: String = (1..=500).map(|n| format!("line {n}\\n")).collect();
+    let test = Test::new().script(&format!(
+        "call: Write {{\"path\": \"new.txt\", \"content\": \"{content}\"}}\n---\ntext: Done here."
+    ));
+    let args = ["--model", "script:../script", "--set", "permissions.mode=auto-edit"];
+    let mut pty = Pty::start(&test, &args, 50, 100, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("write");
+    pty.wait_for("Done here.");
+    pty.wait_for("    … 476 more changed lines");
+}
+
+#[test]
+fn long_message_is_shown_in_brief_with_counts() {
+    let test = Test::new().script("text: heard").env("NO_COLOR", "1");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    let lines: String = (1..=20_000).map(|n| format!("{n}\r")).collect();
+    pty.send(&format!("\x1b[200~{lines}\x1b[201~"));
+    pty.wait_for("[paste 1: 20000 lines]");
+    pty.send("\r");
+    pty.wait_for("heard");
+    pty.wait_for("  8\n  … 19988 more lines\n  19997\n");
+    pty.wait_for("/help");
+    pty.send(&format!("\x1b[200~{}\x1b[201~", "x".repeat(5_000)));
+    pty.wait_for("[paste 1: 5000 characters]");
+    pty.send("\r");
+    pty.wait_for("x … 4000 more");
+}
+
+/// Without colours by the weight, with colours by the background too, on dark and light terminals.
+#[test]
+fn messages_of_the_user_stand_out() {
+    let style = |no_color: &str, theme: &str, term: &str| {
+        let test = Test::new()
+            .script("text: an answer")
+            .env("NO_COLOR", no_color)
+            .user_config(&format!("ui.theme = \"{theme}\"\n"));
+        let args = ["--model", "script:../script"];
+        let mut pty = Pty::start(&test, &args, 24, 80, term);
+        pty.wait_for("/help");
+        pty.say("my own words");
+        pty.wait_for("an answer");
+        pty.wait_for("/help");
+        pty.with_screen(|screen| {
+            let row_of = |text: &str| {
+                let rows: Vec<String> = screen.rows(0, 80).collect();
+                u16::try_from(rows.iter().position(|row| row.contains(text)).unwrap()).unwrap()
+            };
+            let mine = screen.cell(row_of("› my own words"), 4).unwrap();
+            let theirs = screen.cell(row_of("an answer"), 4).unwrap();
+            assert_eq!((theirs.bold(), theirs.bgcolor()), (false, vt100::Color::Default));
+            (mine.bold(), mine.fgcolor(), mine.bgcolor())
+        })
+    };
+    let plain = (true, vt100::Color::Default, vt100::Color::Default);
+    assert_eq!(style("1", "dark", "xterm-256color"), plain);
+    assert_eq!(style("", "dark", "xterm"), plain);
+    let dark = style("", "dark", "xterm-256color");
+    let light = style("", "light", "xterm-256color");
+    for (_, text, background) in [dark, light] {
+        assert!(text != vt100::Color::Default && background != vt100::Color::Default);
+    }
+    assert_ne!(dark, light);
+}
