@@ -502,7 +502,9 @@ fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> 
 fn log_error(error: &LogError) -> OpenError {
     match error {
         LogError::InUse(..) => OpenError::InUse(error.to_string()),
-        LogError::Broken { .. } | LogError::Io { .. } => OpenError::Usage(error.to_string()),
+        LogError::Broken { .. } | LogError::OtherFormat { .. } | LogError::Io { .. } => {
+            OpenError::Usage(error.to_string())
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::app::{OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoO
 use crate::config::UserDirs;
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
-use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, Request};
+use crate::ui::tui::{self, Arrangement, Chat, CommandAction, Handle, News, Request};
 use crate::workspace::{Undo, UndoReport};
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
@@ -88,7 +88,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     let mut is_first = true;
     // The message with which the next session begins, and the chat's mode; a resumed session keeps its own
     // mode.
-    let mut told = None;
+    let mut news_of_rewind = None;
     let mut mode = None;
     let last = loop {
         let faces: Vec<Box<dyn crate::protocol::event::Sink>> = vec![Box::new(chat.handle.clone())];
@@ -110,7 +110,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             control.want_mode(mode);
             session.mode();
         }
-        if let Some(news) = told.take() {
+        if let Some(news) = news_of_rewind.take() {
             chat.handle.tell(news);
         }
         let handle = chat.handle.clone();
@@ -124,7 +124,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             Next::Rewind(turn, what) => {
                 let Some(id) = id else { continue };
                 chat.handle.tell(News::NewSession);
-                told = Some(match rewind(&options, &id, turn, what) {
+                news_of_rewind = Some(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
                     Err(error) => News::Note(false, error.to_string()),
                 });
@@ -193,7 +193,7 @@ enum Work {
 }
 
 async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work: Work) {
-    tui::panic_if_told("session");
+    tui::panic_if_requested("session");
     match work {
         Work::Turn(message) => {
             session.run(message).await;
@@ -264,12 +264,12 @@ async fn converse(
                         control.want_mode(mode);
                         session.mode();
                     }
-                    Request::Command(CommandDeed::Clear, _) => return Next::Open(Which::New),
-                    Request::Command(CommandDeed::Resume, id) => match resume(options, session, &id) {
+                    Request::Command(CommandAction::Clear, _) => return Next::Open(Which::New),
+                    Request::Command(CommandAction::Resume, id) => match resume(options, session, &id) {
                         Ok(id) => return Next::Open(Which::Resume(id)),
                         Err(reason) => handle.tell(News::Note(false, reason)),
                     },
-                    Request::Command(CommandDeed::Rewind, turn) => {
+                    Request::Command(CommandAction::Rewind, turn) => {
                         match rewind_of(&turn).filter(|_| session.log_path.is_some()) {
                             Some((turn, what)) => return Next::Rewind(turn, what),
                             None => {
@@ -279,31 +279,31 @@ async fn converse(
                             }
                         }
                     }
-                    Request::Command(CommandDeed::Undo, arguments) => {
+                    Request::Command(CommandAction::Undo, arguments) => {
                         if let Err(reason) = undo(session, &arguments) {
                             handle.tell(News::Note(false, reason));
                         }
                     }
-                    Request::Command(CommandDeed::Redo, arguments) => {
+                    Request::Command(CommandAction::Redo, arguments) => {
                         let force = arguments == "force";
                         let options = UndoOptions { confirmed: force, force, git: true };
                         if let Err(reason) = session.undo(Undo::Redo, options) {
                             handle.tell(News::Note(false, reason));
                         }
                     }
-                    Request::Command(CommandDeed::Compact, focus) => {
+                    Request::Command(CommandAction::Compact, focus) => {
                         work = Some(Work::Compact(focus));
                     }
                     Request::Command(
-                        what @ (CommandDeed::Pins | CommandDeed::Pin | CommandDeed::Unpin
-                            | CommandDeed::Permissions),
+                        what @ (CommandAction::Pins | CommandAction::Pin | CommandAction::Unpin
+                            | CommandAction::Permissions),
                         arguments,
                     ) => {
                         if let Some(news) = instruct(session, options, what, &arguments) {
                             handle.tell(news);
                         }
                     }
-                    Request::Command(CommandDeed::Model, model) => work = Some(Work::Model(model)),
+                    Request::Command(CommandAction::Model, model) => work = Some(Work::Model(model)),
                     request => jobs.begin(request),
                 },
                 done = jobs.next() => ran.extend(done),
@@ -360,19 +360,19 @@ async fn converse(
 fn instruct(
     session: &mut Session,
     options: &Options,
-    command: CommandDeed,
+    command: CommandAction,
     arguments: &str,
 ) -> Option<News> {
     let failure = match command {
-        CommandDeed::Pins => {
+        CommandAction::Pins => {
             return Some(News::Page { title: "Pins".to_owned(), text: pins(session) });
         }
-        CommandDeed::Permissions => return Some(permissions(session, options, arguments)),
-        CommandDeed::Pin => {
+        CommandAction::Permissions => return Some(permissions(session, options, arguments)),
+        CommandAction::Pin => {
             let is_new = session.pin(arguments).is_some();
             (!is_new).then_some("Say what to pin: a sentence that is not pinned yet.")
         }
-        CommandDeed::Unpin => {
+        CommandAction::Unpin => {
             let is_removed = arguments.parse().is_ok_and(|id| session.unpin(id));
             (!is_removed).then_some("There is no such pin. /pins lists them with their numbers.")
         }

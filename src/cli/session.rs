@@ -1,7 +1,7 @@
 //! `agent session` and `agent trace`: show and change recorded sessions.
 
 mod change;
-mod look;
+mod show;
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 use crate::{record, ui};
 
-pub(super) use look::{list_of_sessions, sessions_in_brief};
+pub(super) use show::{list_of_sessions, sessions_in_brief};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionCommand {
     /// List the sessions of this project, the latest first
-    List(look::ListArgs),
+    List(show::ListArgs),
     /// Show a session: its task, cost and state
     Show(One),
     /// Write a session to standard output
@@ -39,7 +39,7 @@ pub(super) enum TraceCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct ProjectArgs {
     /// Of the project in this folder
     #[arg(short = 'C', long = "cwd", value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub(super) struct One {
     /// The session, or the beginning of its id; the latest where none is given
     id: Option<String>,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -74,9 +74,9 @@ enum ExportFormat {
 
 pub(super) fn session(command: &SessionCommand) -> u8 {
     let done = match command {
-        SessionCommand::List(args) => look::list(args),
+        SessionCommand::List(args) => show::list(args),
         SessionCommand::Show(one) => {
-            load(one).map(|(path, loaded)| look::show(&path, &loaded).into())
+            load(one).map(|(path, loaded)| show::show(&path, &loaded).into())
         }
         SessionCommand::Export(args) => load(&args.one).map(|(_, loaded)| match args.format {
             ExportFormat::Md => record::markdown(&loaded.events).into(),
@@ -114,8 +114,8 @@ fn code(done: Result<u8, OpenError>) -> u8 {
 }
 
 /// The sessions of this project, or of the one that has this session.
-fn storage(place: &Place, id: Option<&str>) -> Result<Storage, OpenError> {
-    let root = options::root(place.cwd.as_deref())?;
+fn storage(project_args: &ProjectArgs, id: Option<&str>) -> Result<Storage, OpenError> {
+    let root = options::root(project_args.cwd.as_deref())?;
     Ok(match id {
         Some(id) => options::sessions_with(&root, id)?.0,
         None => Storage::find(&root, UserDirs::find().as_ref()),
@@ -123,7 +123,7 @@ fn storage(place: &Place, id: Option<&str>) -> Result<Storage, OpenError> {
 }
 
 fn load(one: &One) -> Result<(PathBuf, record::Loaded), OpenError> {
-    let storage = storage(&one.place, one.id.as_deref())?;
+    let storage = storage(&one.project_args, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
     let path = storage.log_path(&id);
     let loaded = record::load(&path).map_err(|error| OpenError::Usage(error.to_string()))?;

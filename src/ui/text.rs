@@ -8,9 +8,9 @@ use super::put;
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Caller, Sink, Stamped, TurnFinished, mode_changed};
-use crate::protocol::harmless::clean;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::Recalled;
+use crate::protocol::sanitize::clean;
 use crate::protocol::view::call_line;
 use crate::protocol::{counted, shorten};
 

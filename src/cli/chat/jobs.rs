@@ -14,13 +14,13 @@ use super::places::Places;
 use crate::app::{HostPrograms, Options, Session, Writable};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor};
-use crate::disk::Way;
+use crate::disk::ResolvedPath;
 use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
-use crate::protocol::harmless::without_controls;
 use crate::protocol::mask::Masker;
+use crate::protocol::sanitize::without_controls;
 use crate::record;
-use crate::ui::tui::{CommandDeed, Handle, News, Request};
+use crate::ui::tui::{CommandAction, Handle, News, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
 
 /// Time limit of a user's command.
@@ -103,7 +103,7 @@ impl<'a> Jobs<'a> {
             }
             Request::Shell(command) => self.shell(command),
             Request::Edit(text) => self.edit(text),
-            Request::Command(deed, arguments) => self.command(deed, &arguments),
+            Request::Command(action, arguments) => self.command(action, &arguments),
             // Handled where the session is.
             Request::Submit(_)
             | Request::Steer(_)
@@ -114,15 +114,15 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    fn command(&mut self, deed: CommandDeed, arguments: &str) {
-        match deed {
-            CommandDeed::Sessions if arguments == "list" => {
+    fn command(&mut self, action: CommandAction, arguments: &str) {
+        match action {
+            CommandAction::Sessions if arguments == "list" => {
                 let mut sessions = super::sessions(self.options);
                 // The current session is not offered.
                 sessions.retain(|(id, _)| !self.session.starts_with(id));
                 self.handle.tell(News::Sessions(sessions));
             }
-            CommandDeed::Sessions => {
+            CommandAction::Sessions => {
                 let sessions = super::sessions(self.options);
                 let text = sessions.iter().map(|(id, what)| {
                     let this = if self.session.starts_with(id) { "  ← this one" } else { "" };
@@ -130,27 +130,27 @@ impl<'a> Jobs<'a> {
                 });
                 self.page("Sessions of this project", Ok(text.collect()));
             }
-            CommandDeed::Trace => {
+            CommandAction::Trace => {
                 let trace = super::trace(self.log.as_ref());
                 self.page("What happened", trace);
             }
-            CommandDeed::Export => {
+            CommandAction::Export => {
                 let exported = self.export(arguments);
                 self.handle.tell(match exported {
                     Ok(path) => News::Note(true, format!("written to {}", path.display())),
                     Err(reason) => News::Note(false, reason),
                 });
             }
-            CommandDeed::Memory => match of_memory(arguments) {
+            CommandAction::Memory => match of_memory(arguments) {
                 Ok(arguments) => self.own("Memory", &arguments),
                 Err(reason) => self.handle.tell(News::Note(false, reason)),
             },
-            CommandDeed::Config => {
+            CommandAction::Config => {
                 let text = config::in_force(&self.options.config);
                 self.page("Configuration", text.map_err(|error| error.to_string()));
             }
-            CommandDeed::Doctor => self.examine(),
-            CommandDeed::Diff => {
+            CommandAction::Doctor => self.examine(),
+            CommandAction::Diff => {
                 let diff = self.workspace.session_diff();
                 match diff.as_deref() {
                     None => self
@@ -162,27 +162,27 @@ impl<'a> Jobs<'a> {
                     Some(diff) => self.page("Changes of this session", Ok(diff.to_owned())),
                 }
             }
-            CommandDeed::Help
-            | CommandDeed::Model
-            | CommandDeed::Mode
-            | CommandDeed::Plan
-            | CommandDeed::Todos
-            | CommandDeed::Undo
-            | CommandDeed::Redo
-            | CommandDeed::Rewind
-            | CommandDeed::Compact
-            | CommandDeed::Context
-            | CommandDeed::Pin
-            | CommandDeed::Pins
-            | CommandDeed::Permissions
-            | CommandDeed::Unpin
-            | CommandDeed::Resume
-            | CommandDeed::Clear
-            | CommandDeed::Cost
-            | CommandDeed::Copy
-            | CommandDeed::Theme
-            | CommandDeed::Keys
-            | CommandDeed::Quit => {
+            CommandAction::Help
+            | CommandAction::Model
+            | CommandAction::Mode
+            | CommandAction::Plan
+            | CommandAction::Todos
+            | CommandAction::Undo
+            | CommandAction::Redo
+            | CommandAction::Rewind
+            | CommandAction::Compact
+            | CommandAction::Context
+            | CommandAction::Pin
+            | CommandAction::Pins
+            | CommandAction::Permissions
+            | CommandAction::Unpin
+            | CommandAction::Resume
+            | CommandAction::Clear
+            | CommandAction::Cost
+            | CommandAction::Copy
+            | CommandAction::Theme
+            | CommandAction::Keys
+            | CommandAction::Quit => {
                 let text = "the agent is working: wait, or stop it with Esc, and try again";
                 self.handle.tell(News::Note(false, text.to_owned()));
             }
@@ -207,7 +207,7 @@ impl<'a> Jobs<'a> {
             file.to_owned()
         };
         let path = self.options.root.join(name);
-        let made = Way::of(&path, self.writable.places()).create();
+        let made = ResolvedPath::of(&path, self.writable.places()).create();
         let text = record::markdown(&loaded.events);
         let written = made.and_then(|mut file| file.write_all(without_controls(&text).as_bytes()));
         written.map_err(|error| format!("{}: {error}; name another file", path.display()))?;

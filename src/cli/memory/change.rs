@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Kind, Memory, Place, now_ms};
+use super::{Kind, Memory, ProjectArgs, now_ms};
 use crate::app::{HostPrograms, OpenError};
 use crate::cli::ask::is_agreed;
 use crate::cli::{block_on, editor};
@@ -25,7 +25,7 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long)]
     user: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(in crate::cli) struct EditArgs {
     #[arg(long, conflicts_with = "user")]
     project: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
@@ -64,11 +64,11 @@ pub(in crate::cli) struct ForgetArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let kind = match args.kind {
         Kind::Rule => LessonKind::Rule,
         Kind::Pattern => LessonKind::Pattern,
@@ -88,7 +88,7 @@ pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
 }
 
 pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let item = memory.lesson(&args.id)?;
     let is_all_said = args.user || args.project;
     let text = match &args.text {
@@ -138,7 +138,7 @@ fn say(item: &mut Lesson, text: &str) {
 }
 
 pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     if args.all {
         return forget_all(&memory, args);
     }

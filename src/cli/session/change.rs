@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use super::{One, Place, storage};
+use super::{One, ProjectArgs, storage};
 use crate::app::{OpenError, Recorded, Rewind, StateDirs, Storage, UndoOptions};
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
@@ -71,7 +71,7 @@ pub(in crate::cli) struct RmArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
@@ -106,7 +106,7 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
 }
 
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
-    let storage = storage(&args.one.place, args.one.id.as_deref())?;
+    let storage = storage(&args.one.project_args, args.one.id.as_deref())?;
     let id = storage.choose(args.one.id.as_deref())?;
     storage.fork(&id, args.turn).map(|new| format!("{new}\n"))
 }
@@ -114,7 +114,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
 pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
     let mut sessions = Vec::new();
     for id in &args.ids {
-        let storage = storage(&args.place, Some(id))?;
+        let storage = storage(&args.project_args, Some(id))?;
         let id = storage.choose(Some(id))?;
         sessions.push((storage, id));
     }
@@ -137,7 +137,7 @@ fn ask(ids: &[&str]) -> Result<bool, OpenError> {
 }
 
 fn open(one: &One) -> Result<Recorded, OpenError> {
-    let (root, storage) = options::root_for(one.place.cwd.as_deref(), one.id.as_deref())?;
+    let (root, storage) = options::root_for(one.project_args.cwd.as_deref(), one.id.as_deref())?;
     let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
     let id = storage.choose(one.id.as_deref())?;
     let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;

@@ -15,7 +15,7 @@ use super::keys::{Code, Key};
 use super::state::{Action, Asked, Choice, Input, Request, Settings, State};
 use super::terminal;
 use super::theme::{Background, Depth, Theme};
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 
 /// Width unless the terminal is narrower; longer prose is wrapped.
 const COLUMNS: usize = 100;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cells::{Cell, Shell, Tone};
-use super::commands::{Deed as CommandDeed, OwnCommand};
+use super::commands::{CommandAction, OwnCommand};
 use super::complete::{Finder, Popup};
 use super::composer::{Composer, Written};
 use super::conversation::Conversation;
@@ -22,8 +22,8 @@ use super::viewer::Viewer;
 use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
-use crate::protocol::harmless::clean;
 use crate::protocol::prompt::Prompts;
+use crate::protocol::sanitize::clean;
 
 /// A key this soon after a question appeared was not meant for it.
 const TOO_SOON: Duration = Duration::from_millis(500);
@@ -90,7 +90,7 @@ pub enum Request {
     /// Find the user's commands.
     OwnCommands,
     /// Run this command of the chat.
-    Command(CommandDeed, String),
+    Command(CommandAction, String),
     /// Store this message for later sessions.
     Remember(String),
     /// Edit this in the external editor.
@@ -202,8 +202,8 @@ pub(super) enum Focus {
     Composer,
     /// To the question.
     Question,
-    /// To the text for the answer "no".
-    Instead,
+    /// To the reason of a rejection.
+    RejectionReason,
     /// To the search of earlier messages: the query, and the number of the match.
     Search(String, usize),
 }
@@ -304,7 +304,7 @@ pub(super) struct State {
     pub(super) conversation: Conversation,
     pub(super) composer: Composer,
     /// The text for the answer "no".
-    pub(super) instead: Composer,
+    pub(super) rejection_reason: Composer,
     pub(super) focus: Focus,
     pub(super) asked: Option<Asked>,
     /// The final text of a turn in mode plan, until the session is idle.
@@ -359,7 +359,7 @@ impl State {
         let mut state = Self {
             conversation,
             composer: Composer::default(),
-            instead: Composer::default(),
+            rejection_reason: Composer::default(),
             focus: Focus::Composer,
             asked: None,
             finished_plan: None,
@@ -634,10 +634,10 @@ impl State {
 
     pub(super) fn drop_question(&mut self) {
         self.asked = None;
-        if matches!(self.focus, Focus::Question | Focus::Instead) {
+        if matches!(self.focus, Focus::Question | Focus::RejectionReason) {
             self.focus = Focus::Composer;
         }
-        self.instead = Composer::default();
+        self.rejection_reason = Composer::default();
     }
 
     /// Shows a toast.

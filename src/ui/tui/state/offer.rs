@@ -1,10 +1,10 @@
 //! The completion list: its content, and choosing from it.
 
 use super::{Action, Focus, Request, State};
-use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, OwnCommand};
+use crate::ui::tui::commands::{COMMANDS, CommandAction, OwnCommand};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
 use crate::ui::tui::composer::Written;
-use crate::ui::tui::keys::Deed;
+use crate::ui::tui::keys::KeyAction;
 
 impl State {
     /// Updates the list for the current text.
@@ -29,9 +29,9 @@ impl State {
                 return is_first.then_some(ask).into_iter().collect();
             };
             let from = before.len() - arguments.len();
-            let deed = COMMANDS.iter().find(|command| command.name == name).map(|it| it.deed);
-            let items = match deed {
-                Some(CommandDeed::Mode) => complete::words(
+            let action = COMMANDS.iter().find(|command| command.name == name).map(|it| it.action);
+            let items = match action {
+                Some(CommandAction::Mode) => complete::words(
                     arguments,
                     [
                         ("plan", "it reads, and you accept or reject its plan"),
@@ -44,10 +44,10 @@ impl State {
                         ("full", "it may do anything except what is never allowed"),
                     ],
                 ),
-                Some(CommandDeed::Theme) => {
+                Some(CommandAction::Theme) => {
                     complete::words(arguments, [("dark", ""), ("light", "")])
                 }
-                Some(CommandDeed::Model) => {
+                Some(CommandAction::Model) => {
                     // The provider need not be typed.
                     let models = self.settings.models.iter().filter(|id| id.contains(arguments));
                     let models = models.map(|id| {
@@ -56,14 +56,14 @@ impl State {
                     });
                     complete::words("", models)
                 }
-                Some(CommandDeed::Rewind) => self.turns(arguments, false),
-                Some(CommandDeed::Undo) => self.turns(arguments, true),
-                Some(CommandDeed::Resume) => {
+                Some(CommandAction::Rewind) => self.turns(arguments, false),
+                Some(CommandAction::Undo) => self.turns(arguments, true),
+                Some(CommandAction::Resume) => {
                     let sessions = self.sessions.iter();
                     let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
                     let items = complete::words(arguments, sessions);
                     if self.sessions.is_empty() && arguments.is_empty() {
-                        let ask = Request::Command(CommandDeed::Sessions, "list".to_owned());
+                        let ask = Request::Command(CommandAction::Sessions, "list".to_owned());
                         return vec![Action::Ask(ask)];
                     }
                     items
@@ -117,15 +117,15 @@ impl State {
     fn turns(&self, arguments: &str, changed: bool) -> Vec<Item> {
         let turns = self.conversation.turns.iter().rev();
         let turns: Vec<(String, String)> = turns
-            .filter(|said| !changed || !said.files.is_empty())
-            .map(|said| {
-                let files = if said.files.is_empty() {
+            .filter(|turn| !changed || !turn.files.is_empty())
+            .map(|turn| {
+                let files = if turn.files.is_empty() {
                     String::new()
                 } else {
-                    format!("  (changed {})", said.files.join(", "))
+                    format!("  (changed {})", turn.files.join(", "))
                 };
-                let words = said.words.lines().next().unwrap_or_default();
-                (said.turn.to_string(), format!("{words}{files}"))
+                let message = turn.message.lines().next().unwrap_or_default();
+                (turn.number.to_string(), format!("{message}{files}"))
             })
             .collect();
         complete::words(arguments, turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())))
@@ -154,22 +154,25 @@ impl State {
     }
 
     /// Handles a key while the list is open; `None` if the list does not use it.
-    pub(super) fn choose(&mut self, deed: Option<Deed>) -> Option<Vec<Action>> {
-        if matches!(deed, Some(Deed::Up | Deed::Down | Deed::Complete | Deed::Send)) {
+    pub(super) fn choose(&mut self, action: Option<KeyAction>) -> Option<Vec<Action>> {
+        if matches!(
+            action,
+            Some(KeyAction::Up | KeyAction::Down | KeyAction::Complete | KeyAction::Send)
+        ) {
             self.search_on(true);
         }
         let popup = self.popup.as_mut()?;
         let n_items = popup.items.len();
-        match deed? {
-            Deed::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
-            Deed::Down => popup.selected = (popup.selected + 1) % n_items,
-            Deed::Escape => self.close_list(),
-            Deed::Complete => {
+        match action? {
+            KeyAction::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
+            KeyAction::Down => popup.selected = (popup.selected + 1) % n_items,
+            KeyAction::Escape => self.close_list(),
+            KeyAction::Complete => {
                 let popup = self.popup.take()?;
                 self.take(&popup);
                 return Some(self.complete());
             }
-            Deed::Send => {
+            KeyAction::Send => {
                 let popup = self.popup.take()?;
                 let item = &popup.items[popup.selected];
                 let is_written =

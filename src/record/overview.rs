@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::is_id;
-use super::log::{event_in, load};
+use super::log::{LogError, event_in, load};
 use super::summary::summary;
 use crate::disk;
 use crate::protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
@@ -19,7 +19,7 @@ const END: u64 = 64 * 1024;
 
 /// A line in the list of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Glance {
+pub struct Overview {
     /// Start time.
     pub started: String,
     /// `provider/model` at the start.
@@ -40,12 +40,12 @@ pub struct Glance {
 
 /// The description of a session. The log of a session that was not closed is read completely, since it has no
 /// summary.
-pub fn glance(log: &Path) -> io::Result<Glance> {
-    let (head, tail) = ends(log)?;
+pub fn overview(log: &Path) -> Result<Overview, LogError> {
+    let (head, tail) = ends(log).map_err(LogError::io(log))?;
     let closed = closing(&tail);
     let whole = match closed {
         Some(_) => Vec::new(),
-        None => load(log).map_err(io::Error::other)?.events,
+        None => load(log)?.events,
     };
     let (summary, ending) = closed.unwrap_or_else(|| (summary(&whole), ending(&whole)));
     let started = head.iter().find_map(|event| match &event.body {
@@ -63,7 +63,7 @@ pub fn glance(log: &Path) -> io::Result<Glance> {
         Body::TurnStarted { input, .. } => Some(input.clone()),
         _ => None,
     });
-    Ok(Glance {
+    Ok(Overview {
         started,
         model,
         task: task.unwrap_or_default(),
