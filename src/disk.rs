@@ -319,9 +319,9 @@ fn no_file() -> io::Error {
 /// A path resolved so that processes that can write in some places cannot redirect it: links are followed
 /// until the path is in one of the places, and not from there on.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct ResolvedPath {
     /// The resolved path; to be opened without following links if it is inside.
-    pub(crate) end: PathBuf,
+    pub(crate) path: PathBuf,
     /// It is in one of the places.
     pub(crate) is_inside: bool,
     /// Directories in a place that are followed by `..`. For a link, the system goes up from its target.
@@ -330,7 +330,7 @@ pub(crate) struct Way {
     links: Vec<PathBuf>,
 }
 
-impl Way {
+impl ResolvedPath {
     /// The places must be canonical.
     pub(crate) fn of(path: &Path, places: &[PathBuf]) -> Self {
         // The kernel follows as many links.
@@ -361,7 +361,7 @@ impl Way {
                 }
             }
         }
-        Self { is_inside: is_inside(&end), end, up_from, links }
+        Self { is_inside: is_inside(&end), path: end, up_from, links }
     }
 
     /// It passes through one of the places: processes that can write there may redirect it, wherever it ends
@@ -375,33 +375,33 @@ impl Way {
     pub(crate) fn open_to_write(&self) -> io::Result<File> {
         self.is_as_written()?;
         if self.is_inside {
-            return make_file(&self.end);
+            return make_file(&self.path);
         }
-        File::options().write(true).create(true).truncate(false).open(&self.end)
+        File::options().write(true).create(true).truncate(false).open(&self.path)
     }
 
     /// Creates the file, where nothing exists.
     pub(crate) fn create(&self) -> io::Result<File> {
         self.is_as_written()?;
-        create(&self.end, 0o666)
+        create(&self.path, 0o666)
     }
 
     /// Creates a folder, where nothing exists.
     pub(crate) fn new_folder(&self) -> io::Result<()> {
         self.is_as_written()?;
         if self.is_inside {
-            return new_folder(&self.end, 0o777).map_err(|error| named(error, &self.end));
+            return new_folder(&self.path, 0o777).map_err(|error| named(error, &self.path));
         }
-        fs::create_dir(&self.end)
+        fs::create_dir(&self.path)
     }
 
     /// Creates the folder and its parents, unless it exists.
     pub(crate) fn make_folder(&self) -> io::Result<()> {
         self.is_as_written()?;
         if self.is_inside {
-            return make_folder(&self.end, 0o777).map(drop);
+            return make_folder(&self.path, 0o777).map(drop);
         }
-        fs::create_dir_all(&self.end)
+        fs::create_dir_all(&self.path)
     }
 
     /// Fails if the system now resolves the path differently.
@@ -435,17 +435,17 @@ fn names_a_path(link: &Path, target: &Path) -> bool {
 
 /// The links by which a path is resolved.
 pub(crate) fn links_on(path: &Path) -> Vec<PathBuf> {
-    Way::of(path, &[]).links
+    ResolvedPath::of(path, &[]).links
 }
 
-/// Where the [`Way`] of this path ends.
+/// The path of its [`ResolvedPath`].
 pub(crate) fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
-    Way::of(path, places).end
+    ResolvedPath::of(path, places).path
 }
 
 /// The path passes through one of these places.
 pub(crate) fn is_below(path: &Path, places: &[PathBuf]) -> bool {
-    Way::of(path, places).is_redirectable()
+    ResolvedPath::of(path, places).is_redirectable()
 }
 
 /// The entries of a list of folders (`PATH`) that are absolute and outside these places; `None` if none is
@@ -459,9 +459,10 @@ pub(crate) fn without_places(list: &OsStr, places: &[PathBuf]) -> Option<OsStrin
 /// The system's temporary folder, or another one, outside these places.
 pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
-    let mut ways = all.iter().map(|folder| Way::of(folder, places));
-    let usable = ways.find(|way| !way.is_redirectable() && way.end.is_dir());
-    usable.map_or_else(|| settled(&all[0], places), |way| way.end)
+    let mut candidates = all.iter().map(|folder| ResolvedPath::of(folder, places));
+    let usable =
+        candidates.find(|candidate| !candidate.is_redirectable() && candidate.path.is_dir());
+    usable.map_or_else(|| settled(&all[0], places), |candidate| candidate.path)
 }
 
 /// Resolves the links of many paths in the same directories, like [`canonical_prefix`]: each directory is

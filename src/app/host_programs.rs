@@ -211,8 +211,8 @@ impl HostPrograms {
             self.places.iter().map(|place| place.display().to_string()).collect();
         // (A path may contain blanks and other characters.)
         let is_path = |text: &str| {
-            let behind = text.split_once('=').map_or(text, |(_, behind)| behind);
-            [text, behind].iter().any(|path| {
+            let value = text.split_once('=').map_or(text, |(_, value)| value);
+            [text, value].iter().any(|path| {
                 (is_folder || path.starts_with('/'))
                     && disk::is_below(&here.join(path), &self.places)
             })

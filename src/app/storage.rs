@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::OpenError;
 use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 use crate::record::{self, EVENTS, Log, LogError};
 use crate::workspace::copy_journal;
 
@@ -152,7 +152,7 @@ impl Storage {
 
     /// The name that the user gave a session.
     fn name_of(&self, id: &str) -> Option<String> {
-        record::glance(&self.log_path(id)).ok()?.name
+        record::overview(&self.log_path(id)).ok()?.name
     }
 
     /// The name for a session, or why it cannot have it.
@@ -252,7 +252,9 @@ impl Storage {
             LogError::InUse(id, holder) => {
                 OpenError::InUse(LogError::InUse(self.short(&id), holder).to_string())
             }
-            LogError::Broken { .. } | LogError::Io { .. } => OpenError::Usage(error.to_string()),
+            LogError::Broken { .. } | LogError::OtherFormat { .. } | LogError::Io { .. } => {
+                OpenError::Usage(error.to_string())
+            }
         }
     }
 

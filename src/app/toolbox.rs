@@ -147,7 +147,7 @@ pub fn open_toolbox(
         rights: Rights::default(),
         withheld: Withheld::default(),
         watcher: None,
-        place: None,
+        checked_path: None,
         seen: None,
         diff: DiffSize::Preview,
     };

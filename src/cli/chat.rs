@@ -17,7 +17,7 @@ use crate::config::{Loaded, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
-use crate::ui::tui::{self, Arrangement, Chat, CommandDeed, Handle, News, PagePlace, Request};
+use crate::ui::tui::{self, Arrangement, Chat, CommandAction, Handle, News, PagePlace, Request};
 use crate::workspace::Undo;
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
@@ -98,7 +98,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     let mut continues = false;
     // The message with which the next session begins, and the chat's mode; a resumed session keeps its own
     // mode.
-    let mut told = None;
+    let mut news_of_rewind = None;
     let mut mode = None;
     let last = loop {
         let face: Box<dyn Sink> = if continues {
@@ -140,7 +140,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             control.want_mode(mode);
             session.mode();
         }
-        if let Some(news) = told.take() {
+        if let Some(news) = news_of_rewind.take() {
             chat.handle.tell(news);
         }
         let model = session.model().to_owned();
@@ -164,7 +164,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             Next::Rewind(turn, what) => {
                 let Some(id) = id else { continue };
                 chat.handle.tell(News::NewSession);
-                told = Some(match rewind(&options, &id, turn, what) {
+                news_of_rewind = Some(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
                     Err(error) => News::Note(false, error.to_string()),
                 });
@@ -234,7 +234,7 @@ enum Work {
 }
 
 async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work: Work) {
-    tui::panic_if_told("session");
+    tui::panic_if_requested("session");
     match work {
         Work::Turn(message) => {
             session.run(message).await;
@@ -306,21 +306,21 @@ async fn converse(
                         session.mode();
                     }
                     Request::Command(
-                        deed @ (CommandDeed::Clear | CommandDeed::Resume | CommandDeed::Rewind | CommandDeed::Fork
-                            | CommandDeed::AddDir | CommandDeed::Compact | CommandDeed::Model | CommandDeed::Init
-                            | CommandDeed::Review),
+                        action @ (CommandAction::Clear | CommandAction::Resume | CommandAction::Rewind | CommandAction::Fork
+                            | CommandAction::AddDir | CommandAction::Compact | CommandAction::Model | CommandAction::Init
+                            | CommandAction::Review),
                         arguments,
-                    ) => match begin(session, options, deed, arguments).await {
+                    ) => match begin(session, options, action, arguments).await {
                         Ok(Begun::Work(begun)) => work = Some(begun),
                         Ok(Begun::Next(next)) => return next,
                         Err(reason) => handle.tell(News::Note(false, reason)),
                     },
-                    Request::Command(CommandDeed::Undo, arguments) => {
+                    Request::Command(CommandAction::Undo, arguments) => {
                         if let Err(reason) = undo(session, &arguments) {
                             handle.tell(News::Note(false, reason));
                         }
                     }
-                    Request::Command(CommandDeed::Redo, arguments) => {
+                    Request::Command(CommandAction::Redo, arguments) => {
                         let force = arguments == "force";
                         let options = UndoOptions { confirmed: force, force, git: true };
                         if let Err(reason) = session.undo(Undo::Redo, options) {
@@ -328,8 +328,8 @@ async fn converse(
                         }
                     }
                     Request::Command(
-                        what @ (CommandDeed::Pins | CommandDeed::Pin | CommandDeed::Unpin
-                            | CommandDeed::Permissions | CommandDeed::Rename),
+                        what @ (CommandAction::Pins | CommandAction::Pin | CommandAction::Unpin
+                            | CommandAction::Permissions | CommandAction::Rename),
                         arguments,
                     ) => {
                         if let Some(news) = instruct(session, options, what, &arguments) {
@@ -397,24 +397,24 @@ async fn converse(
 fn instruct(
     session: &mut Session,
     options: &Options,
-    command: CommandDeed,
+    command: CommandAction,
     arguments: &str,
 ) -> Option<News> {
     let failure = match command {
-        CommandDeed::Pins => {
+        CommandAction::Pins => {
             let (title, text) = ("Pins".to_owned(), pins(session));
             return Some(News::Page { title, text, place: PagePlace::Conversation });
         }
-        CommandDeed::Permissions => return Some(rules::permissions(session, options, arguments)),
-        CommandDeed::Rename => {
+        CommandAction::Permissions => return Some(rules::permissions(session, options, arguments)),
+        CommandAction::Rename => {
             let renamed = session.rename(arguments, &options.recorded());
             return renamed.err().map(|reason| News::Note(false, reason));
         }
-        CommandDeed::Pin => {
+        CommandAction::Pin => {
             let is_new = session.pin(arguments).is_some();
             (!is_new).then_some("Say what to pin: a sentence that is not pinned yet.")
         }
-        CommandDeed::Unpin => {
+        CommandAction::Unpin => {
             let is_removed = arguments.parse().is_ok_and(|id| session.unpin(id));
             (!is_removed).then_some("There is no such pin. /pins lists them with their numbers.")
         }

@@ -9,7 +9,7 @@ use super::chat;
 use super::options::{self, ToolOptions};
 use crate::app::{OpenError, Options, Session, Which};
 use crate::config::UserDirs;
-use crate::disk::{self, Way};
+use crate::disk::{self, ResolvedPath};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::event::{Body, Sink, Stamped};
 use crate::ui;
@@ -47,9 +47,9 @@ pub(super) fn demo(args: &DemoArgs) -> u8 {
 }
 
 async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
-    let way = args.dir.as_deref().map(options::way).transpose()?;
+    let path = args.dir.as_deref().map(options::resolve).transpose()?;
     let root =
-        project(way).map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
+        project(path).map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
     ui::print(&format!(
         "The model's answers are scripted; everything else is real: the tools, the files, the conflict, \
          bash, the check.\n\n$ cd {}\n$ agent --check \"{CHECK}\" \"{TASK}\"\n\n",
@@ -116,11 +116,11 @@ fn script() -> std::io::Result<tempfile::NamedTempFile> {
 }
 
 /// A fresh copy of the bundled project.
-fn project(way: Option<Way>) -> std::io::Result<PathBuf> {
-    let root = match way {
-        Some(way) => {
-            way.new_folder()?;
-            way.end
+fn project(path: Option<ResolvedPath>) -> std::io::Result<PathBuf> {
+    let root = match path {
+        Some(path) => {
+            path.new_folder()?;
+            path.path
         }
         // Kept, so that the user can inspect the result.
         None => {

@@ -1,9 +1,9 @@
 //! `agent memory`: shows and changes lessons of earlier sessions.
 
 mod change;
-mod look;
 mod review;
 mod share;
+mod show;
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError, Storage};
 use crate::config::{Config, UserDirs};
 use crate::learning::lesson::{Lesson, Scope};
-use crate::learning::refuse;
+use crate::learning::lesson_filter;
 use crate::learning::store::{SqliteStore, StoreError};
 use crate::protocol::recall::LessonKind;
 use crate::ui::{self, Answer};
@@ -21,11 +21,11 @@ use crate::ui::{self, Answer};
 #[derive(Debug, Subcommand)]
 pub(super) enum MemoryCommand {
     /// List the lessons of this project and of the user, the latest first
-    List(look::ListArgs),
+    List(show::ListArgs),
     /// Show a lesson: its text, origin and success
-    Show(look::ShowArgs),
+    Show(show::ShowArgs),
     /// Find lessons by words, an error message or an identifier, the best first
-    Search(look::SearchArgs),
+    Search(show::SearchArgs),
     /// Add a rule or a pattern of your own
     Add(change::AddArgs),
     /// Change the text of a lesson
@@ -37,7 +37,7 @@ pub(super) enum MemoryCommand {
     /// Add exported lessons; existing ones are not changed
     Import(share::ImportArgs),
     /// Show the number of lessons, their success, and the path of the file
-    Stats(look::StatsArgs),
+    Stats(show::StatsArgs),
     /// Report on a period, update the weights, remove lessons that stopped helping
     Review(review::ReviewArgs),
 }
@@ -46,7 +46,7 @@ pub(super) use change::add_rule;
 
 /// Which project.
 #[derive(Debug, Args)]
-struct Place {
+struct ProjectArgs {
     /// Of the project in this folder
     #[arg(short = 'C', long = "cwd", value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -68,7 +68,7 @@ struct Range {
     #[arg(long, conflicts_with = "all")]
     user: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 /// A kind of lesson.
@@ -102,15 +102,15 @@ fn kind_in_words(kind: LessonKind) -> &'static str {
 
 pub(super) fn memory(command: &MemoryCommand) -> u8 {
     let done = match command {
-        MemoryCommand::List(args) => look::list(args),
-        MemoryCommand::Show(args) => look::show(args),
-        MemoryCommand::Search(args) => look::search(args),
+        MemoryCommand::List(args) => show::list(args),
+        MemoryCommand::Show(args) => show::show(args),
+        MemoryCommand::Search(args) => show::search(args),
         MemoryCommand::Add(args) => change::add(args).map(Answer::Text),
         MemoryCommand::Edit(args) => change::edit(args).map(Answer::Text),
         MemoryCommand::Forget(args) => change::forget(args).map(Answer::Text),
         MemoryCommand::Export(args) => share::export(args).map(Answer::Data),
         MemoryCommand::Import(args) => share::import(args).map(Answer::Text),
-        MemoryCommand::Stats(args) => look::stats(args),
+        MemoryCommand::Stats(args) => show::stats(args),
         MemoryCommand::Review(args) => review::run(args),
     };
     match done {
@@ -146,18 +146,18 @@ struct Memory {
 
 impl Memory {
     /// Works even if learning is off.
-    fn open(place: &Place) -> Result<Self, OpenError> {
-        Self::open_telling(place, |line| ui::tell(&line))
+    fn open(project_args: &ProjectArgs) -> Result<Self, OpenError> {
+        Self::open_telling(project_args, |line| ui::tell(&line))
     }
 
     /// The same; `tell` receives notices for the user, one line each.
     fn open_telling(
-        place: &Place,
+        project_args: &ProjectArgs,
         tell: impl Fn(String) + Send + 'static,
     ) -> Result<Self, OpenError> {
-        let root = options::root(place.cwd.as_deref())?;
+        let root = options::root(project_args.cwd.as_deref())?;
         let dirs = UserDirs::find();
-        let tools = ToolOptions { trust: place.trust, ..ToolOptions::default() };
+        let tools = ToolOptions { trust: project_args.trust, ..ToolOptions::default() };
         let loaded = options::load(&root, dirs.as_ref(), &tools, None)?;
         let file = app::memory_file(&loaded.config, dirs.as_ref())?;
         Ok(Self {
@@ -208,7 +208,7 @@ impl Memory {
         }
         // It would be sent to a model with every task that it matches.
         let is_masked = *app::masker(&self.config, &[])?.mask(&text) != text;
-        if is_masked || refuse::holds_secret(&text) {
+        if is_masked || lesson_filter::holds_secret(&text) {
             return wrong("it contains something that looks like a secret; leave that out");
         }
         Ok(text)

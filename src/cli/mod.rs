@@ -201,14 +201,14 @@ fn no_command(args: &RunArgs) -> Option<String> {
 fn man(dir: &std::path::Path) -> u8 {
     let mut all = command().disable_help_subcommand(true);
     all.build();
-    let way = match options::way(dir) {
-        Ok(way) => way,
+    let path = match options::resolve(dir) {
+        Ok(path) => path,
         Err(error) => {
             crate::ui::tell(&error.to_string());
             return error.exit_code();
         }
     };
-    match way.make_folder().and_then(|()| write_pages(&all, &way.end)) {
+    match path.make_folder().and_then(|()| write_pages(&all, &path.path)) {
         Ok(()) => {
             crate::ui::print(&format!("man pages are in {}\n", dir.display()));
             0

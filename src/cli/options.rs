@@ -9,7 +9,7 @@ use toml::Value;
 
 use crate::app::{OpenError, Storage, Writable};
 use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
-use crate::disk::{self, Way};
+use crate::disk::{self, ResolvedPath};
 use crate::protocol::control::PermissionMode;
 use crate::ui::{self, OutputFormat};
 
@@ -129,8 +129,8 @@ pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
         return Err(wrong("is a file; name a folder".to_owned()));
     }
     // (The working directory may have been removed.)
-    let way = here().map_or_else(|_| path.to_owned(), |here| walked(&here).join(path));
-    not_led_out(&way, &root)?;
+    let given = here().map_or_else(|_| path.to_owned(), |here| walked(&here).join(path));
+    not_led_out(&given, &root)?;
     Ok(root)
 }
 
@@ -172,21 +172,21 @@ pub(super) fn root_for(
 
 /// The working directory as `PWD` names it, if that is the same directory.
 fn walked(here: &Path) -> PathBuf {
-    let said = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
-    let said = said.filter(|path| path.canonicalize().is_ok_and(|path| path == here));
-    said.unwrap_or_else(|| here.to_owned())
+    let pwd = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
+    let pwd = pwd.filter(|path| path.canonicalize().is_ok_and(|path| path == here));
+    pwd.unwrap_or_else(|| here.to_owned())
 }
 
 /// Fails if the path goes through a link in a project that leads outside of the project, or into its `.git` or
 /// `.agent`: a command, or the author of a clone, could have created the link.
-fn not_led_out(way: &Path, root: &Path) -> Result<(), OpenError> {
+fn not_led_out(path: &Path, root: &Path) -> Result<(), OpenError> {
     let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
     let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
     let is_project =
         |folder: &&Path| [".git", AGENT_DIR].iter().any(|name| folder.join(name).exists());
     let is_own =
         |name: Component<'_>| [".git", AGENT_DIR].iter().any(|own| name.as_os_str() == *own);
-    for link in disk::links_on(way) {
+    for link in disk::links_on(path) {
         // (A project may be inside another.)
         let above = link.ancestors().skip(1).filter(|folder| !is_home(folder)).filter(is_project);
         let holds_root = |project: &Path| {
@@ -226,13 +226,13 @@ fn here() -> Result<PathBuf, OpenError> {
 
 /// Resolves a path that the user gave relative to the working directory; commands could have created links in
 /// it.
-pub(super) fn way(path: &Path) -> Result<Way, OpenError> {
+pub(super) fn resolve(path: &Path) -> Result<ResolvedPath, OpenError> {
     let here = here()?;
     let loaded = load(&here, UserDirs::find().as_ref(), &ToolOptions::default(), None);
     // (With an invalid configuration there are no sessions that could write elsewhere.)
     let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
     let writable = Writable::around(&config, &here, &[]);
-    Ok(Way::of(&here.join(path), writable.places()))
+    Ok(ResolvedPath::of(&here.join(path), writable.places()))
 }
 
 /// The active configuration of a folder, with these options.

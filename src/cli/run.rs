@@ -9,7 +9,7 @@ use super::options::{self, RunArgs};
 use super::session::list_of_sessions;
 use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, Writable};
 use crate::config::UserDirs;
-use crate::disk::Way;
+use crate::disk::ResolvedPath;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
@@ -72,8 +72,9 @@ async fn work(
             let workspace = app::open_workspace(&root, &args.tools.add_dir, &StateDirs::default())?;
             let writable = Writable::of(&config.config, &workspace)?;
             // A command of an earlier run may have created a link or a FIFO in these places.
-            let opened = std::env::current_dir()
-                .and_then(|here| Way::of(&here.join(path), writable.places()).open_to_write());
+            let opened = std::env::current_dir().and_then(|here| {
+                ResolvedPath::of(&here.join(path), writable.places()).open_to_write()
+            });
             Some(opened.map_err(|error| {
                 OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
             })?)

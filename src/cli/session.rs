@@ -1,7 +1,7 @@
 //! `agent session` and `agent trace`: show and change recorded sessions.
 
 mod change;
-mod look;
+mod show;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 use crate::{record, ui};
 
-pub(super) use look::{list_of_sessions, sessions_in_brief};
+pub(super) use show::{list_of_sessions, sessions_in_brief};
 
 /// Limit: sessions that are offered; `agent session list` lists all.
 const MAX_PICK: usize = 20;
@@ -21,7 +21,7 @@ const MAX_PICK: usize = 20;
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionCommand {
     /// List the sessions of this project, the latest first
-    List(look::ListArgs),
+    List(show::ListArgs),
     /// Show a session: its task, cost and state
     Show(One),
     /// Write a session to standard output
@@ -43,7 +43,7 @@ pub(super) enum TraceCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct ProjectArgs {
     /// Of the project in this folder
     #[arg(short = 'C', long = "cwd", value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub(super) struct One {
     /// The session, or the beginning or end of its id; the latest where none is given
     id: Option<String>,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -78,9 +78,9 @@ enum ExportFormat {
 
 pub(super) fn session(command: &SessionCommand) -> u8 {
     let done = match command {
-        SessionCommand::List(args) => look::list(args),
+        SessionCommand::List(args) => show::list(args),
         SessionCommand::Show(one) => {
-            load(one).map(|(storage, id, loaded)| look::show(&storage, &id, &loaded).into())
+            load(one).map(|(storage, id, loaded)| show::show(&storage, &id, &loaded).into())
         }
         SessionCommand::Export(args) => load(&args.one).map(|(.., loaded)| match args.format {
             ExportFormat::Md => record::markdown(&loaded.events).into(),
@@ -120,7 +120,7 @@ fn code(done: Result<u8, OpenError>) -> u8 {
 /// Lets the user choose one of several sessions, the latest first. Without a terminal, the error names them.
 pub(super) fn pick(storage: &Storage, ids: &[String], why: &str) -> Result<String, OpenError> {
     let ids = &ids[..ids.len().min(MAX_PICK)];
-    let lines = look::in_brief(storage, ids);
+    let lines = show::in_brief(storage, ids);
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         let lines: String = lines.iter().map(|line| format!("\n  {line}")).collect();
         return Err(OpenError::Usage(format!("{why}; give the id of one:{lines}")));
@@ -130,8 +130,8 @@ pub(super) fn pick(storage: &Storage, ids: &[String], why: &str) -> Result<Strin
 }
 
 /// The sessions of this project, or of the one that has this session.
-fn storage(place: &Place, id: Option<&str>) -> Result<Storage, OpenError> {
-    let root = options::root(place.cwd.as_deref())?;
+fn storage(project_args: &ProjectArgs, id: Option<&str>) -> Result<Storage, OpenError> {
+    let root = options::root(project_args.cwd.as_deref())?;
     Ok(match id {
         Some(id) => options::sessions_with(&root, id)?.0,
         None => Storage::find(&root, UserDirs::find().as_ref()),
@@ -139,7 +139,7 @@ fn storage(place: &Place, id: Option<&str>) -> Result<Storage, OpenError> {
 }
 
 fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
-    let storage = storage(&one.place, one.id.as_deref())?;
+    let storage = storage(&one.project_args, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
     let path = storage.log_path(&id);
     let loaded = record::load(&path).map_err(|error| OpenError::Usage(error.to_string()))?;

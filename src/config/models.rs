@@ -15,15 +15,15 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| toml::from_str(TEXT).unwrap_or_
 
 /// The facts about `provider/model`, field by field; unknown fields are `None`.
 pub fn known(config: &Config, id: &str) -> ModelTable {
-    let said = config.models.get(id).cloned().unwrap_or_default();
+    let configured = config.models.get(id).cloned().unwrap_or_default();
     let known = id.split_once('/').and_then(|(provider, name)| find(provider, name));
-    let Some(known) = known else { return said };
+    let Some(known) = known else { return configured };
     ModelTable {
-        context_window: said.context_window.or(known.context_window),
-        max_output_tokens: said.max_output_tokens.or(known.max_output_tokens),
-        price_in: said.price_in.or(known.price_in),
-        price_out: said.price_out.or(known.price_out),
-        price_cached: said.price_cached.or(known.price_cached),
+        context_window: configured.context_window.or(known.context_window),
+        max_output_tokens: configured.max_output_tokens.or(known.max_output_tokens),
+        price_in: configured.price_in.or(known.price_in),
+        price_out: configured.price_out.or(known.price_out),
+        price_cached: configured.price_cached.or(known.price_cached),
     }
 }
 
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn user_model_settings_override_field_by_field() {
         let mut config = Config::default();
-        let said = ModelTable { price_in: Some(7.0), ..ModelTable::default() };
-        config.models.insert("openai/gpt-5.5".into(), said);
+        let configured = ModelTable { price_in: Some(7.0), ..ModelTable::default() };
+        config.models.insert("openai/gpt-5.5".into(), configured);
         let known = known(&config, "openai/gpt-5.5");
         assert_eq!((known.price_in, known.price_out), (Some(7.0), Some(30.0)));
         assert_eq!(known.context_window, Some(272_000));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::layers::ConfigError;
 use super::types::{Config, ProviderTable};
-use crate::protocol::harmless::clean;
 use crate::protocol::nearest;
+use crate::protocol::sanitize::clean;
 
 /// A preset.
 #[derive(Clone, Copy, Debug)]

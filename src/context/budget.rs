@@ -94,13 +94,13 @@ impl Budget {
     }
 
     /// Records an overflow: the estimate of the rejected request, and the window if the provider named it.
-    pub fn overflowed(&mut self, estimated: u64, said: Option<u64>) {
-        let window = said.unwrap_or_else(|| share(estimated, 0.9));
+    pub fn overflowed(&mut self, estimated: u64, reported: Option<u64>) {
+        let window = reported.unwrap_or_else(|| share(estimated, 0.9));
         self.window = self.window.min(window).max(MIN_WINDOW);
         // The rejected request is longer than estimated.
-        if let Some(said) = said.filter(|said| estimated < *said) {
+        if let Some(reported) = reported.filter(|reported| estimated < *reported) {
             #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
-            let bytes_per_token = self.bytes_per_token * estimated as f64 / said as f64;
+            let bytes_per_token = self.bytes_per_token * estimated as f64 / reported as f64;
             self.bytes_per_token = bytes_per_token.max(*PLAUSIBLE.start());
             self.counted = None;
         }

@@ -50,7 +50,7 @@ enum CheckOutcome {
 }
 
 /// Whether a final text is accepted.
-pub(super) enum Gate {
+pub(super) enum CompletionDecision {
     Accepted(Ending),
     /// `about` identifies the reason: each reason has its own retries.
     SentBack {
@@ -107,12 +107,12 @@ impl Completion {
         schema: Option<&AnswerSchema>,
         checks: impl Future<Output = (Vec<PassedCheck>, Option<FailedCheck>)>,
         read_only: bool,
-    ) -> Gate {
+    ) -> CompletionDecision {
         match schema.map(|schema| schema.read(answer)) {
             Some(Ok(value)) => self.structured = Some(value),
             Some(Err(why)) => {
                 let feedback = prompts.text(ANSWER_MISFIT).replace("{{why}}", &why);
-                return Gate::SentBack {
+                return CompletionDecision::SentBack {
                     signal: Signal::BadAnswer,
                     about: "schema".to_owned(),
                     why: format!("the final answer does not match its schema: {why}"),
@@ -129,7 +129,7 @@ impl Completion {
             let passed = !self.passed.is_empty();
             self.checks = passed.then_some(CheckOutcome::Passed);
             self.denied &= read_only || !passed;
-            return Gate::Accepted(Ending::Completed);
+            return CompletionDecision::Accepted(Ending::Completed);
         };
         self.checks = match why {
             CheckFailure::Failed | CheckFailure::TimedOut => Some(CheckOutcome::Failed),
@@ -144,25 +144,25 @@ impl Completion {
                     "the check `{command}` could not run: {why}; correct it (--check, or [checks] in the \
                      configuration), then continue with -c"
                 );
-                return Gate::Unverifiable(why);
+                return CompletionDecision::Unverifiable(why);
             }
             CheckFailure::ReadOnly => {
                 let why = format!(
                     "the check `{command}` {how} in read-only mode, where it may not write and nothing can be \
                      fixed; run it in another mode"
                 );
-                return Gate::Unverifiable(why);
+                return CompletionDecision::Unverifiable(why);
             }
             CheckFailure::TimedOut => {
                 let before = timed_out_before.filter(|(before, _)| *before == command);
                 self.timed_out = Some((command.clone(), before.map_or(1, |(_, n)| n + 1)));
             }
-            CheckFailure::Interrupted => return Gate::Interrupted,
+            CheckFailure::Interrupted => return CompletionDecision::Interrupted,
             CheckFailure::Failed => {}
         }
         let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];
         let feedback = fill(prompts.text(CHECK_FAILED), &values);
-        Gate::SentBack {
+        CompletionDecision::SentBack {
             signal: Signal::CheckFailed,
             why: format!("the check `{command}` {how}"),
             output: tail,
@@ -282,8 +282,8 @@ fn next_steps(ending: Ending, state: &State) -> Vec<String> {
     next
 }
 
-/// The report as text. `said`: the model's last output.
-pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
+/// The report as text. `last_output`: the model's last output.
+pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> String {
     let mut out = report.reason.clone();
     for tried in &report.attempts {
         let step = if tried.step > 0 { format!("step {}: ", tried.step) } else { String::new() };
@@ -306,8 +306,8 @@ pub(super) fn report_in_words(report: &FailureReport, said: &str) -> String {
     for next in &report.next {
         out.push_str(&format!("\nNext: {next}"));
     }
-    if !said.trim().is_empty() {
-        out.push_str(&format!("\nLast model output: {}", said.trim()));
+    if !last_output.trim().is_empty() {
+        out.push_str(&format!("\nLast model output: {}", last_output.trim()));
     }
     out
 }

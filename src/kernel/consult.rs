@@ -125,8 +125,9 @@ impl Kernel {
                 }
                 Err(error) => {
                     let fix = self.parts.prompts.text(FIX_JSON).replace("{{error}}", &error);
-                    let said = if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
-                    messages.push(Message::text(Role::Assistant, said));
+                    let answer =
+                        if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
+                    messages.push(Message::text(Role::Assistant, answer));
                     messages.push(Message::text(Role::User, fix.trim_end()));
                 }
             }

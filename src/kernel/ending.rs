@@ -1,6 +1,6 @@
 //! Ends a turn: accepts a final text or sends it back, and reports the result.
 
-use super::completion::{self, Gate, chain_of_check};
+use super::completion::{self, CompletionDecision, chain_of_check};
 use super::evaluate::Round;
 use super::turn::{PastCall, Turn};
 use super::verify::Objection;
@@ -64,7 +64,7 @@ impl Kernel {
             turn.state.close(&chain_of_check(&check.command));
         }
         match gate {
-            Gate::Accepted(ending) => match Box::pin(self.run_verifier(turn)).await {
+            CompletionDecision::Accepted(ending) => match Box::pin(self.run_verifier(turn)).await {
                 Ok(None) => Some(ending),
                 Ok(Some(objection)) => {
                     self.object(turn, &objection);
@@ -72,13 +72,13 @@ impl Kernel {
                 }
                 Err(ending) => Some(ending),
             },
-            Gate::Interrupted => None,
-            Gate::Unverifiable(why) => {
+            CompletionDecision::Interrupted => None,
+            CompletionDecision::Unverifiable(why) => {
                 turn.errors.push(why);
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 Some(Ending::CompletedUnverified)
             }
-            Gate::SentBack { signal, about, why, output, feedback } => {
+            CompletionDecision::SentBack { signal, about, why, output, feedback } => {
                 // The candidate is used if no better answer follows.
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 let round = Round::Answer { signal, about: &about, why: &why, output: &output };

@@ -6,7 +6,6 @@
 
 mod answer;
 mod background_request;
-mod between;
 mod checks;
 mod classify;
 mod compact;
@@ -25,6 +24,7 @@ mod spend;
 mod state;
 mod think;
 mod turn;
+mod user_operations;
 mod verify;
 
 use std::collections::HashSet;

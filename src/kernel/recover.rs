@@ -144,8 +144,9 @@ impl Kernel {
             refused,
         });
         let confident = reflection.as_deref().filter(|reflection| reflection.is_confident());
-        if let Some(said) = confident.filter(|said| !said.patch_prompt.is_empty()) {
-            turn.pending.patch = Some(said.patch_prompt.clone());
+        if let Some(reflection) = confident.filter(|reflection| !reflection.patch_prompt.is_empty())
+        {
+            turn.pending.patch = Some(reflection.patch_prompt.clone());
         }
         if let Some(failure) = &mut turn.state.last_failure {
             failure.reflection = reflection;
@@ -154,23 +155,28 @@ impl Kernel {
     }
 
     /// Removes the parts of a reflection that must not be followed.
-    fn sift(&self, turn: &Turn, mut said: Reflection, refused: &mut Vec<String>) -> Reflection {
-        if said.patch_prompt.len() > PATCH_BYTES {
-            said.patch_prompt = shorten(&said.patch_prompt, PATCH_BYTES);
+    fn sift(
+        &self,
+        turn: &Turn,
+        mut reflection: Reflection,
+        refused: &mut Vec<String>,
+    ) -> Reflection {
+        if reflection.patch_prompt.len() > PATCH_BYTES {
+            reflection.patch_prompt = shorten(&reflection.patch_prompt, PATCH_BYTES);
         }
-        if let Some(why) = refuses_patch(&said.patch_prompt) {
+        if let Some(why) = refuses_patch(&reflection.patch_prompt) {
             refused.push(format!("patch: {why}"));
-            said.patch_prompt = String::new();
+            reflection.patch_prompt = String::new();
         }
-        if let Some(action) = &said.suggested_action
+        if let Some(action) = &reflection.suggested_action
             && let Err(why) = self.call_of(turn, action)
         {
             refused.push(format!("suggested action: {why}"));
-            said.suggested_action = None;
+            reflection.suggested_action = None;
         }
-        said.fix_strategy.truncate(3);
-        said.root_cause.confidence = said.root_cause.confidence.clamp(0.0, 1.0);
-        said
+        reflection.fix_strategy.truncate(3);
+        reflection.root_cause.confidence = reflection.root_cause.confidence.clamp(0.0, 1.0);
+        reflection
     }
 
     /// The call that a reflection proposes, or the reason why there is none.
@@ -199,7 +205,8 @@ impl Kernel {
     /// Makes a call on behalf of the failed one; the result is appended to that call's and is evaluated.
     async fn try_itself(&mut self, turn: &mut Turn, decision: ControlDecision) {
         let Some(failed) = turn.state.failed_call.clone() else { return };
-        let action = turn.state.reflection().and_then(|said| said.suggested_action.clone());
+        let action =
+            turn.state.reflection().and_then(|reflection| reflection.suggested_action.clone());
         let call = match (decision, action) {
             (ControlDecision::Retry(Retry::Same), _) | (_, None) => {
                 ToolCall { id: self.next_own_id(turn), ..failed.call.clone() }
@@ -273,9 +280,9 @@ impl Kernel {
         let speaker = self.parts.main.clone();
         let planned: Option<Planned> =
             self.consult_for(&mut turn.spent, &speaker, &question).await?;
-        let (todos, way) = planned.map_or_else(Default::default, |planned| {
-            let way = planned.methodology.as_deref().and_then(methodology::named);
-            (planned.todos, way.filter(|_| replan == Replan::Task))
+        let (todos, methodology) = planned.map_or_else(Default::default, |planned| {
+            let methodology = planned.methodology.as_deref().and_then(methodology::named);
+            (planned.todos, methodology.filter(|_| replan == Replan::Task))
         });
         let was_planned = todos.iter().any(|todo| !todo.content.trim().is_empty());
         let reason = failure.clone();
@@ -283,8 +290,8 @@ impl Kernel {
             Replan::Step => self.with_step_rewritten(todos),
             Replan::Task => self.new_plan(todos),
         };
-        if let Some(way) = way {
-            plan.methodology = Some(way.name.to_owned());
+        if let Some(methodology) = methodology {
+            plan.methodology = Some(methodology.name.to_owned());
         }
         let files = turn.completion.files_changed.join(", ");
         let files = if files.is_empty() { "none" } else { files.as_str() };
@@ -292,8 +299,9 @@ impl Kernel {
         let reminder = prompts.text(if was_planned { replanned } else { alone });
         let values = [("times", &*times.to_string()), ("files", files), ("failure", &failure)];
         turn.pending.reminders.push(fill(reminder.trim_end(), &values));
-        let told = way.map(|way| prompts.text(way.prompt).trim_end().to_owned());
-        turn.pending.reminders.extend(told);
+        let prompt =
+            methodology.map(|methodology| prompts.text(methodology.prompt).trim_end().to_owned());
+        turn.pending.reminders.extend(prompt);
         if plan != self.plan {
             self.plan = plan;
             let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
@@ -310,9 +318,9 @@ impl Kernel {
         };
         let mut methodologies = methodology::ALL;
         methodologies.sort_by(|one, other| weight(other.name).total_cmp(&weight(one.name)));
-        let line = |way: &methodology::Methodology| {
-            let text = self.parts.prompts.text(way.prompt);
-            format!("- {}: {}", way.name, text.lines().next().unwrap_or_default())
+        let line = |methodology: &methodology::Methodology| {
+            let text = self.parts.prompts.text(methodology.prompt);
+            format!("- {}: {}", methodology.name, text.lines().next().unwrap_or_default())
         };
         methodologies.iter().map(line).collect::<Vec<_>>().join("\n")
     }
@@ -405,8 +413,11 @@ impl Kernel {
         let files = turn.completion.files_changed.join(", ");
         let files = if files.is_empty() { "none" } else { files.as_str() };
         text.push_str(&format!("Files changed so far: {files}\n"));
-        if let Some(said) = turn.state.reflection() {
-            text.push_str(&format!("Cause, as a reflection sees it: {}\n", said.root_cause.text));
+        if let Some(reflection) = turn.state.reflection() {
+            text.push_str(&format!(
+                "Cause, as a reflection sees it: {}\n",
+                reflection.root_cause.text
+            ));
         }
         text
     }

@@ -35,10 +35,11 @@ pub(super) fn reflect(state: &State) -> Decided {
     }
     let retry = counters.retry_count;
     let reflection = state.reflection();
-    let category = reflection.map_or(failure.category, |said| said.root_cause.category);
+    let category = reflection.map_or(failure.category, |reflection| reflection.root_cause.category);
     let nth = format!("{}/{}", retry.n + 1, retry.max);
     let answers_itself = failure.signal.answers_itself();
-    let plan_is_wrong = reflection.is_some_and(|said| !said.root_cause.plan_still_holds);
+    let plan_is_wrong =
+        reflection.is_some_and(|reflection| !reflection.root_cause.plan_still_holds);
     let is_final = answers_itself && retry.used_up();
     if plan_is_wrong && !is_final && !counters.task_replan_count.used_up() {
         let reason = format!("{what}: the reflection says that the plan does not hold");
@@ -46,34 +47,34 @@ pub(super) fn reflect(state: &State) -> Decided {
     }
     if !retry.used_up() {
         if let Some(action) = state.remedy().and_then(|remedy| remedy.action.as_ref()) {
-            let way = match action {
+            let kind = match action {
                 SuggestedAction::Adjust { .. } => Retry::Adjusted,
                 SuggestedAction::Alternative { .. } => Retry::Alternative,
             };
             let reason = format!("{what}: retry {nth} with what helped before");
-            return (Some(ControlDecision::Retry(way)), reason);
+            return (Some(ControlDecision::Retry(kind)), reason);
         }
         if state.may_repeat() {
             let reason = format!("{what}: a tool fault that may be transient; the same call again");
             return (Some(ControlDecision::Retry(Retry::Same)), reason);
         }
-        match way(reflection, category, state.own_retries()) {
+        match correction(reflection, category, state.own_retries()) {
             // A final text that was not accepted has no step that could be rewritten.
-            Way::Step if answers_itself => {
+            Correction::ReplanStep if answers_itself => {
                 let reason = format!("{what}: retry {nth} with its error and hint");
                 return (Some(ControlDecision::Retry(Retry::Feedback)), reason);
             }
-            Way::Retry(way) => {
-                let how = match way {
+            Correction::Retry(kind) => {
+                let how = match kind {
                     Retry::Feedback => "with its error and hint",
                     Retry::Same => "as it was",
                     Retry::Adjusted => "with the arguments that the reflection proposes",
                     Retry::Alternative => "with the tool that the reflection proposes",
                 };
                 let reason = format!("{what}: retry {nth} {how}");
-                return (Some(ControlDecision::Retry(way)), reason);
+                return (Some(ControlDecision::Retry(kind)), reason);
             }
-            Way::Step => {}
+            Correction::ReplanStep => {}
         }
     }
     if is_final {
@@ -92,13 +93,12 @@ pub(super) fn reflect(state: &State) -> Decided {
 }
 
 /// The direction of the evidence while retries are left.
-enum Way {
+enum Correction {
     Retry(Retry),
-    /// This step needs a different approach.
-    Step,
+    ReplanStep,
 }
 
-fn way(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way {
+fn correction(reflection: Option<&Reflection>, category: Category, retries: u32) -> Correction {
     // A retry does not install what is missing: one feedback, then a different approach.
     let wants_repair = match category {
         Category::DependencyError | Category::DecompositionError | Category::EnvironmentError => {
@@ -109,18 +109,22 @@ fn way(reflection: Option<&Reflection>, category: Category, retries: u32) -> Way
         | Category::PermissionError
         | Category::Unknown => false,
     };
-    let Some(said) = reflection else {
-        return if wants_repair { Way::Step } else { Way::Retry(Retry::Feedback) };
+    let Some(reflection) = reflection else {
+        return if wants_repair {
+            Correction::ReplanStep
+        } else {
+            Correction::Retry(Retry::Feedback)
+        };
     };
-    let cause = &said.root_cause;
+    let cause = &reflection.root_cause;
     if !cause.plan_still_holds || !cause.recoverable {
-        return Way::Step;
+        return Correction::ReplanStep;
     }
-    match &said.suggested_action {
-        Some(SuggestedAction::Adjust { .. }) => Way::Retry(Retry::Adjusted),
-        Some(SuggestedAction::Alternative { .. }) => Way::Retry(Retry::Alternative),
-        None if wants_repair || !cause.retry_may_succeed => Way::Step,
-        None => Way::Retry(Retry::Feedback),
+    match &reflection.suggested_action {
+        Some(SuggestedAction::Adjust { .. }) => Correction::Retry(Retry::Adjusted),
+        Some(SuggestedAction::Alternative { .. }) => Correction::Retry(Retry::Alternative),
+        None if wants_repair || !cause.retry_may_succeed => Correction::ReplanStep,
+        None => Correction::Retry(Retry::Feedback),
     }
 }
 
@@ -368,7 +372,7 @@ mod tests {
     #[test]
     fn known_remedy_precedes_a_reflection() {
         let [_, adjust, other] = remedies();
-        for (remedy, way) in [(adjust, Retry::Adjusted), (other, Retry::Alternative)] {
+        for (remedy, kind) in [(adjust, Retry::Adjusted), (other, Retry::Alternative)] {
             // Also for a missing permission: the remedy is another tool.
             for category in [Category::ParameterError, Category::PermissionError] {
                 let mut state = failed(Signal::ToolError, category, 1);
@@ -376,8 +380,8 @@ mod tests {
                     failure.remedy.clone_from(&remedy);
                 }
                 assert!(!state.wants_reflection());
-                assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(way)));
-                state.carry_out(ControlDecision::Retry(way));
+                assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(kind)));
+                state.carry_out(ControlDecision::Retry(kind));
                 assert_eq!((state.retry_count().n, state.own_retries()), (2, 1));
             }
         }
@@ -401,7 +405,7 @@ mod tests {
         let adjust = json!({"kind": "adjust", "input": {"path": "b"}});
         let other = json!({"kind": "alternative", "tool": "Grep", "input": {}});
         let none = json!(null);
-        let retry = |way| Some(ControlDecision::Retry(way));
+        let retry = |kind| Some(ControlDecision::Retry(kind));
         assert_eq!(with(said(json!({}), adjust.clone())), retry(Retry::Adjusted));
         assert_eq!(with(said(json!({}), other)), retry(Retry::Alternative));
         assert_eq!(with(said(json!({}), none.clone())), retry(Retry::Feedback));

@@ -26,7 +26,7 @@ pub(super) struct Turn {
     pub(super) completion: Completion,
     pub(super) draft: Draft,
     /// The verifier was asked about a final text.
-    pub(super) was_looked_at: bool,
+    pub(super) was_verified: bool,
     pub(super) pending: Pending,
     /// A message to the model before the next request.
     pub(super) feedback: Option<String>,
@@ -96,7 +96,7 @@ impl Turn {
             memory: Used::default(),
             completion: Completion::default(),
             draft: Draft::default(),
-            was_looked_at: false,
+            was_verified: false,
             pending: Pending { reminders: Vec::new(), mentions, patch: None },
             feedback: None,
             touched: Vec::new(),

@@ -56,7 +56,7 @@ pub(super) struct Objection {
 /// What it answers.
 #[derive(Deserialize, JsonSchema)]
 struct Verdict {
-    holds: bool,
+    confirmed: bool,
     #[serde(default)]
     objection: String,
     #[serde(default)]
@@ -64,12 +64,12 @@ struct Verdict {
 }
 
 /// The verifier's conversation so far.
-struct Looking {
+struct Inspection {
     messages: Vec<Message>,
     /// Results and the output of checks: what a quote may come from.
     shown: String,
     /// The calls that it made.
-    looks: Vec<String>,
+    calls: Vec<String>,
 }
 
 impl Kernel {
@@ -78,50 +78,52 @@ impl Kernel {
     pub(super) async fn run_verifier(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
         let plans = self.parts.registry.mode() == PermissionMode::Plan;
-        if turn.was_looked_at || plans || self.parts.control.is_steered() {
+        if turn.was_verified || plans || self.parts.control.is_steered() {
             return Ok(None);
         }
-        let mut looking = self.show(turn);
-        let verdict = self.look(turn, verifier, &mut looking).await?;
-        let (holds, objection, dismissed) = match verdict {
+        let mut inspection = self.show(turn);
+        let verdict = self.inspect(turn, verifier, &mut inspection).await?;
+        let (confirmed, objection, no_effect_reason) = match verdict {
             Err(why) => (None, None, Some(why)),
-            Ok(Verdict { holds: true, .. }) => (Some(true), None, None),
-            Ok(verdict) => match founded(&verdict, &looking.shown) {
+            Ok(Verdict { confirmed: true, .. }) => (Some(true), None, None),
+            Ok(verdict) => match founded(&verdict, &inspection.shown) {
                 Ok(evidence) => {
-                    let why = self.why_dismissed(turn).map(str::to_owned);
+                    let why = self.dismissal_reason(turn).map(str::to_owned);
                     (Some(false), Some((verdict.objection, evidence)), why)
                 }
                 Err(why) => (Some(false), Some((verdict.objection, Vec::new())), Some(why)),
             },
         };
-        turn.was_looked_at = !self.parts.control.is_steered();
-        turn.completion.is_confirmed = holds == Some(true);
-        let found = objection.as_ref().filter(|_| dismissed.is_none()).map(|(text, evidence)| {
-            let lines = evidence.iter().map(|quote| format!("- {}: {}", quote.source, quote.quote));
-            Objection { text: text.clone(), evidence: lines.collect::<Vec<_>>().join("\n") }
-        });
+        turn.was_verified = !self.parts.control.is_steered();
+        turn.completion.is_confirmed = confirmed == Some(true);
+        let found =
+            objection.as_ref().filter(|_| no_effect_reason.is_none()).map(|(text, evidence)| {
+                let lines =
+                    evidence.iter().map(|quote| format!("- {}: {}", quote.source, quote.quote));
+                Objection { text: text.clone(), evidence: lines.collect::<Vec<_>>().join("\n") }
+            });
         let (objection, evidence) = objection.unzip();
         self.parts.events.emit(Body::Verified(Verification {
             model: verifier.speaker.model.id().to_owned(),
-            holds,
+            confirmed,
             objection,
             evidence: evidence.unwrap_or_default(),
-            dismissed,
-            looks: looking.looks,
+            no_effect_reason,
+            calls: inspection.calls,
         }));
         Ok(found)
     }
 
     /// Why the answer would not be sent back for an objection: it stays accepted.
-    fn why_dismissed(&self, turn: &Turn) -> Option<&'static str> {
+    fn dismissal_reason(&self, turn: &Turn) -> Option<&'static str> {
         if self.parts.recovery.max_answer_retries == 0 {
             return Some("answers are not sent back: recovery.max_answer_retries is 0");
         }
-        self.why_to_stop(turn)
+        self.stop_reason(turn)
     }
 
     /// Why the verification stops.
-    fn why_to_stop(&self, turn: &Turn) -> Option<&'static str> {
+    fn stop_reason(&self, turn: &Turn) -> Option<&'static str> {
         if self.parts.control.is_steered() {
             return Some("the user sent another message");
         }
@@ -130,11 +132,11 @@ impl Kernel {
     }
 
     /// Rounds of calls, and the verdict; or the reason why there is none.
-    async fn look(
+    async fn inspect(
         &self,
         turn: &mut Turn,
         verifier: &Verifier,
-        looking: &mut Looking,
+        inspection: &mut Inspection,
     ) -> Result<Result<Verdict, String>, Ending> {
         const VERIFY: Prompt = prompt!("recovery/verify.md");
         const NOW: Prompt = prompt!("recovery/verify_now.md");
@@ -143,18 +145,18 @@ impl Kernel {
         let speaker = &verifier.speaker;
         let deadline = tokio::time::Instant::now() + PATIENCE;
         for n in 1..=MAX_ANSWERS {
-            if let Some(why) = self.why_to_stop(turn) {
+            if let Some(why) = self.stop_reason(turn) {
                 return Ok(Err(why.to_owned()));
             }
             let is_last = n == MAX_ANSWERS;
             let system = prompts.text(VERIFY).trim_end();
             if is_last {
-                looking.messages.push(Message::text(Role::User, prompts.text(NOW).trim_end()));
+                inspection.messages.push(Message::text(Role::User, prompts.text(NOW).trim_end()));
             }
             let request = Request {
                 tools: verifier.registry.specs(),
                 max_output_tokens: Some(speaker.at_most(ANSWER_TOKENS)),
-                ..Request::new(Purpose::Task, system, &looking.messages)
+                ..Request::new(Purpose::Task, system, &inspection.messages)
             };
             let is_useful = |reply: &Reply| !reply.calls.is_empty() || !reply.text.is_empty();
             let reply =
@@ -168,7 +170,7 @@ impl Kernel {
                 for (at, call) in reply.calls.iter_mut().enumerate() {
                     call.id = format!("look_{}_{n}_{}", self.turn, at + 1);
                 }
-                self.show_what_it_calls(verifier, looking, reply).await?;
+                self.show_what_it_calls(verifier, inspection, reply).await?;
                 continue;
             }
             match object::<Verdict>(&reply.text) {
@@ -176,9 +178,10 @@ impl Kernel {
                 Err(why) if is_last => return Ok(Err(format!("it gave no verdict: {why}"))),
                 Err(why) => {
                     let fix = prompts.text(FIX_JSON).replace("{{error}}", &why);
-                    let said = if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
-                    looking.messages.push(Message::text(Role::Assistant, said));
-                    looking.messages.push(Message::text(Role::User, fix.trim_end()));
+                    let answer =
+                        if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
+                    inspection.messages.push(Message::text(Role::Assistant, answer));
+                    inspection.messages.push(Message::text(Role::User, fix.trim_end()));
                 }
             }
         }
@@ -189,7 +192,7 @@ impl Kernel {
     async fn show_what_it_calls(
         &self,
         verifier: &Verifier,
-        looking: &mut Looking,
+        inspection: &mut Inspection,
         reply: Reply,
     ) -> Result<(), Ending> {
         let Reply { text, calls, .. } = reply;
@@ -203,15 +206,15 @@ impl Kernel {
         for (call, answer) in calls.iter().zip(&answers) {
             let envelope = &answer.envelope;
             let line = call_line(&call.name, &envelope.context.params_input);
-            looking.looks.push(match envelope.error() {
+            inspection.calls.push(match envelope.error() {
                 Some(error) => format!("{line}: {}", error.code.as_str()),
                 None => line,
             });
             let text = view(envelope);
             // A call that failed shows nothing.
             if envelope.error().is_none() {
-                looking.shown.push_str(&text);
-                looking.shown.push('\n');
+                inspection.shown.push_str(&text);
+                inspection.shown.push('\n');
             }
             let is_error = envelope.error().is_some();
             results.push(Part::Result(ToolResult { call: call.id.clone(), text, is_error }));
@@ -221,13 +224,13 @@ impl Kernel {
             parts.push(Part::Text { text });
         }
         parts.extend(calls.into_iter().map(Part::Call));
-        looking.messages.push(Message { role: Role::Assistant, parts });
-        looking.messages.push(Message { role: Role::Tool, parts: results });
+        inspection.messages.push(Message { role: Role::Assistant, parts });
+        inspection.messages.push(Message { role: Role::Tool, parts: results });
         Ok(())
     }
 
     /// The first message: the task, the claim, and the results of the checks.
-    fn show(&self, turn: &Turn) -> Looking {
+    fn show(&self, turn: &Turn) -> Inspection {
         const CLAIM: Prompt = prompt!("recovery/verify_claim.md");
         let Completion { files_changed, passed, .. } = &turn.completion;
         let files = if files_changed.is_empty() { "none".into() } else { files_changed.join(", ") };
@@ -245,8 +248,8 @@ impl Kernel {
             ("claim", shorten(turn.draft.text.trim(), 4000)),
         ];
         let values = values.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let told = fill(self.parts.prompts.text(CLAIM).trim_end(), &values);
-        Looking { messages: vec![Message::text(Role::User, told)], shown, looks: Vec::new() }
+        let message = fill(self.parts.prompts.text(CLAIM).trim_end(), &values);
+        Inspection { messages: vec![Message::text(Role::User, message)], shown, calls: Vec::new() }
     }
 }
 
@@ -296,7 +299,8 @@ mod tests {
                 .map(|quote| Quote { source: "a.rs:1".to_owned(), quote: (*quote).to_owned() });
             let (objection, evidence) = (objection.to_owned(), evidence.collect());
             let shown = "1 | fn add() {\n2 |     a - b\n3 | }\nb.rs:7: let c = add();";
-            founded(&Verdict { holds: false, objection, evidence }, shown).map(|found| found.len())
+            founded(&Verdict { confirmed: false, objection, evidence }, shown)
+                .map(|found| found.len())
         };
         assert_eq!(accepted("it subtracts", &["a - b"]), Ok(1));
         assert_eq!(accepted("it subtracts", &["fn add() {\n      a  - b", "a + b"]), Ok(1));

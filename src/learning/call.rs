@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::lesson::key;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::event::Caller;
-use crate::protocol::harmless::without_controls;
+use crate::protocol::sanitize::without_controls;
 use crate::protocol::tool::Effect;
 use crate::protocol::{Object, shorten, signature};
 
@@ -133,23 +133,23 @@ pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
         None => (ErrorCode::CommandFailed, "", Some(missing()?)),
     };
     let output = if text("stderr").trim().is_empty() { text("stdout") } else { text("stderr") };
-    let said = if code == ErrorCode::CommandFailed { output } else { message };
-    let said = if said.trim().is_empty() { message } else { said };
-    Some(failure(code, input, said, &format!("{message}\n{}", output.trim()), exit_code))
+    let error_text = if code == ErrorCode::CommandFailed { output } else { message };
+    let error_text = if error_text.trim().is_empty() { message } else { error_text };
+    Some(failure(code, input, error_text, &format!("{message}\n{}", output.trim()), exit_code))
 }
 
 /// A failure with its output.
 pub fn failure(
     code: ErrorCode,
     input: &Object,
-    said: &str,
+    error_text: &str,
     evidence: &str,
     exit_code: Option<i64>,
 ) -> Failed {
-    let said = &*without_controls(said);
-    let line = telling(said);
+    let error_text = &*without_controls(error_text);
+    let line = telling(error_text);
     let signature = masked(&shorten(line, TELLING_BYTES), input);
-    let telling = shorten(&excerpt(said, line), TELLING_BYTES);
+    let telling = shorten(&excerpt(error_text, line), TELLING_BYTES);
     Failed { code, telling, signature, evidence: end_of(evidence), exit_code }
 }
 

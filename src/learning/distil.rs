@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::call::{CHECK, Made};
 use super::fold::Harvest;
 use super::lesson::{Lesson, Origin, Scope, Source};
+use super::lesson_filter;
 use super::pair::call_in_words;
-use super::refuse;
 use crate::protocol::recall::LessonKind;
 use crate::protocol::reflection::{MemoryKind, Reflection};
 use crate::protocol::shorten;
@@ -102,7 +102,7 @@ pub fn answer_schema() -> Value {
 pub fn request(harvest: &Harvest) -> Option<Request> {
     harvest.ended_well?;
     let calls = &harvest.calls;
-    let told: Vec<Vec<&Made>> = harvest
+    let chains: Vec<Vec<&Made>> = harvest
         .chains
         .iter()
         .filter_map(|chain| {
@@ -114,20 +114,20 @@ pub fn request(harvest: &Harvest) -> Option<Request> {
             (lasted || was_checked).then_some(tries)
         })
         .collect();
-    if told.is_empty() && harvest.corrections.is_empty() {
+    if chains.is_empty() && harvest.corrections.is_empty() {
         return None;
     }
     let mut evidence = format!("Task: {}\n", harvest.task);
-    for said in &harvest.corrections {
-        evidence.push_str(&format!("The user said: {said}\n"));
+    for correction in &harvest.corrections {
+        evidence.push_str(&format!("The user said: {correction}\n"));
     }
     let mut printed = String::new();
-    let told: Vec<&Made> = if told.is_empty() {
+    let shown: Vec<&Made> = if chains.is_empty() {
         calls.iter().rev().take(20).rev().collect()
     } else {
-        told.into_iter().flatten().collect()
+        chains.into_iter().flatten().collect()
     };
-    for made in told {
+    for made in shown {
         let how = match &made.failed {
             Some(failed) => {
                 printed.push_str(&failed.evidence);
@@ -144,8 +144,8 @@ pub fn request(harvest: &Harvest) -> Option<Request> {
             break;
         }
     }
-    let said = format!("{}\n{}", harvest.task, harvest.corrections.join("\n"));
-    let known = calls_in_words(calls) + &said;
+    let user_text = format!("{}\n{}", harvest.task, harvest.corrections.join("\n"));
+    let known = calls_in_words(calls) + &user_text;
     Some(Request { evidence, known, printed, turn: Turn::of(harvest) })
 }
 
@@ -196,11 +196,12 @@ fn why_not(lesson: &Lesson, action: &str, known: &str, printed: &str) -> Option<
     if words(printed).contains(&words(action.trim().trim_end_matches('.'))) {
         return Some("it repeats what a program printed".to_owned());
     }
-    if let Some(code) = refuse::code_in(action).find(|code| !known.contains(code)) {
+    if let Some(code) = lesson_filter::code_in(action).find(|code| !known.contains(code)) {
         return Some(format!("`{code}` was not used in this turn"));
     }
-    refuse::why(&lesson.text).or_else(|| {
-        let is_secret = refuse::holds_secret(&serde_json::to_string(lesson).unwrap_or_default());
+    lesson_filter::why(&lesson.text).or_else(|| {
+        let is_secret =
+            lesson_filter::holds_secret(&serde_json::to_string(lesson).unwrap_or_default());
         is_secret.then(|| "its task or its quote contains a secret".to_owned())
     })
 }

@@ -141,8 +141,8 @@ impl Fold {
                 let last = self.harvest.calls.iter().rev().find(|call| call.failed.is_some());
                 self.evaluated = last.map(|call| call.id.clone());
             }
-            Body::Reflected { reflection: Some(said), .. } => {
-                self.harvest.reflections.push((self.evaluated.clone(), (**said).clone()));
+            Body::Reflected { reflection: Some(reflection), .. } => {
+                self.harvest.reflections.push((self.evaluated.clone(), (**reflection).clone()));
             }
             Body::MemoryRecalled(recalled) => self.harvest.recalled.push((seq, recalled.clone())),
             Body::TurnFinished(turn) => {

@@ -6,7 +6,7 @@ use super::attempt_chain::Chain;
 use super::call::{CHECK, Made};
 use super::fold::{Harvest, text_of};
 use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
-use super::refuse;
+use super::lesson_filter;
 use super::trace::{error_type, skill_of};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::Caller;
@@ -85,7 +85,8 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
         failure: Some(pattern),
         ..Lesson::new(scope, LessonKind::FailurePattern, text, Origin::Pair, success.time_ms.1)
     };
-    (!refuse::holds_secret(&serde_json::to_string(&lesson).unwrap_or_default())).then_some(lesson)
+    (!lesson_filter::holds_secret(&serde_json::to_string(&lesson).unwrap_or_default()))
+        .then_some(lesson)
 }
 
 /// The failure may occur in later sessions: it does not depend on the state of this one.

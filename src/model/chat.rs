@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::body::{Body, Foreign};
 use super::endpoint::Endpoint;
-use super::failure::{Failure, Place, Refusal};
+use super::failure::{EndpointFacts, Failure, Refusal};
 use super::openai_chat::{Broken, Decoder, Ids, encode};
 use super::retry::retrying;
 use super::transport::{Answer, Transport};
@@ -105,7 +105,7 @@ impl<'a> Attempt<'a> {
 
     /// Processes one chunk, which may make something `ready`.
     async fn advance(&mut self, request: &mut Vec<u8>) -> Result<(), Failure> {
-        let place = || self.transport.place(PATH);
+        let endpoint_facts = || self.transport.endpoint_facts(PATH);
         let answer = match &mut self.answer {
             Some(answer) => answer,
             None => {
@@ -122,12 +122,13 @@ impl<'a> Attempt<'a> {
         let is_end = chunk.is_none();
         let texts = match chunk {
             Some(chunk) => {
-                self.body.push(&chunk).map_err(|foreign| on_foreign(&place(), foreign))?
+                self.body.push(&chunk).map_err(|foreign| on_foreign(&endpoint_facts(), foreign))?
             }
             None => self.body.finish(),
         };
         for text in texts {
-            let deltas = self.decoder.push(&text).map_err(|broken| on_broken(&place(), &broken))?;
+            let deltas =
+                self.decoder.push(&text).map_err(|broken| on_broken(&endpoint_facts(), &broken))?;
             self.ready.extend(deltas);
         }
         if self.decoder.is_done() {
@@ -139,7 +140,7 @@ impl<'a> Attempt<'a> {
         }
         if is_end || self.decoder.is_done() {
             let stop = self.decoder.stop().ok_or_else(|| {
-                let url = place().url;
+                let url = endpoint_facts().url;
                 Failure::soon(format!("{url}: the answer ended before it was complete"))
             })?;
             self.ready.push_back(Delta::Done(stop));
@@ -148,26 +149,26 @@ impl<'a> Attempt<'a> {
     }
 }
 
-fn on_foreign(place: &Place, foreign: Foreign) -> Failure {
+fn on_foreign(endpoint_facts: &EndpointFacts, foreign: Foreign) -> Failure {
     match foreign {
-        Foreign::Page => place.page(),
+        Foreign::Page => endpoint_facts.page(),
         Foreign::TooLong { limit } => Failure::soon(format!(
             "{}: a part of the answer is longer than {limit} bytes",
-            place.url
+            endpoint_facts.url
         )),
     }
 }
 
-fn on_broken(place: &Place, broken: &Broken) -> Failure {
+fn on_broken(endpoint_facts: &EndpointFacts, broken: &Broken) -> Failure {
     match broken {
         Broken::Garbage(text) => Failure::soon(format!(
             "{}: the answer is garbage: {}",
-            place.url,
-            place.without_key(&shorten(text, 200))
+            endpoint_facts.url,
+            endpoint_facts.without_key(&shorten(text, 200))
         )),
         Broken::Error(error) => {
             let body = error.to_string();
-            place.refused(&Refusal { status: None, retry_after: None, body: &body })
+            endpoint_facts.refused(&Refusal { status: None, retry_after: None, body: &body })
         }
     }
 }

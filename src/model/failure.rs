@@ -41,7 +41,7 @@ impl Failure {
 
 /// The facts about the endpoint that messages need.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct EndpointFacts {
     /// The address of the request, without user, password and query.
     pub(super) url: String,
     /// The URL of the list of models.
@@ -66,19 +66,19 @@ pub(super) struct Refusal<'a> {
     pub(super) body: &'a str,
 }
 
-impl Place {
+impl EndpointFacts {
     /// Classifies a refusal.
     pub(super) fn refused(&self, refusal: &Refusal<'_>) -> Failure {
-        let said = Said::read(refusal.body);
-        let status = refusal.status.or(said.status);
-        let kind = said.kind(status, refusal.retry_after);
-        let message = self.message(status, kind, &said);
+        let body = ErrorBody::read(refusal.body);
+        let status = refusal.status.or(body.status);
+        let kind = body.kind(status, refusal.retry_after);
+        let message = self.message(status, kind, &body);
         let again = match (kind, refusal.retry_after) {
             (ModelErrorKind::Unavailable, Some(delay)) => Again::After(delay),
             (ModelErrorKind::Unavailable, None) => Again::Soon,
             _ => Again::Never,
         };
-        let window = (kind == ModelErrorKind::Overflow).then(|| overflow::window(&said.text));
+        let window = (kind == ModelErrorKind::Overflow).then(|| overflow::window(&body.text));
         Failure { error: ModelError { kind, message, status, window: window.flatten() }, again }
     }
 
@@ -97,9 +97,9 @@ impl Place {
     }
 
     /// What happened, where, and what to do.
-    fn message(&self, status: Option<u16>, kind: ModelErrorKind, said: &Said) -> String {
+    fn message(&self, status: Option<u16>, kind: ModelErrorKind, body: &ErrorBody) -> String {
         let url = &self.url;
-        let (quote, model) = (self.quote(&said.text), &self.model);
+        let (quote, model) = (self.quote(&body.text), &self.model);
         let key = match (&self.key, self.key_source.as_str()) {
             (None, "") => "no key is configured for it".to_owned(),
             (None, source) => format!("no key was sent: set {source}"),
@@ -163,7 +163,7 @@ impl Place {
 
 /// The server's explanation of a refusal.
 #[derive(Debug, Default)]
-struct Said {
+struct ErrorBody {
     /// The message.
     text: String,
     /// Machine-readable values: code, type, status; in lower case.
@@ -216,7 +216,7 @@ const CODES: [(&str, u16); 11] = [
     ("invalid_request", 400),
 ];
 
-impl Said {
+impl ErrorBody {
     fn read(body: &str) -> Self {
         let Ok(body) = serde_json::from_str::<Value>(body) else {
             let is_page = body.trim_start().starts_with('<');
@@ -273,8 +273,8 @@ impl Said {
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place {
+    fn endpoint_facts() -> EndpointFacts {
+        EndpointFacts {
             url: "https://h/v1/chat/completions".into(),
             models_url: "https://h/v1/models".into(),
             is_versioned: true,
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn check(status: Option<u16>, body: &str, kind: ModelErrorKind, part: &str) {
-        let failure = place().refused(&Refusal { status, retry_after: None, body });
+        let failure = endpoint_facts().refused(&Refusal { status, retry_after: None, body });
         assert_eq!(failure.error.kind, kind, "{body}: {failure:?}");
         let message = &failure.error.message;
         assert!(message.contains(part), "`{part}` is not in: {message}");
@@ -346,7 +346,7 @@ mod tests {
     fn retry_after_takes_precedence_over_a_billing_message() {
         let retry_after = Some(Duration::from_secs(3));
         let body = "check your plan and billing details";
-        let failure = place().refused(&Refusal { status: Some(429), retry_after, body });
+        let failure = endpoint_facts().refused(&Refusal { status: Some(429), retry_after, body });
         assert_eq!(failure.again, Again::After(Duration::from_secs(3)));
     }
 }

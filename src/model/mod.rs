@@ -38,17 +38,20 @@ pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
 pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String>, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
     let text = transport.get("models", limit).await.map_err(|failure| failure.error)?;
-    let place = transport.place("models");
+    let endpoint_facts = transport.endpoint_facts("models");
     if text.trim_start().starts_with('<') {
-        return Err(place.page().error);
+        return Err(endpoint_facts.page().error);
     }
     let Ok(list) = serde_json::from_str::<Value>(&text) else {
-        let message = format!("{}: the answer is not JSON; {}", place.url, "check base_url");
+        let message =
+            format!("{}: the answer is not JSON; {}", endpoint_facts.url, "check base_url");
         return Err(ModelError::new(ModelErrorKind::Unavailable, message));
     };
     let models = [&list["data"], &list["models"], &list].into_iter().find_map(Value::as_array);
     let Some(models) = models else {
-        return Err(place.refused(&Refusal { status: None, retry_after: None, body: &text }).error);
+        return Err(endpoint_facts
+            .refused(&Refusal { status: None, retry_after: None, body: &text })
+            .error);
     };
     let ids = models.iter().filter_map(|model| {
         let id = [&model["id"], &model["name"], model].into_iter().find_map(Value::as_str)?;

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::address::{address, base, is_local, is_loopback, is_versioned, joined, shown};
 use super::endpoint::{Endpoint, Timeouts};
-use super::failure::{Failure, Place, Refusal};
+use super::failure::{EndpointFacts, Failure, Refusal};
 use crate::protocol::model::{ModelError, ModelErrorKind};
 
 /// Limits of reading a refusal: bytes, and time.
@@ -57,7 +57,7 @@ impl Transport {
 
     /// Requests a small document.
     pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, Failure> {
-        let place = self.place(path);
+        let endpoint_facts = self.endpoint_facts(path);
         let whole = async {
             let mut answer = self.send(Method::GET, path, None, limit).await?;
             let mut text = Vec::new();
@@ -66,13 +66,13 @@ impl Transport {
             }
             Ok(String::from_utf8_lossy(&text).into_owned())
         };
-        let late = || silent(&place, limit);
+        let late = || silent(&endpoint_facts, limit);
         timeout(limit, whole).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// The facts about a request to this path for messages.
-    pub(super) fn place(&self, path: &str) -> Place {
-        Place {
+    pub(super) fn endpoint_facts(&self, path: &str) -> EndpointFacts {
+        EndpointFacts {
             url: shown(&joined(&self.base, path)),
             models_url: shown(&joined(&self.base, "models")),
             is_versioned: is_versioned(&self.base),
@@ -90,7 +90,7 @@ impl Transport {
         first_byte: Duration,
     ) -> Result<Answer, Failure> {
         let client = self.client.get_or_init(|| self.build()).as_ref().map_err(Clone::clone)?;
-        let place = self.place(path);
+        let endpoint_facts = self.endpoint_facts(path);
         let url = joined(&self.base, path);
         let mut request = client.request(method, url).headers(self.headers.clone());
         if let Some(body) = body {
@@ -98,19 +98,23 @@ impl Transport {
         }
         let response = match timeout(first_byte, request.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.unreachable(&place, &error)),
-            Err(_) => return Err(silent(&place, first_byte)),
+            Ok(Err(error)) => return Err(self.unreachable(&endpoint_facts, &error)),
+            Err(_) => return Err(silent(&endpoint_facts, first_byte)),
         };
         let status = response.status();
         if status.is_success() {
-            return Ok(Answer { response, place, limit: first_byte, idle: self.idle });
+            return Ok(Answer { response, endpoint_facts, limit: first_byte, idle: self.idle });
         }
         if status.is_redirection() {
-            return Err(redirected(&place, &response));
+            return Err(redirected(&endpoint_facts, &response));
         }
         let retry_after = retry_after(response.headers());
         let body = refusal_body(response).await;
-        Err(place.refused(&Refusal { status: Some(status.as_u16()), retry_after, body: &body }))
+        Err(endpoint_facts.refused(&Refusal {
+            status: Some(status.as_u16()),
+            retry_after,
+            body: &body,
+        }))
     }
 
     fn build(&self) -> Result<Client, Failure> {
@@ -175,13 +179,13 @@ impl Transport {
     }
 
     /// There was no response.
-    fn unreachable(&self, place: &Place, error: &reqwest::Error) -> Failure {
-        let (url, address) = (&place.url, address(&self.base));
+    fn unreachable(&self, endpoint_facts: &EndpointFacts, error: &reqwest::Error) -> Failure {
+        let (url, address) = (&endpoint_facts.url, address(&self.base));
         let proxy = match self.endpoint.proxy.as_deref().and_then(|proxy| Url::parse(proxy).ok()) {
             Some(proxy) => format!(" through the proxy {}", shown(&proxy)),
             None => String::new(),
         };
-        let root = place.without_key(&root(error));
+        let root = endpoint_facts.without_key(&root(error));
         if error.is_builder() {
             return Failure::never(ModelErrorKind::Configuration, format!("{url}: {root}"));
         }
@@ -228,7 +232,7 @@ impl Transport {
 /// An answer whose body is not read yet.
 pub(super) struct Answer {
     response: Response,
-    place: Place,
+    endpoint_facts: EndpointFacts,
     /// Time limit for the next bytes.
     limit: Duration,
     idle: Duration,
@@ -244,10 +248,10 @@ impl Answer {
             }
             Ok(Err(error)) => {
                 let root = root(&error);
-                let url = &self.place.url;
+                let url = &self.endpoint_facts.url;
                 Err(Failure::soon(format!("{url}: the connection broke in mid-answer ({root})")))
             }
-            Err(_) => Err(silent(&self.place, self.limit)),
+            Err(_) => Err(silent(&self.endpoint_facts, self.limit)),
         }
     }
 
@@ -266,22 +270,22 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, Box<dyn Error>> {
     Ok(certificates)
 }
 
-fn silent(place: &Place, limit: Duration) -> Failure {
+fn silent(endpoint_facts: &EndpointFacts, limit: Duration) -> Failure {
     Failure::soon(format!(
         "{}: no data for {} s; the server may be overloaded, or still loading the model",
-        place.url,
+        endpoint_facts.url,
         limit.as_secs_f32()
     ))
 }
 
-fn redirected(place: &Place, response: &Response) -> Failure {
+fn redirected(endpoint_facts: &EndpointFacts, response: &Response) -> Failure {
     let status = response.status().as_u16();
     let target = response.headers().get("location").and_then(|value| value.to_str().ok());
     let target = match target.and_then(|location| response.url().join(location).ok()) {
         Some(target) => shown(&target),
         None => "an address that it does not name".to_owned(),
     };
-    let url = &place.url;
+    let url = &endpoint_facts.url;
     let mut failure = Failure::never(
         ModelErrorKind::Refused,
         format!(

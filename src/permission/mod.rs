@@ -74,13 +74,11 @@ struct Question<'a> {
 }
 
 /// The result of rules and judge for one command of a line.
-enum Standing {
+enum RuleOutcome {
     Allowed(Reason),
     Asks(Reason),
-    /// It only reads.
-    Reads,
-    /// The mode decides.
-    Open,
+    OnlyReads,
+    Undecided,
 }
 
 /// The guards in order of precedence; if none decides, the mode does.
@@ -251,32 +249,32 @@ impl Policy {
     }
 
     fn decided_by_rules(&self, question: &Question<'_>) -> Option<Ruling> {
-        let standing = match (question.effect, &question.command) {
+        let outcome = match (question.effect, &question.command) {
             (Effect::Read { path } | Effect::Write { path }, _) => {
                 let allows = |rule: &Rule| rule.fits_path(path, &self.places);
                 let asks = |rule: &Rule| rule.holds_for_path(path, &self.places);
                 self.asked_to_read(question)
-                    .unwrap_or_else(|| self.standing(question.tool, allows, asks, None))
+                    .unwrap_or_else(|| self.rule_outcome(question.tool, allows, asks, None))
             }
             (Effect::Command { .. }, Some((line, findings))) => {
                 return self.decided_for_line(question.tool, line, findings);
             }
             (Effect::Command { .. } | Effect::Job { .. } | Effect::Plan, _) => {
-                self.standing(question.tool, Rule::is_bare, Rule::is_bare, None)
+                self.rule_outcome(question.tool, Rule::is_bare, Rule::is_bare, None)
             }
         };
-        match standing {
-            Standing::Allowed(reason) => Some(Ruling::Allow(reason)),
-            Standing::Asks(reason) => Some(Ruling::Ask(reason)),
-            Standing::Reads | Standing::Open => None,
+        match outcome {
+            RuleOutcome::Allowed(reason) => Some(Ruling::Allow(reason)),
+            RuleOutcome::Asks(reason) => Some(Ruling::Ask(reason)),
+            RuleOutcome::OnlyReads | RuleOutcome::Undecided => None,
         }
     }
 
     /// A rule that asks before Read also asks before Grep.
-    fn asked_to_read(&self, question: &Question<'_>) -> Option<Standing> {
+    fn asked_to_read(&self, question: &Question<'_>) -> Option<RuleOutcome> {
         let withheld = self.withheld();
         let entry = withheld.asks(question.tool, question.shown_path()?)?;
-        Some(Standing::Asks(self.reason_of(entry, "a rule asks before this")))
+        Some(RuleOutcome::Asks(self.reason_of(entry, "a rule asks before this")))
     }
 
     /// A line is allowed if each of its commands is allowed or only reads, and one is allowed by a rule.
@@ -287,24 +285,24 @@ impl Policy {
             let asks = |rule: &Rule| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             };
-            return match self.standing(tool, Rule::is_bare, asks, finding) {
-                Standing::Allowed(reason) => Some(Ruling::Allow(reason)),
-                Standing::Asks(reason) => {
+            return match self.rule_outcome(tool, Rule::is_bare, asks, finding) {
+                RuleOutcome::Allowed(reason) => Some(Ruling::Allow(reason)),
+                RuleOutcome::Asks(reason) => {
                     let hint = reason.hint.map(|_| allowing_hint(&["Bash".to_owned()]));
                     Some(Ruling::Ask(Reason { hint, ..reason }))
                 }
-                Standing::Reads | Standing::Open => None,
+                RuleOutcome::OnlyReads | RuleOutcome::Undecided => None,
             };
         }
         let mut allowed = None;
         let mut is_open = false;
         let mut asked: Vec<Reason> = Vec::new();
         for at in 0..line.commands().len() {
-            match self.standing_of(tool, line, findings, at) {
-                Standing::Asks(reason) => asked.push(reason),
-                Standing::Allowed(reason) => _ = allowed.get_or_insert(reason),
-                Standing::Reads => {}
-                Standing::Open => is_open = true,
+            match self.outcome_of(tool, line, findings, at) {
+                RuleOutcome::Asks(reason) => asked.push(reason),
+                RuleOutcome::Allowed(reason) => _ = allowed.get_or_insert(reason),
+                RuleOutcome::OnlyReads => {}
+                RuleOutcome::Undecided => is_open = true,
             }
         }
         if let Some(first) = asked.first() {
@@ -323,7 +321,7 @@ impl Policy {
     }
 
     /// The result of rules and judge for one command of a line.
-    fn standing_of(&self, tool: &str, line: &Line, findings: &[Finding], at: usize) -> Standing {
+    fn outcome_of(&self, tool: &str, line: &Line, findings: &[Finding], at: usize) -> RuleOutcome {
         let command = &line.commands()[at];
         let whole = line.commands().iter().find(|other| other.of == command.of);
         let whole = whole.unwrap_or(command);
@@ -338,9 +336,11 @@ impl Policy {
             .iter()
             .filter(|finding| finding.at == at && self.counts(finding))
             .max_by_key(|finding| finding.class);
-        match self.standing(tool, allows, asks, finding) {
-            Standing::Open if judge::only_reads(command, line.text()) => Standing::Reads,
-            standing => standing,
+        match self.rule_outcome(tool, allows, asks, finding) {
+            RuleOutcome::Undecided if judge::only_reads(command, line.text()) => {
+                RuleOutcome::OnlyReads
+            }
+            outcome => outcome,
         }
     }
 
@@ -359,18 +359,18 @@ impl Policy {
 
     /// Combines rules and finding in order of precedence: allowed on the command line, asked, allowed by a
     /// file, the judge's finding.
-    fn standing(
+    fn rule_outcome(
         &self,
         tool: &str,
         allows: impl Fn(&Rule) -> bool,
         asks: impl Fn(&Rule) -> bool,
         finding: Option<&Finding>,
-    ) -> Standing {
+    ) -> RuleOutcome {
         let allowed = |is_from: &dyn Fn(&Entry) -> bool| {
             let is_it =
                 |entry: &Entry| entry.verb == Verb::Allow && is_from(entry) && allows(&entry.rule);
             let entry = self.find(tool, is_it)?;
-            Some(Standing::Allowed(reason(entry.shown(), "a rule allows this")))
+            Some(RuleOutcome::Allowed(reason(entry.shown(), "a rule allows this")))
         };
         // Except on the command line, a rule that allows everything does not apply to commands with findings.
         let is_enough = |entry: &Entry| finding.is_none() || !entry.rule.is_bare();
@@ -379,17 +379,17 @@ impl Policy {
             Origin::Session(_) => is_enough(entry),
             Origin::UserFile | Origin::ProjectFile => false,
         };
-        if let Some(standing) = allowed(&by_user) {
-            return standing;
+        if let Some(outcome) = allowed(&by_user) {
+            return outcome;
         }
         if let Some(entry) = self.find(tool, |e| e.verb == Verb::Ask && asks(&e.rule)) {
-            return Standing::Asks(self.reason_of(entry, "a rule asks before this"));
+            return RuleOutcome::Asks(self.reason_of(entry, "a rule asks before this"));
         }
-        if let Some(standing) = allowed(&is_enough) {
-            return standing;
+        if let Some(outcome) = allowed(&is_enough) {
+            return outcome;
         }
         let Some(Finding { class, reason: why, program, .. }) = finding else {
-            return Standing::Open;
+            return RuleOutcome::Undecided;
         };
         let (rule, text) = match class {
             FindingClass::Asks(Some(Right::Network)) => {
@@ -407,7 +407,7 @@ impl Policy {
             }
         };
         // (An empty hint: the caller replaces it by the one for the whole line.)
-        Standing::Asks(Reason { hint: Some(String::new()), ..reason(rule, text) })
+        RuleOutcome::Asks(Reason { hint: Some(String::new()), ..reason(rule, text) })
     }
 
     /// Files with instructions for the agent are changed only with the user's approval.
@@ -483,9 +483,9 @@ impl Policy {
         let mut rules: Vec<String> = Vec::new();
         if line.is_understood() {
             for (at, command) in line.commands().iter().enumerate() {
-                match self.standing_of(tool, line, findings, at) {
-                    Standing::Allowed(_) | Standing::Reads => continue,
-                    Standing::Asks(_) | Standing::Open => {}
+                match self.outcome_of(tool, line, findings, at) {
+                    RuleOutcome::Allowed(_) | RuleOutcome::OnlyReads => continue,
+                    RuleOutcome::Asks(_) | RuleOutcome::Undecided => {}
                 }
                 let rule = propose::rule_for(command).unwrap_or_else(|| "Bash".to_owned());
                 if !rules.contains(&rule) {

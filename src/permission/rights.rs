@@ -2,7 +2,7 @@
 
 use super::judge::{self, Command, Finding, FindingClass, PathFacts, Right};
 use super::shell::Word;
-use super::{Line, Policy, Standing};
+use super::{Line, Policy, RuleOutcome};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::tool::{Effect, Rights};
 
@@ -60,11 +60,11 @@ impl Policy {
             let counting = findings.iter().filter(|finding| self.counts(finding));
             let finding = counting.max_by_key(|finding| finding.class);
             let bare = super::Rule::is_bare;
-            return matches!(self.standing(tool, bare, bare, finding), Standing::Allowed(_));
+            return matches!(self.rule_outcome(tool, bare, bare, finding), RuleOutcome::Allowed(_));
         }
-        (0..line.commands().len()).all(|at| match self.standing_of(tool, line, findings, at) {
-            Standing::Allowed(_) | Standing::Reads => true,
-            Standing::Asks(_) | Standing::Open => false,
+        (0..line.commands().len()).all(|at| match self.outcome_of(tool, line, findings, at) {
+            RuleOutcome::Allowed(_) | RuleOutcome::OnlyReads => true,
+            RuleOutcome::Asks(_) | RuleOutcome::Undecided => false,
         })
     }
 }

@@ -321,10 +321,10 @@ fn is_between_rules(char: char) -> bool {
 
 /// The text begins with a tool's name, followed by a pattern, another rule or nothing.
 fn begins_rule(text: &str) -> bool {
-    let behind = text.trim_start_matches(is_of_tool);
+    let after = text.trim_start_matches(is_of_tool);
     let is_name =
-        behind.len() < text.len() && text.starts_with(|char: char| char.is_ascii_alphabetic());
-    behind.is_empty() || is_name && behind.starts_with(|char| char == '(' || is_between_rules(char))
+        after.len() < text.len() && text.starts_with(|char: char| char.is_ascii_alphabetic());
+    after.is_empty() || is_name && after.starts_with(|char| char == '(' || is_between_rules(char))
 }
 
 /// The normalised pattern: `src/./a//b` is `src/a/b`, and `.` the project; or why it cannot match anything.

@@ -31,10 +31,10 @@ impl Line {
             && self.after_each().is_some()
     }
 
-    /// The pipelines that ran, in order; `said` are bash's reports before each command and at its end.
-    pub fn ran(&self, said: &[Vec<i32>]) -> Option<Vec<Ran>> {
+    /// The pipelines that ran, in order; `recorded` are bash's reports before each command and at its end.
+    pub fn ran(&self, recorded: &[Vec<i32>]) -> Option<Vec<Ran>> {
         let after = self.after_each().filter(|_| self.is_certain())?;
-        let end = said.len().checked_sub(1)?;
+        let end = recorded.len().checked_sub(1)?;
         let mut ran = Vec::new();
         let (mut at, mut status, mut is_strict) = (0, 0, false);
         for (pipeline, after) in self.pipelines().iter().zip(after) {
@@ -52,7 +52,7 @@ impl Line {
                 return Some(ran);
             }
             // There is one report per stage, all of the previous pipeline.
-            let begun = said.get(at..at + n_stages)?;
+            let begun = recorded.get(at..at + n_stages)?;
             if begun.iter().any(|codes| *codes != begun[0]) {
                 return None;
             }
@@ -61,7 +61,7 @@ impl Line {
                 return (at + 1 == end).then_some(ran);
             }
             at += n_stages;
-            let codes = said.get(at).filter(|codes| codes.len() == n_stages)?;
+            let codes = recorded.get(at).filter(|codes| codes.len() == n_stages)?;
             status = if is_strict {
                 codes.iter().rev().find(|code| **code != 0).copied().unwrap_or_default()
             } else {
@@ -102,13 +102,13 @@ static EMPTY: Pipeline = Pipeline { stages: Vec::new(), is_simple: false, at: 0.
 mod tests {
     use super::*;
 
-    /// `said` contains the reports, separated by spaces: `0|1 0|0`.
-    fn check(line: &str, said: &str, expected: Option<&[&str]>) {
-        let said: Vec<Vec<i32>> = said
+    /// `recorded` contains the reports, separated by spaces: `0|1 0|0`.
+    fn check(line: &str, recorded: &str, expected: Option<&[&str]>) {
+        let recorded: Vec<Vec<i32>> = recorded
             .split(' ')
             .map(|codes| codes.split('|').map(|code| code.parse().expect(line)).collect())
             .collect();
-        let ran = Line::read(line).ran(&said);
+        let ran = Line::read(line).ran(&recorded);
         let stage = |(text, code): &(String, i32)| format!("{text}={code}");
         let shown: Option<Vec<String>> = ran.map(|ran| {
             ran.iter()

@@ -23,7 +23,7 @@ use super::reflection::Reflection;
 use super::tool::Effect;
 
 /// Version of the event format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -454,21 +454,21 @@ impl Body {
 pub struct Verification {
     /// The verifying model, `provider/model`.
     pub model: String,
-    /// Whether the claim holds; `None` without a verdict.
+    /// Whether the claim is confirmed; `None` without a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holds: Option<bool>,
+    pub confirmed: Option<bool>,
     /// What is not as claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objection: Option<String>,
     /// The quotes that support it; each occurs in what the verifier was shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Quote>,
-    /// Why the objection has no consequence.
+    /// Why the verification has no effect: no verdict, or an objection that is dismissed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dismissed: Option<String>,
+    pub no_effect_reason: Option<String>,
     /// The calls that it made, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub looks: Vec<String>,
+    pub calls: Vec<String>,
 }
 
 /// Words of something that was looked at.
@@ -485,7 +485,7 @@ impl Verification {
     /// The verification in one sentence.
     pub fn in_words(&self) -> String {
         let objection = self.objection.as_deref().unwrap_or_default();
-        match (self.holds, &self.dismissed) {
+        match (self.confirmed, &self.no_effect_reason) {
             (Some(true), _) => "the claim holds".to_owned(),
             (Some(false), None) => format!("the claim does not hold: {objection}"),
             (Some(false), Some(why)) => {

@@ -1,4 +1,4 @@
-//! Methodologies: named ways of working that a planner selects, with their prompts.
+//! Methodologies: named procedures that a planner selects, with their prompts.
 
 use super::prompt::{Prompt, prompt};
 

@@ -3,13 +3,12 @@
 //! Reading order: [`message`] and [`tool`] (conversation and calls), [`model`] (the interface to models),
 //! [`envelope`] (tool results), [`control`] (decisions and endings), [`event`] (the event stream and the
 //! interface for its consumers), [`plan`], [`mask`], [`view`], [`directives`] (sentences of the user that the
-//! program acts on), [`harmless`] (text that is safe to display).
+//! program acts on), [`sanitize`] (text that is safe to display).
 
 pub mod control;
 pub mod directives;
 pub mod envelope;
 pub mod event;
-pub mod harmless;
 pub mod mask;
 pub mod message;
 pub mod methodology;
@@ -18,6 +17,7 @@ pub mod plan;
 pub mod prompt;
 pub mod recall;
 pub mod reflection;
+pub mod sanitize;
 pub mod schema;
 pub mod secrets;
 pub mod signature;

@@ -165,11 +165,11 @@ pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
         let found = values.iter().find_map(|(name, value)| {
             Some((*value, place.strip_prefix(name)?.strip_prefix("}}")?))
         });
-        let (before, behind) = found.map_or_else(|| rest.split_at(at + 1), |_| rest.split_at(at));
-        let (value, behind) = found.unwrap_or(("", behind));
+        let (before, after) = found.map_or_else(|| rest.split_at(at + 1), |_| rest.split_at(at));
+        let (value, after) = found.unwrap_or(("", after));
         filled.push_str(before);
         filled.push_str(value);
-        rest = behind;
+        rest = after;
     }
     filled.push_str(rest);
     filled

@@ -112,7 +112,7 @@ mod tests {
                 turn += 1;
             }
             let mut event = json!({
-                "v": 1, "seq": n + 1, "ts": "2026-11-20T12:00:00.000Z", "session": "s",
+                "v": 2, "seq": n + 1, "ts": "2026-11-20T12:00:00.000Z", "session": "s",
                 "agent": "main", "turn": turn, "round": 0, "step": 0,
             });
             event.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::upgrade::upgrade;
 use crate::disk;
 use crate::protocol::event::{Event, Sink, Stamped, VERSION};
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 
 /// The name of a session's events in its folder.
 pub const EVENTS: &str = "events.jsonl";
@@ -36,6 +35,18 @@ pub enum LogError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The session was recorded in another format.
+    #[error(
+        "{path}: recorded by {} version of agent (event format {format}, this version reads \
+         {VERSION}); use that version for this session, or begin a new session",
+        if *format < u64::from(VERSION) { "an older" } else { "a newer" }
+    )]
+    OtherFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u64,
+    },
     /// An I/O error.
     #[error("{path}: {error}")]
     Io {
@@ -47,7 +58,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |error| Self::Io { path: path.to_path_buf(), error }
     }
 }
@@ -110,12 +121,15 @@ pub struct Loaded {
     whole: u64,
 }
 
-/// Reads a session. An incomplete last line (the program was killed while writing) is left out; events of an
-/// older format are upgraded.
+/// Reads a session. An incomplete last line (the program was killed while writing) is left out.
 pub fn load(path: &Path) -> Result<Loaded, LogError> {
     let text = disk::read(path).map_err(LogError::io(path))?;
     // A last line without a line break may be complete, but this is not certain.
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    let first = text[..whole].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if let Some(format) = format_of(first).filter(|format| *format != u64::from(VERSION)) {
+        return Err(LogError::OtherFormat { path: path.to_path_buf(), format });
+    }
     let events = events_in(&text[..whole]).map_err(|(line, reason)| LogError::Broken {
         path: path.to_path_buf(),
         line,
@@ -166,12 +180,20 @@ fn lines_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     Ok(events)
 }
 
-/// The event in a line of any format version.
+/// The format version of an event, which need not be readable otherwise.
+fn format_of(line: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        v: u64,
+    }
+    serde_json::from_slice::<Versioned>(line).ok().map(|event| event.v)
+}
+
 pub(super) fn event_in(line: &[u8]) -> Result<Event, String> {
-    let event = match serde_json::from_slice::<Event>(line) {
-        Ok(event) if event.header.v == VERSION => event,
-        Ok(_) | Err(_) => upgrade(line)?,
-    };
+    let event: Event = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    if event.header.v != VERSION {
+        return Err(format!("event format {}, not {VERSION}", event.header.v));
+    }
     let turn = event.header.place.turn;
     if turn > LAST_TURN {
         return Err(format!("no session comes to turn {turn}"));
@@ -262,7 +284,7 @@ impl Sink for Log {
 mod tests {
     use super::*;
 
-    const LINE: &str = "{\"v\":1,\"seq\":1,\"ts\":\"t\",\"session\":\"s\",\"agent\":\"main\",\
+    const LINE: &str = "{\"v\":2,\"seq\":1,\"ts\":\"t\",\"session\":\"s\",\"agent\":\"main\",\
         \"turn\":1,\"round\":0,\"step\":0,\"type\":\"feedback\",\"text\":\"x\"}\n";
 
     #[test]
@@ -281,7 +303,7 @@ mod tests {
         let n = 3 * LEAST_PART / LINE.len();
         for broken in [0, n / 2, n - 1] {
             let mut lines = vec![LINE; n];
-            lines[broken] = "{\"v\":1,\"what\":2}\n";
+            lines[broken] = "{\"v\":2,\"what\":2}\n";
             let (line, _) = events_in(lines.concat().as_bytes()).expect_err("it is broken");
             assert_eq!(line, broken + 1);
         }

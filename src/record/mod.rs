@@ -4,19 +4,18 @@
 //! passed to the operating system before the effect that it announces.
 
 mod fork;
-mod glance;
 mod html;
 mod live;
 mod log;
+mod overview;
 mod render;
 mod summary;
-mod upgrade;
 
 pub use fork::{ForkError, fork};
-pub use glance::{Glance, directories, glance, tail};
 pub use html::html;
 pub use live::{LastSeen, files_seen, forked_from, live, milliseconds};
 pub use log::{EVENTS, Loaded, Log, LogError, load};
+pub use overview::{Overview, directories, overview, tail};
 pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
 

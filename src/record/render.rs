@@ -11,10 +11,10 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Compacted, Event, ModelResponded, Summary, mode_changed,
 };
-use crate::protocol::harmless::without_controls;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
+use crate::protocol::sanitize::without_controls;
 use crate::protocol::view::call_line;
 use crate::protocol::{counted, shorten};
 
@@ -244,12 +244,12 @@ fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> Strin
     let mut line = String::from("  reflection: ");
     match reflection {
         None => line.push_str("no answer that can be used"),
-        Some(said) => {
-            let cause = &said.root_cause;
+        Some(reflection) => {
+            let cause = &reflection.root_cause;
             let text = one_line(&cause.text, 160);
             line.push_str(&format!("{text} (confidence {:.1})", cause.confidence));
-            if !said.patch_prompt.is_empty() {
-                line.push_str(&format!("; patch: {}", one_line(&said.patch_prompt, 160)));
+            if !reflection.patch_prompt.is_empty() {
+                line.push_str(&format!("; patch: {}", one_line(&reflection.patch_prompt, 160)));
             }
         }
     }

@@ -114,8 +114,8 @@ impl Registry {
         reason: Reason,
     ) -> Result<Permit, Refused> {
         // Answering takes time, also for an earlier question: the file may have been replaced.
-        if let Some(place) = &mut wanted.target.place {
-            place.forget();
+        if let Some(checked_path) = &mut wanted.target.checked_path {
+            checked_path.forget();
         }
         let _one_at_a_time = self.asking.lock().await;
         // A change that would fail needs no permission.
@@ -229,7 +229,7 @@ impl Registry {
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
         cx.withheld = self.withheld();
-        cx.place.clone_from(&wanted.target.place);
+        cx.checked_path.clone_from(&wanted.target.checked_path);
         cx.seen.clone_from(&wanted.seen);
         cx.diff = DiffSize::Whole;
         let report = wanted.entry.tool.run(arguments, &cx).await?;

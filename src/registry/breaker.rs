@@ -23,7 +23,7 @@ impl Default for BreakerConfig {
 
 /// Whether a call may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum CircuitState {
     Closed,
     Open { seconds_left: u64 },
 }
@@ -47,15 +47,17 @@ impl Breaker {
     }
 
     /// Registers a call. Each `Closed` is followed by one `record` or `leave`.
-    pub(super) fn enter(&mut self, tool: &str, now: Instant) -> Gate {
-        let Some(circuit) = self.circuits.get_mut(tool) else { return Gate::Closed };
-        let Some(opened) = circuit.opened else { return Gate::Closed };
+    pub(super) fn enter(&mut self, tool: &str, now: Instant) -> CircuitState {
+        let Some(circuit) = self.circuits.get_mut(tool) else { return CircuitState::Closed };
+        let Some(opened) = circuit.opened else { return CircuitState::Closed };
         let left = self.config.cooldown.saturating_sub(now.duration_since(opened));
         if left.is_zero() && !circuit.trial {
             circuit.trial = true;
-            return Gate::Closed;
+            return CircuitState::Closed;
         }
-        Gate::Open { seconds_left: left.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX) }
+        CircuitState::Open {
+            seconds_left: left.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX),
+        }
     }
 
     /// A registered call was refused before the tool ran.
@@ -90,7 +92,7 @@ mod tests {
     fn opened(at: Instant) -> Breaker {
         let mut breaker = Breaker::new(BreakerConfig::default());
         for _ in 0..3 {
-            assert_eq!(breaker.enter("Grep", at), Gate::Closed);
+            assert_eq!(breaker.enter("Grep", at), CircuitState::Closed);
             breaker.record("Grep", ILL, at);
         }
         breaker
@@ -100,10 +102,10 @@ mod tests {
     fn three_tool_failures_open_the_breaker_for_300_seconds() {
         let start = Instant::now();
         let mut breaker = opened(start);
-        assert_eq!(breaker.enter("Grep", start), Gate::Open { seconds_left: 300 });
+        assert_eq!(breaker.enter("Grep", start), CircuitState::Open { seconds_left: 300 });
         let later = start + Duration::from_secs(299);
-        assert_eq!(breaker.enter("Grep", later), Gate::Open { seconds_left: 1 });
-        assert_eq!(breaker.enter("Read", start), Gate::Closed);
+        assert_eq!(breaker.enter("Grep", later), CircuitState::Open { seconds_left: 1 });
+        assert_eq!(breaker.enter("Read", start), CircuitState::Closed);
     }
 
     #[test]
@@ -111,16 +113,19 @@ mod tests {
         let start = Instant::now();
         let later = start + Duration::from_mins(5);
         let mut breaker = opened(start);
-        assert_eq!(breaker.enter("Grep", later), Gate::Closed);
-        assert!(matches!(breaker.enter("Grep", later), Gate::Open { .. }), "only one trial");
+        assert_eq!(breaker.enter("Grep", later), CircuitState::Closed);
+        assert!(
+            matches!(breaker.enter("Grep", later), CircuitState::Open { .. }),
+            "only one trial"
+        );
         breaker.record("Grep", ILL, later);
-        assert_eq!(breaker.enter("Grep", later), Gate::Open { seconds_left: 300 });
+        assert_eq!(breaker.enter("Grep", later), CircuitState::Open { seconds_left: 300 });
 
         let again = later + Duration::from_mins(5);
-        assert_eq!(breaker.enter("Grep", again), Gate::Closed);
+        assert_eq!(breaker.enter("Grep", again), CircuitState::Closed);
         breaker.record("Grep", None, again);
-        assert_eq!(breaker.enter("Grep", again), Gate::Closed);
-        assert_eq!(breaker.enter("Grep", again), Gate::Closed);
+        assert_eq!(breaker.enter("Grep", again), CircuitState::Closed);
+        assert_eq!(breaker.enter("Grep", again), CircuitState::Closed);
     }
 
     #[test]
@@ -132,7 +137,7 @@ mod tests {
                 breaker.record("Edit", Some(class), now);
             }
         }
-        assert_eq!(breaker.enter("Edit", now), Gate::Closed);
+        assert_eq!(breaker.enter("Edit", now), CircuitState::Closed);
     }
 
     #[test]
@@ -142,7 +147,7 @@ mod tests {
         for class in [ILL, ILL, None, ILL, ILL] {
             breaker.record("Grep", class, now);
         }
-        assert_eq!(breaker.enter("Grep", now), Gate::Closed);
+        assert_eq!(breaker.enter("Grep", now), CircuitState::Closed);
     }
 
     #[test]
@@ -150,8 +155,8 @@ mod tests {
         let start = Instant::now();
         let later = start + Duration::from_mins(5);
         let mut breaker = opened(start);
-        assert_eq!(breaker.enter("Grep", later), Gate::Closed);
+        assert_eq!(breaker.enter("Grep", later), CircuitState::Closed);
         breaker.leave("Grep");
-        assert_eq!(breaker.enter("Grep", later), Gate::Closed);
+        assert_eq!(breaker.enter("Grep", later), CircuitState::Closed);
     }
 }

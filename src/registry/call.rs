@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
 use super::approval::{Permit, Refused};
-use super::breaker::Gate;
+use super::breaker::CircuitState;
 use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
 use crate::permission::{DeniedPath, Policy};
 use crate::protocol::control::Ruling;
@@ -228,7 +228,7 @@ impl Registry {
 
         let key = repetition::key(&call.name, entry.tool.canonical(&arguments), effect);
         self.refuse_repetition(&call.name, &key, effect)?;
-        if let Gate::Open { seconds_left } =
+        if let CircuitState::Open { seconds_left } =
             self.state().breaker.enter(&call.name, self.events.clock().now())
         {
             return Err(Failure::new(
@@ -240,8 +240,8 @@ impl Registry {
             )
             .hint("use another tool, or continue with another part of the task"));
         }
-        let seen = match (effect, &target.place) {
-            (Effect::Write { .. }, Some(place)) => self.snapshot(place.path()).await,
+        let seen = match (effect, &target.checked_path) {
+            (Effect::Write { .. }, Some(checked_path)) => self.snapshot(checked_path.path()).await,
             _ => None,
         };
         let mut wanted = Wanted { entry, arguments, target, seen, key };
@@ -291,7 +291,7 @@ impl Registry {
         }
         cx.seen = seen;
         let begun = self.checkpoint_before(entry.tool.spec().name, &target, cx.rights).await;
-        cx.place = target.place;
+        cx.checked_path = target.checked_path;
         let epoch = self.state().repetition.epoch();
         self.events.emit(Body::ToolStarted {
             call: call.id.clone(),
@@ -396,7 +396,10 @@ impl Registry {
         let entry = self.find(redirect.tool).ok()?;
         entry.validator.check(&entry.tool.spec().schema, &redirect.input).ok()?;
         let target = entry.tool.target(&redirect.input, &self.cx).ok()?;
-        let is_file = target.place.as_ref().is_some_and(|place| place.file_size().is_some());
+        let is_file = target
+            .checked_path
+            .as_ref()
+            .is_some_and(|checked_path| checked_path.file_size().is_some());
         if redirect.needs_file && !is_file {
             return None;
         }
@@ -418,7 +421,7 @@ impl Registry {
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
         cx.withheld = self.withheld();
-        cx.place = target.place;
+        cx.checked_path = target.checked_path;
         let run = AssertUnwindSafe(entry.tool.run(redirect.input.clone(), &cx)).catch_unwind();
         let report = run.await.ok()?.ok()?;
         if !redirect.is_complete(&report) {

@@ -52,9 +52,9 @@ impl Registry {
         rights: Rights,
     ) -> Option<Begun> {
         let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
-        let scope = match (&target.effect, &target.place) {
-            (Effect::Write { .. }, Some(place)) => {
-                Scope::File(place.path().absolute().to_path_buf())
+        let scope = match (&target.effect, &target.checked_path) {
+            (Effect::Write { .. }, Some(checked_path)) => {
+                Scope::File(checked_path.path().absolute().to_path_buf())
             }
             (Effect::Command { .. }, _) if !rights.read_only => Scope::Project,
             _ => return None,

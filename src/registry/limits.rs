@@ -124,11 +124,11 @@ fn cut(
     let lines = whole.lines().count();
     let note = match spill.write(tool, &whole) {
         Ok(path) => {
-            let told = format!(
+            let message = format!(
                 " Output too large, cut: all {lines} lines in {path} (use Read or Grep with that path)."
             );
             data.insert("full_output".to_owned(), path.into());
-            told
+            message
         }
         Err(error) => format!(
             " Output too large, cut: {lines} lines; the whole of it could not be kept ({error})."

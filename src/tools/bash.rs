@@ -71,14 +71,14 @@ impl Tool for Bash {
             return Err(Failure::new(ErrorCode::InvalidParam, "command is empty")
                 .hint("send the command to run"));
         }
-        let place = cx.workspace.locate(&args.directory)?;
-        let directory = place.path().relative().to_owned();
+        let checked_path = cx.workspace.locate(&args.directory)?;
+        let directory = checked_path.path().relative().to_owned();
         let line = Line::read(&args.command);
         let reads_only = !args.background && line.is_read_only();
         let programs = line.programs();
         let (command, background) = (args.command, args.background);
         let effect = Effect::Command { command, directory, reads_only, programs, background };
-        Ok(Target { effect, place: Some(place) })
+        Ok(Target { effect, checked_path: Some(checked_path) })
     }
 
     /// The description has no effect on the call.
@@ -93,7 +93,7 @@ impl Tool for Bash {
 
 async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse(&input)?;
-    let directory = cx.place()?.path();
+    let directory = cx.checked_path()?.path();
     let line = Line::read(&args.command);
     let spill = Arc::clone(&cx.spill);
     let redactor = cx.secrets.redactor(&cx.workspace);

@@ -12,7 +12,7 @@ use super::nearest;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{
-    Change, Diff, DiffSize, Place, ProjectPath, Snapshot, Text, Workspace, plain,
+    Change, CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, Workspace, plain,
 };
 
 /// An existing file that is to be changed.
@@ -317,7 +317,7 @@ fn at_lines(lines: &[usize]) -> String {
 pub(super) fn with_current_text(
     mut failure: Failure,
     cx: &ToolCx,
-    place: &Place,
+    checked_path: &CheckedPath,
     passages: &[&str],
 ) -> Failure {
     let is_conflict = match failure.code {
@@ -325,7 +325,7 @@ pub(super) fn with_current_text(
         ErrorCode::Conflict => true,
         _ => return failure,
     };
-    let path = place.path();
+    let path = checked_path.path();
     if cx.withheld.why("Read", path.relative()).is_some() {
         failure.data = Object::new();
         failure.hint.get_or_insert_with(|| "Read it, then send the change again".to_owned());
@@ -335,13 +335,15 @@ pub(super) fn with_current_text(
     let from = if passages.is_empty() { cx.workspace.first_not_shown(path) } else { 1 };
     let from = i64::try_from(from).unwrap_or(1);
     // (It records the snapshot.)
-    let Ok(mut page) = cx.workspace.page(place, from, READ_LINES, &stop) else { return failure };
+    let Ok(mut page) = cx.workspace.page(checked_path, from, READ_LINES, &stop) else {
+        return failure;
+    };
     if is_conflict
         && page.more
         && let Some((from, limit)) = around(cx, path, passages, &failure)
     {
         cx.workspace.set_not_shown(path, None);
-        match cx.workspace.page(place, from, limit, &stop) {
+        match cx.workspace.page(checked_path, from, limit, &stop) {
             Ok(around) => page = around,
             Err(_) => return failure,
         }

@@ -29,9 +29,11 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx, place| {
-            let done = edit(args, cx, cx.workspace.file(place)?);
-            done.map_err(|failure| with_current_text(failure, cx, place, &[&args.old_string]))
+        |args, cx, checked_path| {
+            let done = edit(args, cx, cx.workspace.file(checked_path)?);
+            done.map_err(|failure| {
+                with_current_text(failure, cx, checked_path, &[&args.old_string])
+            })
         },
     )
 }
@@ -44,7 +46,7 @@ fn edit(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> 
         Replacement { old: &args.old_string, new: &args.new_string, all: args.replace_all };
     let places = replacement.places(existing.text.plain(), existing.path.relative())?;
     let n = places.len();
-    let edits: Vec<_> = places.into_iter().map(|place| (place, args.new_string.as_str())).collect();
+    let edits: Vec<_> = places.into_iter().map(|range| (range, args.new_string.as_str())).collect();
     let draft = Draft::editing(existing, &edits, cx.diff)?;
     let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Edited")?;
     report.data.insert("replacements".to_owned(), n.into());

@@ -11,7 +11,7 @@ use super::{Target, Tool, ToolCx, blocking, filled_in, parse};
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::tool::{Effect, ToolSpec};
-use crate::workspace::Place;
+use crate::workspace::CheckedPath;
 
 /// How a call accesses the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ enum Access {
 }
 
 /// Returns a result without blocking work, if that is possible.
-type AtOnce<A> = fn(&A, &ToolCx, &Place) -> Option<Result<Report, Failure>>;
-type Work<A> = dyn Fn(&A, &ToolCx, &Place) -> Result<Report, Failure> + Send + Sync;
+type AtOnce<A> = fn(&A, &ToolCx, &CheckedPath) -> Option<Result<Report, Failure>>;
+type Work<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync;
 
 /// A tool whose input is `A`.
 pub(super) struct FileTool<A> {
@@ -39,7 +39,7 @@ impl<A> FileTool<A> {
     pub(super) fn looking(
         spec: ToolSpec,
         path: fn(&A) -> &str,
-        work: impl Fn(&A, &ToolCx, &Place) -> Result<Report, Failure> + Send + Sync + 'static,
+        work: impl Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
         Self { spec, access: Access::Looks, path, at_once: |_, _, _| None, work: Arc::new(work) }
     }
@@ -54,7 +54,7 @@ impl<A> FileTool<A> {
     pub(super) fn changing(
         spec: ToolSpec,
         path: fn(&A) -> &str,
-        work: impl Fn(&A, &ToolCx, &Place) -> Result<Report, Failure> + Send + Sync + 'static,
+        work: impl Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
         Self { spec, access: Access::Changes, path, at_once: |_, _, _| None, work: Arc::new(work) }
     }
@@ -67,16 +67,16 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
 
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
         let args: A = parse(input)?;
-        let place = cx.workspace.locate((self.path)(&args))?;
-        let path = place.path().relative().to_owned();
+        let checked_path = cx.workspace.locate((self.path)(&args))?;
+        let path = checked_path.path().relative().to_owned();
         let effect = match self.access {
             Access::Looks => Effect::Read { path },
             Access::Changes => {
-                cx.workspace.check_writable(place.path())?;
+                cx.workspace.check_writable(checked_path.path())?;
                 Effect::Write { path }
             }
         };
-        Ok(Target { effect, place: Some(place) })
+        Ok(Target { effect, checked_path: Some(checked_path) })
     }
 
     fn canonical(&self, input: &Object) -> Object {
@@ -86,11 +86,11 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
             let args: A = parse(&input)?;
-            if let Some(answer) = (self.at_once)(&args, cx, cx.place()?) {
+            if let Some(answer) = (self.at_once)(&args, cx, cx.checked_path()?) {
                 return answer;
             }
             let (work, inner) = (Arc::clone(&self.work), cx.clone());
-            let work = blocking(move || work(&args, &inner, inner.place()?));
+            let work = blocking(move || work(&args, &inner, inner.checked_path()?));
             match self.access {
                 // Cancelled immediately; the work checks the token itself and ends soon after.
                 Access::Looks => {

@@ -63,7 +63,9 @@ fn with_limits(time: Duration, visited: u64) -> impl Tool {
     FileTool::looking(
         spec,
         |args: &Args| &args.path,
-        move |args, cx, place| find(args, cx, &cx.workspace.directory(place)?, limits),
+        move |args, cx, checked_path| {
+            find(args, cx, &cx.workspace.directory(checked_path)?, limits)
+        },
     )
 }
 

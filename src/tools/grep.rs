@@ -13,7 +13,7 @@ use super::files::{
 use super::{Tool, ToolCx, pattern, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::{Object, counted};
-use crate::workspace::{Place, ProjectPath, Rules};
+use crate::workspace::{CheckedPath, ProjectPath, Rules};
 
 mod matcher;
 mod search;
@@ -85,13 +85,18 @@ fn with_limit(time: Duration) -> impl Tool {
     FileTool::looking(
         spec,
         |args: &Args| &args.path,
-        move |args, cx, place| grep(args, cx, place, time),
+        move |args, cx, checked_path| grep(args, cx, checked_path, time),
     )
 }
 
-fn grep(args: &Args, cx: &ToolCx, place: &Place, time: Duration) -> Result<Report, Failure> {
-    let (workspace, path) = (&*cx.workspace, place.path());
-    let one_file = !workspace.look(place)?.is_dir();
+fn grep(
+    args: &Args,
+    cx: &ToolCx,
+    checked_path: &CheckedPath,
+    time: Duration,
+) -> Result<Report, Failure> {
+    let (workspace, path) = (&*cx.workspace, checked_path.path());
+    let one_file = !workspace.look(checked_path)?.is_dir();
     if one_file {
         // Distinguishes an unreadable file from one without a match.
         workspace.open_file(path)?;

@@ -45,7 +45,7 @@ pub(super) fn tool() -> impl Tool {
     FileTool::looking(
         spec,
         |args: &Args| &args.path,
-        |args, cx, place| list(&cx.workspace, args, &cx.workspace.directory(place)?),
+        |args, cx, checked_path| list(&cx.workspace, args, &cx.workspace.directory(checked_path)?),
     )
 }
 

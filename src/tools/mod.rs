@@ -35,7 +35,7 @@ use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, Rights, ToolSpec};
-use crate::workspace::{DiffSize, Place, Snapshot, Spill, Workspace};
+use crate::workspace::{CheckedPath, DiffSize, Snapshot, Spill, Workspace};
 
 pub use secrets::Secrets;
 
@@ -65,12 +65,12 @@ pub struct Target {
     /// The effect, for the permission check.
     pub effect: Effect,
     /// The resolved path; `None` if the call names none.
-    pub place: Option<Place>,
+    pub checked_path: Option<CheckedPath>,
 }
 
 impl From<Effect> for Target {
     fn from(effect: Effect) -> Self {
-        Self { effect, place: None }
+        Self { effect, checked_path: None }
     }
 }
 
@@ -95,7 +95,7 @@ pub struct ToolCx {
     /// Receives the latest output of a running command.
     pub watcher: Option<OutputWatcher>,
     /// The path that the permission check used: the tool works on this path only.
-    pub place: Option<Place>,
+    pub checked_path: Option<CheckedPath>,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: the snapshot of the file to be changed, from its last read in this session. Injected by the
@@ -107,9 +107,9 @@ pub struct ToolCx {
 
 impl ToolCx {
     /// The path that the permission check used.
-    fn place(&self) -> Result<&Place, Failure> {
+    fn checked_path(&self) -> Result<&CheckedPath, Failure> {
         let unjudged = || Failure::new(ErrorCode::InternalError, "the call's path was not judged");
-        self.place.as_ref().ok_or_else(unjudged)
+        self.checked_path.as_ref().ok_or_else(unjudged)
     }
 }
 

@@ -35,11 +35,11 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx, place| {
-            let done = edit_all(args, cx, cx.workspace.file(place)?);
+        |args, cx, checked_path| {
+            let done = edit_all(args, cx, cx.workspace.file(checked_path)?);
             let passages: Vec<&str> =
                 args.edits.iter().map(|one| one.old_string.as_str()).collect();
-            done.map_err(|failure| with_current_text(failure, cx, place, &passages))
+            done.map_err(|failure| with_current_text(failure, cx, checked_path, &passages))
         },
     )
 }

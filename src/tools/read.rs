@@ -8,7 +8,7 @@ use super::files::object;
 use super::{Tool, ToolCx, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::{Object, counted};
-use crate::workspace::{Lines, Page, Place, ProjectPath};
+use crate::workspace::{CheckedPath, Lines, Page, ProjectPath};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -40,18 +40,22 @@ pub(super) fn tool() -> impl Tool {
 /// Size up to which a file is read faster than another thread is started.
 const SMALL: u64 = 64 * 1024;
 
-fn read_at_once(args: &Args, cx: &ToolCx, place: &Place) -> Option<Result<Report, Failure>> {
-    place.file_size().filter(|size| *size <= SMALL).map(|_| read(args, cx, place))
+fn read_at_once(
+    args: &Args,
+    cx: &ToolCx,
+    checked_path: &CheckedPath,
+) -> Option<Result<Report, Failure>> {
+    checked_path.file_size().filter(|size| *size <= SMALL).map(|_| read(args, cx, checked_path))
 }
 
-fn read(args: &Args, cx: &ToolCx, place: &Place) -> Result<Report, Failure> {
+fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, Failure> {
     if args.start_line == 0 {
         return Err(Failure::new(ErrorCode::InvalidParam, "start_line is 0")
             .hint("the first line is 1; -1 is the last"));
     }
     let stop = || cx.cancel.is_cancelled();
-    let page = cx.workspace.page(place, args.start_line, args.limit, &stop)?;
-    Ok(report(place.path(), page))
+    let page = cx.workspace.page(checked_path, args.start_line, args.limit, &stop)?;
+    Ok(report(checked_path.path(), page))
 }
 
 fn report(path: &ProjectPath, page: Page) -> Report {

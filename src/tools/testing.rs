@@ -38,7 +38,7 @@ impl Desk {
             rights: Rights::default(),
             withheld: crate::permission::Withheld::default(),
             watcher: None,
-            place: None,
+            checked_path: None,
             seen: None,
             diff: DiffSize::Preview,
         };
@@ -76,9 +76,11 @@ impl Desk {
     /// A call: its effect, the lock from the ledger, and the run.
     pub(super) async fn call(&self, tool: &dyn Tool, input: Value) -> Result<Report, Failure> {
         let Value::Object(input) = input else { panic!("no object: {input}") };
-        let place = tool.target(&input, &self.cx)?.place;
-        let seen = place.as_ref().and_then(|place| self.cx.workspace.snapshot(place.path()));
-        let cx = ToolCx { place, seen, ..self.cx.clone() };
+        let checked_path = tool.target(&input, &self.cx)?.checked_path;
+        let seen = checked_path
+            .as_ref()
+            .and_then(|checked_path| self.cx.workspace.snapshot(checked_path.path()));
+        let cx = ToolCx { checked_path, seen, ..self.cx.clone() };
         tool.run(input, &cx).await
     }
 

@@ -28,9 +28,9 @@ pub(super) fn tool() -> impl Tool {
     FileTool::changing(
         spec,
         |args: &Args| &args.path,
-        |args, cx, place| {
-            let done = write(args, cx, place.path().clone());
-            done.map_err(|failure| with_current_text(failure, cx, place, &[]))
+        |args, cx, checked_path| {
+            let done = write(args, cx, checked_path.path().clone());
+            done.map_err(|failure| with_current_text(failure, cx, checked_path, &[]))
         },
     )
 }

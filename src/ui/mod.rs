@@ -14,7 +14,7 @@ pub use json::{ResultObject, StreamJson};
 pub use text::{Text, Verbosity};
 
 use crate::protocol::event::Sink;
-use crate::protocol::harmless::{clean, without_controls};
+use crate::protocol::sanitize::{clean, without_controls};
 
 /// The output format of `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -10,9 +10,9 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Event, Sink, Stamped, TurnFinished, mode_changed, resumed_after,
 };
-use crate::protocol::harmless::clean;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::Recalled;
+use crate::protocol::sanitize::clean;
 use crate::protocol::view::call_line;
 use crate::protocol::{counted, shorten};
 

@@ -40,7 +40,7 @@ pub use diff::{Diff, DiffSize};
 pub(crate) use failure::io_failure;
 pub use open::Base;
 pub use page::{Lines, Page};
-pub use path::{Guarded, Place, ProjectPath};
+pub use path::{CheckedPath, Guarded, ProjectPath};
 pub use replace::Change;
 pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};

@@ -7,7 +7,7 @@ use super::charset::{Charset, GUESSED_FROM, SNIFFED};
 use super::path::regular;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
 use super::text::{LineEnding, binary};
-use super::{Place, ProjectPath, Workspace, io_failure};
+use super::{CheckedPath, ProjectPath, Workspace, io_failure};
 use crate::protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
@@ -84,13 +84,13 @@ impl Workspace {
     /// `stop` is polled for cancellation (CANCELLED).
     pub fn page(
         &self,
-        place: &Place,
+        checked_path: &CheckedPath,
         from: i64,
         limit: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Page, Failure> {
-        regular(place.path(), &self.look(place)?)?;
-        let path = place.path();
+        regular(checked_path.path(), &self.look(checked_path)?)?;
+        let path = checked_path.path();
         let before = self.snapshots.peek(path.absolute());
         let mut tries = 0;
         loop {

@@ -95,13 +95,13 @@ impl ProjectPath {
 /// A resolved path with the metadata found there. The call is judged and run on this path, even if links or
 /// folders in the given path change meanwhile.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct CheckedPath {
     path: ProjectPath,
     /// Metadata, if they were read.
     data: Option<Metadata>,
 }
 
-impl Place {
+impl CheckedPath {
     /// The path; nothing may exist there.
     pub fn path(&self) -> &ProjectPath {
         &self.path
@@ -126,20 +126,20 @@ impl Workspace {
     }
 
     /// The metadata of a path; `NOT_FOUND` with the three most similar existing names if there is nothing.
-    pub fn look(&self, place: &Place) -> Result<Metadata, Failure> {
-        if let Some(data) = &place.data {
+    pub fn look(&self, checked_path: &CheckedPath) -> Result<Metadata, Failure> {
+        if let Some(data) = &checked_path.data {
             return Ok(data.clone());
         }
-        self.metadata(&place.path).map_err(|failure| match failure.code {
-            ErrorCode::NotFound => self.not_found(&place.path),
+        self.metadata(&checked_path.path).map_err(|failure| match failure.code {
+            ErrorCode::NotFound => self.not_found(&checked_path.path),
             _ => failure,
         })
     }
 
     /// The path of an existing directory.
-    pub fn directory(&self, place: &Place) -> Result<ProjectPath, Failure> {
-        let path = &place.path;
-        if self.look(place)?.is_dir() {
+    pub fn directory(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
+        let path = &checked_path.path;
+        if self.look(checked_path)?.is_dir() {
             return Ok(path.clone());
         }
         let message = format!("{} is a file, not a directory", path.relative);
@@ -150,9 +150,9 @@ impl Workspace {
 
     /// The path of an existing regular file. Anything else is refused before it is opened: opening a FIFO
     /// blocks, and opening a device may have side effects.
-    pub fn file(&self, place: &Place) -> Result<ProjectPath, Failure> {
-        regular(&place.path, &self.look(place)?)?;
-        Ok(place.path.clone())
+    pub fn file(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
+        regular(&checked_path.path, &self.look(checked_path)?)?;
+        Ok(checked_path.path.clone())
     }
 
     /// Whether the path exists. A path that cannot be accessed counts as existing: using it gives the error.
@@ -289,7 +289,7 @@ impl Workspace {
     }
 
     /// The same as [`Workspace::resolve`], with the metadata found there.
-    pub fn locate(&self, given: &str) -> Result<Place, Failure> {
+    pub fn locate(&self, given: &str) -> Result<CheckedPath, Failure> {
         if given.contains('\0') {
             let message = "the path contains a NUL character";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
@@ -297,13 +297,13 @@ impl Workspace {
         }
         // Escapes are decoded if the decoded path exists: a name that itself contains `\\x` is shown escaped.
         match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
-            Some(Ok(place)) if self.exists(&place.path) => Ok(place),
+            Some(Ok(checked_path)) if self.exists(&checked_path.path) => Ok(checked_path),
             Some(_) | None => self.follow(given, Path::new(given)),
         }
     }
 
     /// Resolves a path component by component, as the kernel does.
-    fn follow(&self, given: &str, raw: &Path) -> Result<Place, Failure> {
+    fn follow(&self, given: &str, raw: &Path) -> Result<CheckedPath, Failure> {
         let mut at = self.root.clone();
         let mut todo: Vec<OsString> = Vec::new();
         let mut links = 0;
@@ -384,7 +384,7 @@ impl Workspace {
                 .at(given));
         }
         found.map_err(|failure| failure.at(given))?;
-        Ok(Place { path: ProjectPath { by_git, ..self.inside(&at) }, data: end })
+        Ok(CheckedPath { path: ProjectPath { by_git, ..self.inside(&at) }, data: end })
     }
 }
 

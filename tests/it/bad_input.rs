@@ -194,7 +194,7 @@ fn corrupt_log_line_is_reported_with_its_number() {
     test.run(&["task"]).expect_code(0);
     let log = test.log();
     let text = std::fs::read_to_string(&log).unwrap();
-    std::fs::write(&log, text.replacen("{\"v\":1,\"seq\":2", "{\"v\":1,garbage", 1)).unwrap();
+    std::fs::write(&log, text.replacen("{\"v\":2,\"seq\":2", "{\"v\":2,garbage", 1)).unwrap();
     test.run(&["task", "-c"]).expect_code(2).expect_one_line_of_stderr("events.jsonl:2:");
 }
 
@@ -256,7 +256,7 @@ fn unknown_event_types_are_an_error_and_are_kept() {
     let test = Test::new().script("text: ok");
     test.run(&["task"]).expect_code(0);
     let mut text = std::fs::read_to_string(test.log()).unwrap();
-    text.push_str("{\"v\":1,\"type\":\"from.the.future\"}\n");
+    text.push_str("{\"v\":2,\"type\":\"from.the.future\"}\n");
     std::fs::write(test.log(), &text).unwrap();
     test.run(&["more", "-c"]).expect_code(2).expect_stderr("events.jsonl:");
     assert_eq!(std::fs::read_to_string(test.log()).unwrap(), text);

@@ -11,7 +11,7 @@ fn finished(test: &Test) -> Value {
 #[test]
 fn verified_is_never_true_for_a_turn_that_ends_without_an_answer() {
     // The check passes, the verifier objects, and the limit is reached before the next answer.
-    let said = json!({"holds": false, "objection": "no test ran",
+    let said = json!({"confirmed": false, "objection": "no test ran",
                       "evidence": [{"where": "check", "quote": "0 tests ran"}]});
     let test = Test::new()
         .script("text: done\n---\ncall: Write {\"path\": \"a.txt\", \"content\": \"x\\n\"}")

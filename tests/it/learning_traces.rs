@@ -403,11 +403,14 @@ fn review_reports_sessions_and_is_idempotent() {
     let json: Value = serde_json::from_str(&review("json").expect_code(0).stdout).unwrap();
     assert_eq!(json["totals"]["tasks"], 3, "{json:#}");
     assert_eq!(json["needs_human"][0]["error"], "<b>no</b> way", "{json:#}");
-    let law = json["suggestions"].as_array().unwrap().iter().find(|s| s["kind"] == "law");
+    let law = json["suggestions"].as_array().unwrap().iter().find(|s| s["kind"] == "add_rule");
     let line = law.unwrap()["line"].as_str().unwrap();
     assert!(line.ends_with("`PATH=bin:$PATH make check` worked."), "{json:#}");
     let again: Value = serde_json::from_str(&review("json").stdout).unwrap();
-    assert_eq!(again["methods"][0]["weight"], again["methods"][0]["weight_before"], "{again:#}");
+    assert_eq!(
+        again["call_kinds"][0]["weight"], again["call_kinds"][0]["weight_before"],
+        "{again:#}"
+    );
     assert_eq!(json["learnt"], again["learnt"]);
     let markdown = review("md").stdout;
     for part in [

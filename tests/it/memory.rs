@@ -551,7 +551,7 @@ fn review_weights_are_equal_for_every_project_filter() {
         let period = Period { from_ms: 0, to_ms: 10, project };
         let review = review(&store, &period, &[]).unwrap();
         let changed = review::carry_out(&store, &review).unwrap().weights;
-        (review.totals.pieces, changed, store.weight("LS").unwrap())
+        (review.totals.traces, changed, store.weight("LS").unwrap())
     };
     let first = carry_out(Some("one"));
     assert_eq!((first.0, first.1), (2, 1));

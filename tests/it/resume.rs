@@ -38,7 +38,7 @@ fn incomplete_last_log_line_is_dropped_and_reported() {
     let log = test.log();
     let whole = events(&log).len();
     let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
-    file.write_all(b"{\"v\":1,\"seq\":99,\"ty").unwrap();
+    file.write_all(b"{\"v\":2,\"seq\":99,\"ty").unwrap();
     test.run(&["more", "-c"]).expect_code(0);
     let resumed = &test.events_of("session.resumed")[0];
     assert_eq!(resumed["torn"], true);
@@ -377,49 +377,26 @@ fn each_branch_switch_is_reported_once() {
     assert_eq!(run("main", &["-c"]), "");
 }
 
-/// A session written by an early version of this program, in format 0: without rounds, and with
-/// other field names.
 #[test]
-fn session_in_an_older_format_resumes() {
-    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
-    let sandbox = json!({"backend": "none", "filesystem": "none", "network": "unenforced"});
-    let event = |n: u64, turn: u32, body: Value| {
-        let mut event = json!({"v": 0, "seq": n, "ts": "2026-06-01T12:00:00.000Z", "session": id,
-            "turn": turn});
-        event.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
-        format!("{event}\n")
-    };
-    let started = json!({"type": "session.started", "cwd": "/", "model": "m", "tools": [],
-        "permission_mode": "auto-edit", "program": "0", "sandbox": sandbox});
-    let log: String = [
-        event(1, 0, started),
-        event(2, 1, json!({"type": "turn.started", "text": "the old task"})),
-        event(
-            3,
-            1,
-            json!({"type": "model.responded", "purpose": "main", "stop": "end",
-            "text": "the old answer", "time_ms": 1}),
-        ),
-    ]
-    .concat();
-    let test = Test::new().script("when: the old answer\ntext: ok");
-    let path = test.record(id, &log);
-    let list = test.agent(&["session", "list"]).expect_code(0).stdout;
-    assert!(list.contains("the old task"), "{list}");
-    test.run(&["go on", "-c"]).expect_code(0).expect_stdout("ok\n");
-    let kept = std::fs::read_to_string(&path).unwrap();
-    assert!(kept.starts_with(&log), "what is on the disk stays as it is");
-    let events = test.events();
-    assert_eq!(events[3]["type"], "session.resumed");
-    assert_eq!((&events[3]["v"], &events[3]["seq"]), (&json!(1), &json!(4)));
-    let page = test.agent(&["session", "export"]).expect_code(0).stdout;
-    assert!(page.contains("## User\n\nthe old task"), "{page}");
-
-    let newer = log.replace("\"v\":0", "\"v\":9");
-    std::fs::write(&path, newer).unwrap();
-    test.run(&["go on", "-c"]).expect_code(2).expect_one_line_of_stderr("newer version, format 9");
-    std::fs::write(&path, log.replace("\"v\":0", "\"v\":\"x\"")).unwrap();
-    test.run(&["go on", "-c"]).expect_code(2).expect_one_line_of_stderr("events.jsonl:1");
+fn log_of_another_format_is_an_error_with_a_next_step() {
+    let test = Test::new().script("text: ok");
+    test.run(&["task"]).expect_code(0);
+    let (path, log) = (test.log(), std::fs::read_to_string(test.log()).unwrap());
+    for (format, version) in [("1", "an older version"), ("9", "a newer version")] {
+        let other = log.replace("{\"v\":2,", &format!("{{\"v\":{format},"));
+        assert_ne!(other, log);
+        std::fs::write(&path, &other).unwrap();
+        for done in [test.run(&["more", "-c"]), test.agent(&["session", "export"])] {
+            let error = done.expect_code(2).expect_one_line_of_stderr(version).stderr;
+            assert!(error.contains(&format!("event format {format}")), "{error}");
+            assert!(error.contains("begin a new session"), "{error}");
+        }
+        let list = test.agent(&["session", "list"]).expect_code(0);
+        assert!(list.stdout.is_empty() && list.stderr.contains(version), "{list:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), other, "the log is kept");
+    }
+    std::fs::write(&path, log.replace("{\"v\":2,", "{\"v\":\"x\",")).unwrap();
+    test.run(&["more", "-c"]).expect_code(2).expect_one_line_of_stderr("events.jsonl:1");
 }
 
 /// Everything a reader of the event stream has seen is in the log, byte for byte, whenever the

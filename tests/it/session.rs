@@ -17,7 +17,7 @@ fn recorded(test: &Test, id: &str, bodies: &[Value]) -> PathBuf {
     for (n, body) in bodies.iter().enumerate() {
         turn += u32::from(body["type"] == "turn.started");
         let mut event = json!({
-            "v": 1, "seq": n + 1, "ts": format!("2026-11-20T12:00:{:02}.000Z", n % 60),
+            "v": 2, "seq": n + 1, "ts": format!("2026-11-20T12:00:{:02}.000Z", n % 60),
             "session": id, "agent": "main", "turn": turn, "round": 0, "step": 0,
         });
         event.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());

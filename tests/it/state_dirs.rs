@@ -279,7 +279,7 @@ fn temporary_directory_writable_by_others_is_not_used() {
         let planted =
             sessions_in(&state, &test.root()).join("01890a5d-ac96-774b-bcce-b302099a8057");
         fs::create_dir_all(&planted).unwrap();
-        let turn = json!({"v": 1, "seq": 1, "ts": "2026-11-20T12:00:00.000Z", "turn": 1, "round": 0,
+        let turn = json!({"v": 2, "seq": 1, "ts": "2026-11-20T12:00:00.000Z", "turn": 1, "round": 0,
             "session": "01890a5d-ac96-774b-bcce-b302099a8057", "agent": "main", "step": 0,
             "type": "turn.started", "input": "planted"});
         fs::write(planted.join("events.jsonl"), format!("{turn}\n")).unwrap();

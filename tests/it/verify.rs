@@ -22,7 +22,7 @@ fn run(test: &Test, args: &[&str]) -> Done {
 
 fn verdict(objection: &str, quote: &str) -> String {
     let evidence = json!([{"where": "add.sh:1", "quote": quote}]);
-    json!({"holds": false, "objection": objection, "evidence": evidence}).to_string()
+    json!({"confirmed": false, "objection": objection, "evidence": evidence}).to_string()
 }
 
 fn purposes(test: &Test) -> Vec<String> {
@@ -60,10 +60,10 @@ text: It adds now.
     assert_eq!(purposes(&test), ["main", "task", "task", "main", "main", "main"]);
     let verification = verification(&test);
     assert_eq!(
-        (&verification["holds"], &verification["objection"]),
+        (&verification["confirmed"], &verification["objection"]),
         (&json!(false), &json!("it subtracts"))
     );
-    assert_eq!(verification["looks"], json!(["Read add.sh"]));
+    assert_eq!(verification["calls"], json!(["Read add.sh"]));
     let evaluation = &test.events_of("evaluation")[0]["failure"];
     assert_eq!(evaluation["signal"], "check_failed");
     assert_eq!(evaluation["chain"], "verifier");
@@ -90,15 +90,15 @@ fn objection_without_evidence_is_dismissed() {
         verdict("", "echo $(($1 - $2))"),
         // A short quote occurs in any file.
         verdict("it subtracts", "echo"),
-        json!({"holds": true}).to_string(),
+        json!({"confirmed": true}).to_string(),
     ] {
         let test = project("text: done", &format!("{READ}text: {said}"));
         run(&test, &[]).expect_code(0).expect_stdout("done\n");
         let verification = verification(&test);
-        let is_dismissed = verification["dismissed"].is_string();
+        let is_dismissed = verification["no_effect_reason"].is_string();
         assert_eq!(
-            (verification["holds"] == true, is_dismissed),
-            (!is_dismissed, verification["holds"] == false)
+            (verification["confirmed"] == true, is_dismissed),
+            (!is_dismissed, verification["confirmed"] == false)
         );
         assert_eq!(purposes(&test), ["main", "task", "task"]);
     }
@@ -117,7 +117,7 @@ fn broken_verifier_is_reported_and_does_not_fail_the_turn() {
         run(&test, &["--check", "true"]).expect_code(0).expect_stdout("done\n");
         let verification = verification(&test);
         assert!(
-            verification["dismissed"].is_string() && verification["holds"].is_null(),
+            verification["no_effect_reason"].is_string() && verification["confirmed"].is_null(),
             "{verification}"
         );
         assert!(purposes(&test).len() <= 7, "a handful of answers");
@@ -130,7 +130,7 @@ fn broken_verifier_is_reported_and_does_not_fail_the_turn() {
         server.url()
     ));
     test.run(&["task"]).expect_code(0).expect_stdout("done\n");
-    assert_eq!(verification(&test)["dismissed"], "it did not answer");
+    assert_eq!(verification(&test)["no_effect_reason"], "it did not answer");
     // An unknown provider is reported before any request.
     test.run(&["task", "--set", "verify.model=nowhere/m"]).expect_code(2);
     test.run(&["task", "--set", "verify.mdel=x"]).expect_code(2).expect_stderr("model");
@@ -149,22 +149,22 @@ fn verifier_cannot_change_files_and_its_reads_do_not_count() {
     run(&test, &["--yolo"]).expect_code(0);
     assert_eq!(test.read("add.sh"), "echo $(($1 - $2))\n");
     assert!(!test.root().join("new").exists());
-    let looks = verification(&test)["looks"].to_string();
-    assert_eq!(looks.matches("UNKNOWN_TOOL").count(), 4, "{looks}");
+    let calls = verification(&test)["calls"].to_string();
+    assert_eq!(calls.matches("UNKNOWN_TOOL").count(), 4, "{calls}");
     // A session with a verification can be resumed.
     test.script("text: again").run(&["-c", "go on"]).expect_code(0).expect_stdout("again\n");
 }
 
 #[test]
 fn read_rules_apply_to_the_verifier() {
-    let verifier = "for: task\ncall: Read {\"path\": \"add.sh\"}\ncall: Read {\"path\": \".env\"}\n---\nfor: task\ntext: {\"holds\": true}";
+    let verifier = "for: task\ncall: Read {\"path\": \"add.sh\"}\ncall: Read {\"path\": \".env\"}\n---\nfor: task\ntext: {\"confirmed\": true}";
     let refused = |args: &[&str]| {
         let test = project("text: done", verifier).file(".env", "KEY=1\n");
         let mut all = vec!["go"];
         all.extend(args);
         all.extend(VERIFY);
         test.run(&all).expect_code(0);
-        verification(&test)["looks"].clone()
+        verification(&test)["calls"].clone()
     };
     let env = "Read .env: ACCESS_DENIED";
     assert_eq!(refused(&[]), json!(["Read add.sh", env]));
@@ -184,12 +184,12 @@ fn check_output_is_accepted_as_evidence() {
 
 #[test]
 fn verifier_respects_turn_and_budget_limits() {
-    let test = project("text: done", "for: task\ntext: {\"holds\": true}");
+    let test = project("text: done", "for: task\ntext: {\"confirmed\": true}");
     run(&test, &["--max-budget-usd", "1"]).expect_code(2).expect_stderr("price");
     // No model call would be left to act on an objection.
     run(&test, &["--max-turns", "1"]).expect_code(0);
     assert_eq!(purposes(&test), ["main"]);
-    assert_eq!(verification(&test)["dismissed"], "a limit of the turn is reached");
+    assert_eq!(verification(&test)["no_effect_reason"], "a limit of the turn is reached");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn objection_without_remaining_retries_keeps_the_answer() {
         assert_eq!(test.events_of("turn.finished")[0]["ending"], "completed");
         let verification = verification(&test);
         assert_eq!(verification["objection"], "none", "it is told all the same");
-        verification["dismissed"].as_str().unwrap().to_owned()
+        verification["no_effect_reason"].as_str().unwrap().to_owned()
     };
     assert_eq!(
         accepted(&["--set", "recovery.max_answer_retries=0"]),
@@ -220,7 +220,7 @@ fn objection_without_remaining_retries_keeps_the_answer() {
 
 #[test]
 fn template_placeholders_in_verifier_input_are_not_expanded() {
-    let test = project("text: It adds.", "for: task\ntext: {\"holds\": true}");
+    let test = project("text: It adds.", "for: task\ntext: {\"confirmed\": true}");
     let mut args = vec!["put {{claim}} there", "--check", "echo {{files}} {{claim}}"];
     args.extend(VERIFY);
     test.run(&args).expect_code(0);
@@ -232,7 +232,7 @@ fn template_placeholders_in_verifier_input_are_not_expanded() {
 
 #[test]
 fn interrupt_ends_the_verifier() {
-    let test = project("text: done", "for: task\npause: 1m\ntext: {\"holds\": true}");
+    let test = project("text: done", "for: task\npause: 1m\ntext: {\"confirmed\": true}");
     let mut args = vec!["run", "--model", "script:../script", "task"];
     args.extend(VERIFY);
     let child = test.spawn(&args);
@@ -251,7 +251,7 @@ fn interrupt_ends_the_verifier() {
 fn verifier_of_an_untrusted_project_is_ignored() {
     let test = Test::new()
         .script("text: done")
-        .file(".verifier", "for: task\ntext: {\"holds\": true}")
+        .file(".verifier", "for: task\ntext: {\"confirmed\": true}")
         .file(".agent/config.toml", "[verify]\nmodel = \"script:.verifier\"\n");
     test.run(&["task"]).expect_code(0).expect_stderr("ignored verify");
     assert_eq!(purposes(&test), ["main"]);

@@ -15,13 +15,13 @@ use super::places::Places;
 use crate::app::{HostPrograms, Options, Session, Writable};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor, memory};
-use crate::disk::{self, Way, canonical_prefix};
+use crate::disk::{self, ResolvedPath, canonical_prefix};
 use crate::exec::{Command, Exec, Watcher};
 use crate::protocol::control::{Control, Interrupt};
-use crate::protocol::harmless::without_controls;
 use crate::protocol::mask::Masker;
+use crate::protocol::sanitize::without_controls;
 use crate::record;
-use crate::ui::tui::{CommandDeed, Handle, News, PagePlace, Request};
+use crate::ui::tui::{CommandAction, Handle, News, PagePlace, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
 
 /// Time limit of a user's command.
@@ -104,7 +104,7 @@ impl<'a> Jobs<'a> {
             }
             Request::Shell(command) => self.shell(command),
             Request::Edit(text) => self.edit(text),
-            Request::Command(deed, arguments) => self.command(deed, &arguments),
+            Request::Command(action, arguments) => self.command(action, &arguments),
             // Handled where the session is.
             Request::Submit(_)
             | Request::Steer(_)
@@ -116,16 +116,16 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    fn command(&mut self, deed: CommandDeed, arguments: &str) {
-        match deed {
-            CommandDeed::Sessions if arguments == "list" => {
+    fn command(&mut self, action: CommandAction, arguments: &str) {
+        match action {
+            CommandAction::Sessions if arguments == "list" => {
                 let mut sessions = super::sessions(self.options);
                 // The current session is not offered.
                 let own = self.short_id();
                 sessions.retain(|(id, _)| *id != own);
                 self.handle.tell(News::Sessions(sessions));
             }
-            CommandDeed::Sessions => {
+            CommandAction::Sessions => {
                 let sessions = super::sessions(self.options);
                 let own = self.short_id();
                 let text = sessions.iter().map(|(id, what)| {
@@ -135,32 +135,32 @@ impl<'a> Jobs<'a> {
                 let title = "Sessions of this project";
                 self.page(title, Ok(text.collect()), PagePlace::Conversation);
             }
-            CommandDeed::Trace => {
+            CommandAction::Trace => {
                 let trace = super::trace(self.log.as_ref());
                 self.page("What happened", trace, PagePlace::ViewerAtEnd);
             }
-            CommandDeed::Export => {
+            CommandAction::Export => {
                 let exported = self.export(arguments);
                 self.handle.tell(match exported {
                     Ok(path) => News::Note(true, format!("written to {}", path.display())),
                     Err(reason) => News::Note(false, reason),
                 });
             }
-            CommandDeed::Memory if arguments.split_whitespace().next() == Some("add") => {
+            CommandAction::Memory if arguments.split_whitespace().next() == Some("add") => {
                 let text = arguments.trim_start().strip_prefix("add").unwrap_or_default();
                 self.learn(text.trim().to_owned());
             }
-            CommandDeed::Memory => match of_memory(arguments) {
+            CommandAction::Memory => match of_memory(arguments) {
                 Ok(arguments) => self.own("Memory", &arguments),
                 Err(reason) => self.handle.tell(News::Note(false, reason)),
             },
-            CommandDeed::Config => {
+            CommandAction::Config => {
                 let text = config::in_force(&self.options.config);
                 let text = text.map_err(|error| error.to_string());
                 self.page("Configuration", text, PagePlace::Viewer);
             }
-            CommandDeed::Doctor => self.examine(),
-            CommandDeed::Diff => {
+            CommandAction::Doctor => self.examine(),
+            CommandAction::Diff => {
                 let diff = self.workspace.session_diff();
                 match diff.as_deref() {
                     None => self
@@ -175,34 +175,34 @@ impl<'a> Jobs<'a> {
                     }
                 }
             }
-            CommandDeed::Help
-            | CommandDeed::Init
-            | CommandDeed::Review
-            | CommandDeed::AddDir
-            | CommandDeed::Fork
-            | CommandDeed::Rename
-            | CommandDeed::StatusLine
-            | CommandDeed::Vim
-            | CommandDeed::Model
-            | CommandDeed::Mode
-            | CommandDeed::Plan
-            | CommandDeed::Todos
-            | CommandDeed::Undo
-            | CommandDeed::Redo
-            | CommandDeed::Rewind
-            | CommandDeed::Compact
-            | CommandDeed::Context
-            | CommandDeed::Pin
-            | CommandDeed::Pins
-            | CommandDeed::Permissions
-            | CommandDeed::Unpin
-            | CommandDeed::Resume
-            | CommandDeed::Clear
-            | CommandDeed::Cost
-            | CommandDeed::Copy
-            | CommandDeed::Theme
-            | CommandDeed::Keys
-            | CommandDeed::Quit => {
+            CommandAction::Help
+            | CommandAction::Init
+            | CommandAction::Review
+            | CommandAction::AddDir
+            | CommandAction::Fork
+            | CommandAction::Rename
+            | CommandAction::StatusLine
+            | CommandAction::Vim
+            | CommandAction::Model
+            | CommandAction::Mode
+            | CommandAction::Plan
+            | CommandAction::Todos
+            | CommandAction::Undo
+            | CommandAction::Redo
+            | CommandAction::Rewind
+            | CommandAction::Compact
+            | CommandAction::Context
+            | CommandAction::Pin
+            | CommandAction::Pins
+            | CommandAction::Permissions
+            | CommandAction::Unpin
+            | CommandAction::Resume
+            | CommandAction::Clear
+            | CommandAction::Cost
+            | CommandAction::Copy
+            | CommandAction::Theme
+            | CommandAction::Keys
+            | CommandAction::Quit => {
                 let text = "the agent is working: wait, or stop it with Esc, and try again";
                 self.handle.tell(News::Note(false, text.to_owned()));
             }
@@ -253,7 +253,7 @@ impl<'a> Jobs<'a> {
             let of_home = file.strip_prefix("~/").zip(std::env::home_dir());
             let named = of_home.map_or_else(|| file.into(), |(below, home)| home.join(below));
             let path = self.options.root.join(named);
-            let made = Way::of(&path, self.writable.places()).create();
+            let made = ResolvedPath::of(&path, self.writable.places()).create();
             (path, made)
         };
         let text = record::markdown(&loaded.events);

@@ -5,7 +5,7 @@ use crate::app::{
     self, OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which,
 };
 use crate::protocol::event::{Body, Sink, Stamped};
-use crate::ui::tui::{CommandDeed, Handle, News};
+use crate::ui::tui::{CommandAction, Handle, News};
 use crate::workspace::UndoReport;
 
 /// What follows the current session.
@@ -28,16 +28,16 @@ pub(super) enum Begun {
 pub(super) async fn begin(
     session: &Session,
     options: &Options,
-    deed: CommandDeed,
+    action: CommandAction,
     arguments: String,
 ) -> Result<Begun, String> {
-    Ok(match deed {
-        CommandDeed::Compact => Begun::Work(Work::Compact(arguments)),
-        CommandDeed::Model => Begun::Work(Work::Model(arguments)),
-        CommandDeed::Resume => {
+    Ok(match action {
+        CommandAction::Compact => Begun::Work(Work::Compact(arguments)),
+        CommandAction::Model => Begun::Work(Work::Model(arguments)),
+        CommandAction::Resume => {
             Begun::Next(Next::Open(Which::Resume(resume(options, session, &arguments)?)))
         }
-        CommandDeed::Rewind => {
+        CommandAction::Rewind => {
             let turn = rewind_of(&arguments).filter(|_| session.log_path.is_some());
             let (turn, what) = turn.ok_or(
                 "/rewind TURN [files|conversation]: the number of the turn; a session that is not recorded cannot go \
@@ -45,13 +45,13 @@ pub(super) async fn begin(
             )?;
             Begun::Next(Next::Rewind(turn, what))
         }
-        CommandDeed::Fork if !session.has_begun() => {
+        CommandAction::Fork if !session.has_begun() => {
             return Err("there is nothing to copy yet: this session has no message".to_owned());
         }
-        CommandDeed::Fork => Begun::Next(Next::Continue(Which::Fork(Some(reopenable(session)?)))),
-        CommandDeed::AddDir => Begun::Next(add_directory(session, options, &arguments)?),
-        CommandDeed::Init | CommandDeed::Review => {
-            Begun::Work(Work::Turn(tasks::message(session, options, deed, &arguments).await?))
+        CommandAction::Fork => Begun::Next(Next::Continue(Which::Fork(Some(reopenable(session)?)))),
+        CommandAction::AddDir => Begun::Next(add_directory(session, options, &arguments)?),
+        CommandAction::Init | CommandAction::Review => {
+            Begun::Work(Work::Turn(tasks::message(session, options, action, &arguments).await?))
         }
         _ => Begun::Next(Next::Open(Which::New)),
     })

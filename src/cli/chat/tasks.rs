@@ -6,7 +6,7 @@ use crate::app::{Options, Session};
 use crate::exec::git;
 use crate::protocol::directives::UserInput;
 use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::ui::tui::CommandDeed;
+use crate::ui::tui::CommandAction;
 
 const INIT: Prompt = prompt!("commands/init.md");
 const REVIEW: Prompt = prompt!("commands/review.md");
@@ -17,11 +17,11 @@ const NEW_RULES_FILE: &str = "AGENTS.md";
 pub(super) async fn message(
     session: &Session,
     options: &Options,
-    deed: CommandDeed,
+    action: CommandAction,
     arguments: &str,
 ) -> Result<UserInput, String> {
     let prompts = &options.config.prompts;
-    let (name, prompt) = if deed == CommandDeed::Init {
+    let (name, prompt) = if action == CommandAction::Init {
         let existing = session.rules_file();
         let task = if existing.is_some() { "Update" } else { "Write" };
         let file = existing.unwrap_or_else(|| NEW_RULES_FILE.to_owned());

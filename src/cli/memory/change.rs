@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Kind, Memory, Place, now_ms};
+use super::{Kind, Memory, ProjectArgs, now_ms};
 use crate::app::{HostPrograms, OpenError};
 use crate::cli::ask::is_agreed;
 use crate::cli::{block_on, editor};
@@ -27,7 +27,7 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long)]
     user: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(in crate::cli) struct EditArgs {
     #[arg(long, conflicts_with = "user")]
     project: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
@@ -66,7 +66,7 @@ pub(in crate::cli) struct ForgetArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 /// Adds a rule for the project in this folder; `tell` receives notices.
@@ -76,13 +76,13 @@ pub(in crate::cli) fn add_rule(
     text: &str,
     tell: impl Fn(String) + Send + 'static,
 ) -> Result<String, OpenError> {
-    let memory = Memory::open_telling(&Place { cwd: Some(root), trust }, tell)?;
+    let memory = Memory::open_telling(&ProjectArgs { cwd: Some(root), trust }, tell)?;
     let (scope, text) = (memory.scope(), memory.text(text)?);
     store(&memory, scope, LessonKind::Rule, text)
 }
 
 pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let kind = match args.kind {
         Kind::Rule => LessonKind::Rule,
         Kind::Pattern => LessonKind::Pattern,
@@ -111,7 +111,7 @@ fn store(
 }
 
 pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let item = memory.lesson(&args.id)?;
     let is_all_said = args.user || args.project;
     let text = match &args.text {
@@ -161,7 +161,7 @@ fn say(item: &mut Lesson, text: &str) {
 }
 
 pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     if args.all {
         return forget_all(&memory, args);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Memory, Place, now_ms};
+use super::{Memory, ProjectArgs, now_ms};
 use crate::app::OpenError;
 use crate::config;
 use crate::learning::lesson::Scope;
@@ -36,7 +36,7 @@ pub(in crate::cli) struct ReviewArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 /// Parses a duration that may contain days and weeks.
@@ -54,7 +54,7 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(args: &ReviewArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let to_ms = now_ms();
     let length = i64::try_from(args.since.as_millis()).unwrap_or(i64::MAX);
     let project = (!args.all).then(|| memory.project.clone());

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use super::{Memory, Place, Range};
+use super::{Memory, ProjectArgs, Range};
 use crate::app::{self, OpenError};
 use crate::learning::lesson::{Lesson, Origin, Scope};
-use crate::learning::refuse;
+use crate::learning::lesson_filter;
 use crate::protocol::reflection::widens;
 use crate::ui;
 
@@ -27,11 +27,11 @@ pub(in crate::cli) struct ImportArgs {
     #[arg(long)]
     here: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.range.place)?;
+    let memory = Memory::open(&args.range.project_args)?;
     let items = memory.store.lessons(&memory.scopes(&args.range))?;
     Ok(items
         .iter()
@@ -40,7 +40,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<String, OpenError> {
 }
 
 pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let from = args.file.display().to_string();
     let text = if from == "-" {
         let mut text = String::new();
@@ -93,7 +93,7 @@ fn examine(memory: &Memory, lesson: &mut Lesson) -> Result<(), String> {
         let input = failure.fix.clone().map(Value::Object).unwrap_or_default();
         strings(&input, &mut texts);
     }
-    let wrong = |text: &String| refuse::why(text).map(|why| format!("{text:?}: {why}"));
+    let wrong = |text: &String| lesson_filter::why(text).map(|why| format!("{text:?}: {why}"));
     if let Some(why) = texts.iter().find_map(wrong) {
         return Err(why);
     }

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use super::{One, Place, pick, storage};
+use super::{One, ProjectArgs, pick, storage};
 use crate::app::{OpenError, Recorded, Rewind, StateDirs, Storage, UndoOptions};
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
@@ -71,7 +71,7 @@ pub(in crate::cli) struct RmArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
@@ -81,7 +81,7 @@ pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
         (false, None) => Undo::Latest,
     };
     let id = session_to_undo(&args.one, what)?;
-    let recorded = open(&args.one.place, id.as_deref())?;
+    let recorded = open(&args.one.project_args, id.as_deref())?;
     let report = confirmed(args.files.options(), |options| recorded.undo(what, options))?;
     Ok(tell_report(&report))
 }
@@ -91,7 +91,7 @@ fn session_to_undo(one: &One, what: Undo) -> Result<Option<String>, OpenError> {
     if one.id.is_some() {
         return Ok(one.id.clone());
     }
-    let storage = storage(&one.place, None)?;
+    let storage = storage(&one.project_args, None)?;
     let mut ids = storage.sessions();
     let latest = ids.last().cloned();
     ids.retain(|id| can_undo(&storage.session(id), what));
@@ -109,7 +109,7 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
         (_, true) => Rewind::Files,
         (false, false) => Rewind::Both,
     };
-    let recorded = open(&args.one.place, args.one.id.as_deref())?;
+    let recorded = open(&args.one.project_args, args.one.id.as_deref())?;
     let options = args.files.options();
     let rewound = confirmed(options, |options| recorded.rewind(args.turn, what, options))?;
     let code = rewound.files.as_ref().map(tell_report);
@@ -124,7 +124,7 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
 }
 
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
-    let storage = storage(&args.one.place, args.one.id.as_deref())?;
+    let storage = storage(&args.one.project_args, args.one.id.as_deref())?;
     let id = storage.choose(args.one.id.as_deref())?;
     let new = storage.fork(&id, args.turn)?;
     // A script gets an id that stays unique.
@@ -135,7 +135,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
 pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
     let mut sessions = Vec::new();
     for id in &args.ids {
-        let storage = storage(&args.place, Some(id))?;
+        let storage = storage(&args.project_args, Some(id))?;
         let id = storage.choose(Some(id))?;
         sessions.push((storage, id));
     }
@@ -158,8 +158,8 @@ fn ask(ids: &[String]) -> Result<bool, OpenError> {
     is_agreed(&format!("delete {what}, with the checkpoints of its changes?"), "whether to delete")
 }
 
-fn open(place: &Place, id: Option<&str>) -> Result<Recorded, OpenError> {
-    let (root, storage) = options::root_for(place.cwd.as_deref(), id)?;
+fn open(project_args: &ProjectArgs, id: Option<&str>) -> Result<Recorded, OpenError> {
+    let (root, storage) = options::root_for(project_args.cwd.as_deref(), id)?;
     let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
     let id = storage.choose(id)?;
     let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;

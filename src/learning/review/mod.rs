@@ -19,7 +19,9 @@ use super::trace::ExecutionTrace;
 pub use page::{html, markdown};
 pub use report::short;
 pub use suggest::Suggestion;
-pub use tally::{Always, Attention, Frequent, Method, Totals, Working};
+pub use tally::{
+    AlwaysFailing, CallKind, MethodologyUse, RecurringFailure, Totals, UnresolvedFailure,
+};
 
 /// The reviewed period and project.
 #[derive(Clone, Debug, Serialize)]
@@ -42,15 +44,15 @@ pub struct Review {
     /// The previous period of the same length; `None` if nothing was recorded in it.
     pub before: Option<Totals>,
     /// Unresolved failures, which the user should check first.
-    pub needs_human: Vec<Attention>,
+    pub needs_human: Vec<UnresolvedFailure>,
     /// Kinds of calls, those with the highest cost first.
-    pub methods: Vec<Method>,
+    pub call_kinds: Vec<CallKind>,
     /// Failures, the most frequent first.
-    pub failures: Vec<Frequent>,
+    pub failures: Vec<RecurringFailure>,
     /// What always failed under one condition.
-    pub always: Vec<Always>,
+    pub always: Vec<AlwaysFailing>,
     /// Methodologies.
-    pub ways: Vec<Working>,
+    pub methodologies: Vec<MethodologyUse>,
     /// Lessons learnt in the period, the most helpful first, then the newest.
     pub learnt: Vec<Lesson>,
     /// Lessons that helped at least once after they were learnt, the best first.
@@ -92,24 +94,25 @@ pub fn review(
         totals: tally::totals(&now),
         before: (!before.is_empty()).then(|| tally::totals(&before)),
         needs_human: tally::needs_human(&now),
-        methods: tally::methods(&now, &before),
+        call_kinds: tally::call_kinds(&now, &before),
         failures: tally::failures(&now, items),
         always: tally::always(&now),
-        ways: tally::ways(&now),
+        methodologies: tally::methodologies(&now),
         learnt: chosen(items, |item| item.created_at_ms >= period.from_ms && item.is_in_use()),
         helping: chosen(items, |item| item.helped > 1 && item.is_in_use()),
         retired: chosen(items, |item| !item.is_in_use() && item.origin != Origin::User),
         suggestions: Vec::new(),
     };
-    for method in &mut review.methods {
-        method.weight = weights.get(&method.skill).copied().unwrap_or(method.weight);
-        method.weight_before = store.weight(&method.skill)?;
+    for kind in &mut review.call_kinds {
+        kind.weight = weights.get(&kind.skill).copied().unwrap_or(kind.weight);
+        kind.weight_before = store.weight(&kind.skill)?;
     }
-    for way in &mut review.ways {
-        way.weight = weights.get(&way.subject()).copied().unwrap_or(way.weight);
-        way.weight_before = store.weight(&way.subject())?;
+    for methodology in &mut review.methodologies {
+        methodology.weight =
+            weights.get(&methodology.subject()).copied().unwrap_or(methodology.weight);
+        methodology.weight_before = store.weight(&methodology.subject())?;
     }
-    review.ways.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    review.methodologies.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     review.learnt.sort_by_key(|item| {
         let gain = i64::from(item.helped) - i64::from(item.hurt);
         std::cmp::Reverse((gain, item.created_at_ms))
@@ -130,9 +133,12 @@ fn chosen(items: &[Lesson], fits: impl Fn(&Lesson) -> bool) -> Vec<Lesson> {
 /// Sets the weights that follow from a review, and removes the lessons that stopped helping.
 pub fn carry_out(store: &SqliteStore, review: &Review) -> Result<Changed, StoreError> {
     let mut changed = Changed::default();
-    let methods = review.methods.iter().map(|m| (m.skill.clone(), m.weight_before, m.weight));
-    let ways = review.ways.iter().map(|way| (way.subject(), way.weight_before, way.weight));
-    for (subject, before, now) in methods.chain(ways) {
+    let kinds = review.call_kinds.iter().map(|m| (m.skill.clone(), m.weight_before, m.weight));
+    let methodologies = review
+        .methodologies
+        .iter()
+        .map(|methodology| (methodology.subject(), methodology.weight_before, methodology.weight));
+    for (subject, before, now) in kinds.chain(methodologies) {
         if (before - now).abs() > 1e-9 {
             store.set_weight(&subject, now)?;
             changed.weights += 1;

@@ -2,7 +2,7 @@
 
 use super::super::lesson::Lesson;
 use super::suggest::Suggestion;
-use super::tally::{Attention, Totals};
+use super::tally::{Totals, UnresolvedFailure};
 use super::{Review, by_project};
 use crate::protocol::{shorten, thousands};
 
@@ -33,17 +33,17 @@ pub(super) fn blocks(review: &Review) -> Vec<Block> {
     page.extend(attention(review));
     page.extend(suggestions(review));
     page.extend(failures(review));
-    page.extend(methods(review));
+    page.extend(call_kinds(review));
     page.extend(always(review));
-    page.extend(ways(review));
+    page.extend(methodologies(review));
     page.extend(memory(review));
     page.push(Block::Heading("How this was counted".to_owned()));
     page.push(Block::Note(
-        "A piece of work is one success, or a failure with every further try at the same thing. The weight of a method is \
-         `(s + 1) / (n + 2)`: each of its `n` pieces adds to `s` 1 where it went well at once, `1 / (1 + k)` after `k` failed \
-         attempts, 0 where it ended badly; what all projects did counts in it. How sure an item is: `(wins + 1) / (wins + losses + 2)`. Nothing here was written \
-         by a model, and nothing but weights and retired items was changed. `agent memory show ID` shows what an item rests \
-         on, `agent trace show SESSION` what happened."
+        "A trace is one success, or a failure with every further attempt at the same thing. The weight of a kind of call is \
+         `(s + 1) / (n + 2)`: each of its `n` traces adds 1 to `s` if its first attempt succeeded, `1 / (1 + k)` after `k` failed \
+         attempts, and 0 if it failed; the traces of all projects count. The confidence of a lesson is \
+         `(helped + 1) / (helped + did not help + 2)`. No model wrote this report. Only weights and retired lessons were \
+         changed. `agent memory show ID` shows the origin of a lesson, `agent trace show SESSION` what happened."
             .to_owned(),
     ));
     page
@@ -63,7 +63,7 @@ pub fn short(project: &str) -> &str {
 
 fn in_short(review: &Review) -> String {
     let now = &review.totals;
-    if now.pieces == 0 {
+    if now.traces == 0 {
         return "No task was recorded in this period: sessions with `--no-memory` and those of other projects are \
                 not among them."
             .to_owned();
@@ -72,10 +72,10 @@ fn in_short(review: &Review) -> String {
         "{} in {}. Of {} traces, {} succeeded at the first attempt ({}), {} after a retry, {} failed.",
         many(now.tasks, "task", "tasks"),
         many(now.sessions, "session", "sessions"),
-        thousands(now.pieces as u64),
-        thousands(now.at_once as u64),
-        percent(now.at_once_rate()),
-        now.made_good,
+        thousands(now.traces as u64),
+        thousands(now.first_attempt as u64),
+        percent(now.first_attempt_rate()),
+        now.resolved,
         now.failed,
     );
     text.push_str(&compared(now, review.before.as_ref()));
@@ -98,9 +98,9 @@ fn compared(now: &Totals, before: Option<&Totals>) -> String {
     };
     format!(
         " In the previous period, {} of {} succeeded at the first attempt ({}).",
-        percent(before.at_once_rate()),
-        thousands(before.pieces as u64),
-        points(now.at_once_rate() - before.at_once_rate()),
+        percent(before.first_attempt_rate()),
+        thousands(before.traces as u64),
+        points(now.first_attempt_rate() - before.first_attempt_rate()),
     )
 }
 
@@ -109,25 +109,25 @@ fn attention(review: &Review) -> Vec<Block> {
         return Vec::new();
     }
     let is_of_all = review.period.project.is_none();
-    let row = |attention: &Attention| {
-        let tried: Vec<String> = attention.tried.iter().map(|tried| shorten(tried, 80)).collect();
-        let last = attention.sessions.first().map_or("", String::as_str);
-        let others = match attention.sessions.len() {
+    let row = |failure: &UnresolvedFailure| {
+        let tried: Vec<String> = failure.tried.iter().map(|tried| shorten(tried, 80)).collect();
+        let last = failure.sessions.first().map_or("", String::as_str);
+        let others = match failure.sessions.len() {
             0 | 1 => String::new(),
             n => format!(", and {}", many(n - 1, "more session", "more sessions")),
         };
-        let skills = attention.skills.iter().cloned().collect::<Vec<_>>().join(", ");
-        let mut row = vec![code(&attention.error), skills];
+        let skills = failure.skills.iter().cloned().collect::<Vec<_>>().join(", ");
+        let mut row = vec![code(&failure.error), skills];
         row.extend(is_of_all.then(|| {
-            let projects: Vec<&str> = attention.projects.iter().map(|it| short(it)).collect();
+            let projects: Vec<&str> = failure.projects.iter().map(|it| short(it)).collect();
             projects.join(", ")
         }));
-        row.push(attention.attempts.to_string());
+        row.push(failure.attempts.to_string());
         row.push(if tried.is_empty() { "–".to_owned() } else { shorten(&tried.join("; "), 160) });
-        row.push(format!("{}: `{last}`, turn {}{others}", day(attention.at_ms), attention.turn));
+        row.push(format!("{}: `{last}`, turn {}{others}", day(failure.at_ms), failure.turn));
         row
     };
-    let mut head = vec!["it said", "kind of call"];
+    let mut head = vec!["error", "kind of call"];
     head.extend(is_of_all.then_some("project"));
     head.extend(["attempts", "fixes tried", "last seen"]);
     let mut blocks = vec![Block::Heading("Needs your attention".to_owned())];
@@ -146,52 +146,52 @@ fn suggestions(review: &Review) -> Vec<Block> {
     }
     let mut blocks = vec![Block::Heading("Suggestions".to_owned())];
     let is_of_all = review.period.project.is_none();
-    let mut laws: Vec<String> = Vec::new();
-    let mut law_of = "";
+    let mut rules: Vec<String> = Vec::new();
+    let mut rules_of = "";
     let mut sources: Vec<(&str, Vec<String>)> = Vec::new();
-    let (mut mends, mut teaches, mut doubts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut problems, mut missing, mut doubtful) = (Vec::new(), Vec::new(), Vec::new());
     for suggestion in &review.suggestions {
         match suggestion {
-            Suggestion::Law { project, line, item, because } => {
-                if is_of_all && law_of != project {
-                    law_of = project;
-                    laws.push(format!("# {}", short(project)));
+            Suggestion::AddRule { project, line, item, reason } => {
+                if is_of_all && rules_of != project {
+                    rules_of = project;
+                    rules.push(format!("# {}", short(project)));
                 }
-                laws.push(format!("+{line}"));
-                match sources.iter_mut().find(|(said, _)| said == because) {
+                rules.push(format!("+{line}"));
+                match sources.iter_mut().find(|(source, _)| source == reason) {
                     Some((_, items)) => items.push(format!("`{item}`")),
-                    None => sources.push((because, vec![format!("`{item}`")])),
+                    None => sources.push((reason, vec![format!("`{item}`")])),
                 }
             }
-            Suggestion::Mend { text, because } => {
-                mends.push(format!("{text} {}.", sentence(because)));
+            Suggestion::FixProblem { text, reason } => {
+                problems.push(format!("{text} {}.", sentence(reason)));
             }
-            Suggestion::Teach { text, because } => {
-                teaches.push(format!("{}: {because}.", code(text)));
+            Suggestion::AddLesson { text, reason } => {
+                missing.push(format!("{}: {reason}.", code(text)));
             }
-            Suggestion::LookAt { item, text, because } => {
-                doubts.push(format!("`{item}` {because}: \u{201c}{text}\u{201d}"));
+            Suggestion::ReviewLesson { item, text, reason } => {
+                doubtful.push(format!("`{item}` {reason}: \u{201c}{text}\u{201d}"));
             }
         }
     }
-    if !laws.is_empty() {
+    if !rules.is_empty() {
         blocks.push(Block::Text(
             "Successful lessons. As lines of CODE_LAW.md they apply to everybody and to every task:"
                 .to_owned(),
         ));
         let head = ["--- a/CODE_LAW.md", "+++ b/CODE_LAW.md"].map(str::to_owned);
-        blocks.push(Block::Lines(head.into_iter().chain(laws).collect()));
+        blocks.push(Block::Lines(head.into_iter().chain(rules).collect()));
         let sources = sources
             .iter()
-            .map(|(because, items)| format!("{}: {}", sentence(because), items.join(", ")));
+            .map(|(reason, items)| format!("{}: {}", sentence(reason), items.join(", ")));
         blocks.push(Block::Note(format!("{}.", sources.collect::<Vec<_>>().join(". "))));
     }
     let lists = [
-        ("Problems to fix, so that no lesson is needed:", mends),
-        ("Failures without a lesson; `agent memory add` adds one:", teaches),
+        ("Problems to fix, so that no lesson is needed:", problems),
+        ("Failures without a lesson; `agent memory add` adds one:", missing),
         (
             "Lessons that helped in at most half of the cases; edit them (`agent memory edit ID`), or forget them:",
-            doubts,
+            doubtful,
         ),
     ];
     for (title, items) in lists {
@@ -211,8 +211,8 @@ fn failures(review: &Review) -> Vec<Block> {
             failure.n.to_string(),
             failure.sessions.to_string(),
             failure.skills.iter().cloned().collect::<Vec<_>>().join(", "),
-            code(&failure.says),
-            format!("{} of {}", failure.made_good, failure.traces),
+            code(&failure.message),
+            format!("{} of {}", failure.resolved, failure.traces),
             match &failure.known {
                 Some((id, text)) => match failure.known_others {
                     0 => format!("{text} (`{id}`)"),
@@ -225,7 +225,7 @@ fn failures(review: &Review) -> Vec<Block> {
     let mut blocks = vec![
         Block::Heading("Most frequent failures".to_owned()),
         Block::Table {
-            head: vec!["times", "sessions", "kind of call", "it says", "resolved", "lesson"],
+            head: vec!["times", "sessions", "kind of call", "error", "resolved", "lesson"],
             rows: rows.collect(),
             numbers: vec![0, 1],
         },
@@ -234,26 +234,25 @@ fn failures(review: &Review) -> Vec<Block> {
     blocks
 }
 
-fn methods(review: &Review) -> Vec<Block> {
-    if review.methods.is_empty() {
+fn call_kinds(review: &Review) -> Vec<Block> {
+    if review.call_kinds.is_empty() {
         return Vec::new();
     }
     // Without a previous period there is no change to report.
     let has_before = review.before.is_some();
-    let rows = review.methods.iter().take(SHOWN).map(|method| {
-        let change = method
-            .rate_before
-            .map_or_else(|| "–".to_owned(), |before| points(method.rate - before));
+    let rows = review.call_kinds.iter().take(SHOWN).map(|kind| {
+        let change =
+            kind.rate_before.map_or_else(|| "–".to_owned(), |before| points(kind.rate - before));
         let mut row = vec![
-            method.skill.clone(),
-            method.n.to_string(),
-            method.at_once.to_string(),
-            method.made_good.to_string(),
-            method.failed.to_string(),
-            percent(method.rate),
+            kind.skill.clone(),
+            kind.n.to_string(),
+            kind.first_attempt.to_string(),
+            kind.resolved.to_string(),
+            kind.failed.to_string(),
+            percent(kind.rate),
         ];
         row.extend(has_before.then_some(change));
-        row.push(moved(method.weight_before, method.weight));
+        row.push(moved(kind.weight_before, kind.weight));
         row
     });
     let mut head =
@@ -273,10 +272,10 @@ fn methods(review: &Review) -> Vec<Block> {
             rows: rows.collect(),
         },
     ];
-    let rest = review.methods.len().saturating_sub(SHOWN);
+    let rest = review.call_kinds.len().saturating_sub(SHOWN);
     if rest > 0 {
-        let well: usize = review.methods[SHOWN..].iter().map(|method| method.at_once).sum();
-        let all: usize = review.methods[SHOWN..].iter().map(|method| method.n).sum();
+        let well: usize = review.call_kinds[SHOWN..].iter().map(|kind| kind.first_attempt).sum();
+        let all: usize = review.call_kinds[SHOWN..].iter().map(|kind| kind.n).sum();
         blocks.push(Block::Note(format!(
             "And {rest} more, of which {well} of {all} traces succeeded at the first attempt."
         )));
@@ -289,36 +288,37 @@ fn always(review: &Review) -> Vec<Block> {
         return Vec::new();
     }
     let rows = review.always.iter().take(SHOWN).map(|always| {
-        let (condition, elsewhere) = match (always.elsewhere, always.only_here.as_str()) {
+        let (condition, otherwise) = match (always.other_uses, always.distinct_condition.as_str()) {
             (0, _) => ("in every case".to_owned(), "–".to_owned()),
-            (n, "") => (code(&always.context), format!("{} of {n}", always.elsewhere_well)),
-            (n, only) => (code(only), format!("{} of {n}", always.elsewhere_well)),
+            (n, "") => (code(&always.context), format!("{} of {n}", always.other_successes)),
+            (n, only) => (code(only), format!("{} of {n}", always.other_successes)),
         };
-        vec![code(&always.subject), condition, always.n.to_string(), code(&always.error), elsewhere]
+        vec![code(&always.subject), condition, always.n.to_string(), code(&always.error), otherwise]
     });
     vec![
         Block::Heading("Always failing".to_owned()),
         Block::Table {
-            head: vec!["what", "condition", "failed", "it says", "worked elsewhere"],
+            head: vec!["what", "condition", "failed", "error", "worked otherwise"],
             rows: rows.collect(),
             numbers: vec![2],
         },
     ]
 }
 
-fn ways(review: &Review) -> Vec<Block> {
-    if review.ways.is_empty() {
+fn methodologies(review: &Review) -> Vec<Block> {
+    if review.methodologies.is_empty() {
         return Vec::new();
     }
-    let rows = review.ways.iter().map(|way| {
+    let rows = review.methodologies.iter().map(|methodology| {
         vec![
-            way.name
+            methodology
+                .name
                 .as_deref()
                 .map_or_else(|| "none chosen".to_owned(), |name| name.replace('_', " ")),
-            way.tasks.to_string(),
-            format!("{} of {}", way.well, way.tasks),
-            format!("{:.1}", way.failed_attempts),
-            moved(way.weight_before, way.weight),
+            methodology.tasks.to_string(),
+            format!("{} of {}", methodology.well, methodology.tasks),
+            format!("{:.1}", methodology.failed_attempts),
+            moved(methodology.weight_before, methodology.weight),
         ]
     });
     vec![

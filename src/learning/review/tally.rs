@@ -25,11 +25,11 @@ pub struct Totals {
     /// Tasks: messages of the user.
     pub tasks: usize,
     /// Number of traces.
-    pub pieces: usize,
+    pub traces: usize,
     /// Number of traces whose first attempt succeeded.
-    pub at_once: usize,
+    pub first_attempt: usize,
     /// Number of traces with a failure that was resolved.
-    pub made_good: usize,
+    pub resolved: usize,
     /// Number of traces with a failure that was not resolved.
     pub failed: usize,
     /// Number of failed attempts.
@@ -41,12 +41,12 @@ pub struct Totals {
 impl Totals {
     /// The share of successful traces.
     pub fn rate(&self) -> f64 {
-        share(self.pieces - self.failed, self.pieces)
+        share(self.traces - self.failed, self.traces)
     }
 
     /// The share of traces whose first attempt succeeded.
-    pub fn at_once_rate(&self) -> f64 {
-        share(self.at_once, self.pieces)
+    pub fn first_attempt_rate(&self) -> f64 {
+        share(self.first_attempt, self.traces)
     }
 }
 
@@ -63,15 +63,15 @@ pub(super) fn totals(traces: &[ExecutionTrace]) -> Totals {
     let mut totals = Totals {
         sessions: set(|trace| &trace.session),
         tasks: set(|trace| &trace.task_id),
-        pieces: traces.len(),
+        traces: traces.len(),
         ..Totals::default()
     };
     for trace in traces {
         let n_failed = trace.attempts.iter().filter(|attempt| !attempt.success).count();
         totals.failed_attempts += n_failed;
         match (trace.final_success, n_failed) {
-            (true, 0) => totals.at_once += 1,
-            (true, _) => totals.made_good += 1,
+            (true, 0) => totals.first_attempt += 1,
+            (true, _) => totals.resolved += 1,
             (false, _) => totals.failed += 1,
         }
         let source = trace.attempts.last().and_then(|attempt| attempt.fix_source);
@@ -86,7 +86,7 @@ pub(super) fn totals(traces: &[ExecutionTrace]) -> Totals {
 
 /// An unresolved failure, with its occurrences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Attention {
+pub struct UnresolvedFailure {
     /// The latest trace: `SESSION/TURN/N`.
     pub trace: String,
     /// The sessions, the latest first.
@@ -107,8 +107,8 @@ pub struct Attention {
     pub tried: BTreeSet<String>,
 }
 
-pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
-    let mut found: BTreeMap<(&str, String), Attention> = BTreeMap::new();
+pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<UnresolvedFailure> {
+    let mut found: BTreeMap<(&str, String), UnresolvedFailure> = BTreeMap::new();
     // Oldest first, so that the latest trace determines the details.
     for trace in traces.iter().filter(|trace| trace.needs_human) {
         let failed = || trace.attempts.iter().rev().filter(|attempt| attempt.error.is_some());
@@ -116,7 +116,7 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
         let error = last.and_then(|last| last.error.as_deref()).unwrap_or_default();
         let says = last.and_then(|last| last.signature.clone()).unwrap_or_default();
         let place = if last.is_some_and(is_machine_fault) { "" } else { &trace.project };
-        let entry = found.entry((place, says)).or_insert_with(|| Attention {
+        let entry = found.entry((place, says)).or_insert_with(|| UnresolvedFailure {
             trace: String::new(),
             sessions: Vec::new(),
             turn: 0,
@@ -139,7 +139,7 @@ pub(super) fn needs_human(traces: &[ExecutionTrace]) -> Vec<Attention> {
         let tried = trace.attempts.iter().filter_map(|attempt| attempt.fix_applied.as_deref());
         entry.tried.extend(tried.filter(|tried| *tried != "tried again").map(str::to_owned));
     }
-    let mut found: Vec<Attention> = found.into_values().collect();
+    let mut found: Vec<UnresolvedFailure> = found.into_values().collect();
     found.sort_by_key(|attention| std::cmp::Reverse((attention.sessions.len(), attention.at_ms)));
     found.truncate(MAX_ROWS);
     found
@@ -158,15 +158,15 @@ fn is_machine_fault(attempt: &Attempt) -> bool {
 
 /// A kind of call with its statistics.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Method {
+pub struct CallKind {
     /// The traces' `skill_id`.
     pub skill: String,
     /// Number of traces.
     pub n: usize,
     /// Number of traces whose first attempt succeeded.
-    pub at_once: usize,
+    pub first_attempt: usize,
     /// Number of traces with a failure that was resolved.
-    pub made_good: usize,
+    pub resolved: usize,
     /// Number of traces with a failure that was not resolved.
     pub failed: usize,
     /// The share of successful traces.
@@ -179,10 +179,10 @@ pub struct Method {
     pub weight_before: f64,
 }
 
-impl Method {
+impl CallKind {
     /// Number of failed attempts.
     fn cost(&self) -> usize {
-        self.made_good + 2 * self.failed
+        self.resolved + 2 * self.failed
     }
 }
 
@@ -202,8 +202,14 @@ pub(super) fn weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace>) -> f6
 
 /// The weights of kinds of calls and methodologies, by subject.
 pub(super) fn weights(traces: &[ExecutionTrace]) -> BTreeMap<String, f64> {
-    let methods = methods(traces, &[]).into_iter().map(|method| (method.skill, method.weight));
-    methods.chain(ways(traces).into_iter().map(|way| (way.subject(), way.weight))).collect()
+    let kinds = call_kinds(traces, &[]).into_iter().map(|kind| (kind.skill, kind.weight));
+    kinds
+        .chain(
+            methodologies(traces)
+                .into_iter()
+                .map(|methodology| (methodology.subject(), methodology.weight)),
+        )
+        .collect()
 }
 
 fn by_skill(traces: &[ExecutionTrace]) -> BTreeMap<&str, Vec<&ExecutionTrace>> {
@@ -214,19 +220,19 @@ fn by_skill(traces: &[ExecutionTrace]) -> BTreeMap<&str, Vec<&ExecutionTrace>> {
     skills
 }
 
-pub(super) fn methods(now: &[ExecutionTrace], before: &[ExecutionTrace]) -> Vec<Method> {
+pub(super) fn call_kinds(now: &[ExecutionTrace], before: &[ExecutionTrace]) -> Vec<CallKind> {
     let before = by_skill(before);
     let rate = |traces: &[&ExecutionTrace]| {
         share(traces.iter().filter(|trace| trace.final_success).count(), traces.len())
     };
     let of = |(skill, traces): (&str, Vec<&ExecutionTrace>)| {
         let well = || traces.iter().filter(|trace| trace.final_success);
-        let at_once = well().filter(|trace| trace.attempts.len() == 1).count();
-        Method {
+        let first_attempt = well().filter(|trace| trace.attempts.len() == 1).count();
+        CallKind {
             skill: skill.to_owned(),
             n: traces.len(),
-            at_once,
-            made_good: well().count() - at_once,
+            first_attempt,
+            resolved: well().count() - first_attempt,
             failed: traces.len() - well().count(),
             rate: rate(&traces),
             rate_before: before.get(skill).map(|traces| rate(traces)),
@@ -234,18 +240,18 @@ pub(super) fn methods(now: &[ExecutionTrace], before: &[ExecutionTrace]) -> Vec<
             weight_before: 0.5,
         }
     };
-    let mut methods: Vec<Method> = by_skill(now).into_iter().map(of).collect();
-    methods.sort_by_key(|method| std::cmp::Reverse((method.cost(), method.n)));
-    methods
+    let mut kinds: Vec<CallKind> = by_skill(now).into_iter().map(of).collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse((kind.cost(), kind.n)));
+    kinds
 }
 
 /// A recurring failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Frequent {
+pub struct RecurringFailure {
     /// The kinds of calls.
     pub skills: BTreeSet<String>,
     /// Its message; if it varied, the masked one.
-    pub says: String,
+    pub message: String,
     /// The kind of error.
     pub error_type: String,
     /// The tool could not work, or a program is missing: not caused by the project.
@@ -255,7 +261,7 @@ pub struct Frequent {
     /// Number of sessions.
     pub sessions: usize,
     /// Number of its traces that succeeded.
-    pub made_good: usize,
+    pub resolved: usize,
     /// Number of its traces.
     pub traces: usize,
     /// The lesson about it: id and text.
@@ -264,7 +270,7 @@ pub struct Frequent {
     pub known_others: usize,
 }
 
-pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<Frequent> {
+pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<RecurringFailure> {
     #[derive(Default)]
     struct Seen<'a> {
         n: usize,
@@ -273,7 +279,7 @@ pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<Fre
         traces: BTreeMap<&'a str, bool>,
         error_type: &'static str,
         /// The latest attempt for each message.
-        said: BTreeMap<&'a str, &'a Attempt>,
+        messages: BTreeMap<&'a str, &'a Attempt>,
         last: Option<&'a Attempt>,
     }
     let mut seen: BTreeMap<String, Seen<'_>> = BTreeMap::new();
@@ -289,20 +295,20 @@ pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<Fre
             entry.traces.insert(&trace.id, trace.final_success);
             entry.error_type = kind_of_error(attempt);
             entry.last = Some(attempt);
-            if entry.said.len() < MAX_ROWS {
-                entry.said.insert(error, attempt);
+            if entry.messages.len() < MAX_ROWS {
+                entry.messages.insert(error, attempt);
             }
         }
     }
     let of = |(says, seen): (String, Seen<'_>)| {
         let last = seen.last.and_then(|attempt| known(attempt, lessons));
         let mut knowing: BTreeMap<String, String> =
-            seen.said.values().filter_map(|attempt| known(attempt, lessons)).collect();
+            seen.messages.values().filter_map(|attempt| known(attempt, lessons)).collect();
         let known = last.or_else(|| knowing.pop_first());
         knowing.retain(|id, _| known.as_ref().is_none_or(|(known, _)| known != id));
-        Frequent {
+        RecurringFailure {
             skills: seen.skills,
-            says: match seen.said.keys().collect::<Vec<_>>().as_slice() {
+            message: match seen.messages.keys().collect::<Vec<_>>().as_slice() {
                 [only] => shorten(only, 120),
                 _ => says,
             },
@@ -310,7 +316,7 @@ pub(super) fn failures(traces: &[ExecutionTrace], lessons: &[Lesson]) -> Vec<Fre
             is_machine_fault: seen.last.is_some_and(is_machine_fault),
             n: seen.n,
             sessions: seen.sessions.len(),
-            made_good: seen.traces.values().filter(|well| **well).count(),
+            resolved: seen.traces.values().filter(|well| **well).count(),
             traces: seen.traces.len(),
             known,
             known_others: knowing.len(),
@@ -350,11 +356,11 @@ fn kind_of_error(attempt: &Attempt) -> &'static str {
 
 /// What always failed under one condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Always {
+pub struct AlwaysFailing {
     /// The artifact, or the kind of call if none was used.
     pub subject: String,
     /// The part of the condition that occurs in no condition in which it worked.
-    pub only_here: String,
+    pub distinct_condition: String,
     /// The condition as text; empty if it failed under every condition.
     pub context: String,
     /// Its hash; likewise.
@@ -364,12 +370,12 @@ pub struct Always {
     /// The latest error.
     pub error: String,
     /// Number of successes under other conditions.
-    pub elsewhere_well: usize,
+    pub other_successes: usize,
     /// Number of uses under other conditions.
-    pub elsewhere: usize,
+    pub other_uses: usize,
 }
 
-pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
+pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<AlwaysFailing> {
     // By artifact, or by kind of call without artifacts: condition → uses.
     let mut uses: BTreeMap<String, BTreeMap<String, Vec<(bool, String)>>> = BTreeMap::new();
     let mut hashes: BTreeMap<String, String> = BTreeMap::new();
@@ -401,15 +407,15 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
             // The conditions cannot be distinguished.
             let n = all().count();
             let error = all().last().map_or_else(String::new, |(_, error)| shorten(error, 160));
-            found.extend((n >= MIN_USES).then(|| Always {
+            found.extend((n >= MIN_USES).then(|| AlwaysFailing {
                 subject: subject.clone(),
-                only_here: String::new(),
+                distinct_condition: String::new(),
                 context: String::new(),
                 context_hash: String::new(),
                 n,
                 error,
-                elsewhere_well: 0,
-                elsewhere: 0,
+                other_successes: 0,
+                other_uses: 0,
             }));
             continue;
         }
@@ -423,23 +429,23 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
                 worked.flat_map(|(context, _)| context.split(" · ")).collect();
             let only: Vec<&str> =
                 context.split(" · ").filter(|part| !parts_that_worked.contains(part)).collect();
-            let elsewhere: Vec<&(bool, String)> = others().flat_map(|(_, uses)| uses).collect();
-            found.push(Always {
+            let other_uses: Vec<&(bool, String)> = others().flat_map(|(_, uses)| uses).collect();
+            found.push(AlwaysFailing {
                 subject: subject.clone(),
                 // Setting PATH says nothing about the program that runs.
-                only_here: only.join(" · ").trim_start_matches("PATH ").to_owned(),
+                distinct_condition: only.join(" · ").trim_start_matches("PATH ").to_owned(),
                 context: context.clone(),
                 context_hash: hashes.get(context).cloned().unwrap_or_default(),
                 n: uses.len(),
                 error: uses.last().map_or_else(String::new, |(_, error)| shorten(error, 160)),
-                elsewhere_well: elsewhere.iter().filter(|(success, _)| *success).count(),
-                elsewhere: elsewhere.len(),
+                other_successes: other_uses.iter().filter(|(success, _)| *success).count(),
+                other_uses: other_uses.len(),
             });
         }
     }
     // Those that work under other conditions are the most informative.
     found.sort_by(|a, b| {
-        (b.elsewhere_well > 0, b.n, &a.subject).cmp(&(a.elsewhere_well > 0, a.n, &b.subject))
+        (b.other_successes > 0, b.n, &a.subject).cmp(&(a.other_successes > 0, a.n, &b.subject))
     });
     found.truncate(MAX_ROWS);
     found
@@ -447,7 +453,7 @@ pub(super) fn always(traces: &[ExecutionTrace]) -> Vec<Always> {
 
 /// A methodology with the tasks in which it was used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Working {
+pub struct MethodologyUse {
     /// Its name; `None`: none was selected.
     pub name: Option<String>,
     /// Number of tasks.
@@ -462,36 +468,36 @@ pub struct Working {
     pub weight_before: f64,
 }
 
-impl Working {
+impl MethodologyUse {
     /// The key of its weight.
     pub fn subject(&self) -> String {
         methodology::subject(self.name.as_deref().unwrap_or("none"))
     }
 }
 
-pub(super) fn ways(traces: &[ExecutionTrace]) -> Vec<Working> {
+pub(super) fn methodologies(traces: &[ExecutionTrace]) -> Vec<MethodologyUse> {
     // A task counts for the methodology that was selected for it, from its start.
     let mut chosen: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for trace in traces {
-        let way = chosen.entry(&trace.task_id).or_default();
-        *way = trace.methodology.as_deref().or(*way);
+        let methodology = chosen.entry(&trace.task_id).or_default();
+        *methodology = trace.methodology.as_deref().or(*methodology);
     }
-    let mut ways: BTreeMap<Option<&str>, BTreeMap<&str, (bool, usize)>> = BTreeMap::new();
+    let mut methodologies: BTreeMap<Option<&str>, BTreeMap<&str, (bool, usize)>> = BTreeMap::new();
     for trace in traces {
-        let way = chosen.get(trace.task_id.as_str()).copied().flatten();
-        let tasks = ways.entry(way).or_default();
+        let methodology = chosen.get(trace.task_id.as_str()).copied().flatten();
+        let tasks = methodologies.entry(methodology).or_default();
         let (well, failed) = tasks.entry(&trace.task_id).or_insert((true, 0));
         *well &= !trace.needs_human;
         *failed += trace.attempts.iter().filter(|attempt| !attempt.success).count();
     }
     // No methodology was ever selected: there is nothing to compare.
-    if ways.keys().all(Option::is_none) {
+    if methodologies.keys().all(Option::is_none) {
         return Vec::new();
     }
     let of = |(name, tasks): (Option<&str>, BTreeMap<&str, (bool, usize)>)| {
         let well = tasks.values().filter(|(well, _)| *well).count();
         let failed: usize = tasks.values().map(|(_, failed)| failed).sum();
-        Working {
+        MethodologyUse {
             name: name.map(str::to_owned),
             tasks: tasks.len(),
             well,
@@ -500,7 +506,7 @@ pub(super) fn ways(traces: &[ExecutionTrace]) -> Vec<Working> {
             weight_before: 0.5,
         }
     };
-    let mut ways: Vec<Working> = ways.into_iter().map(of).collect();
-    ways.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    ways
+    let mut methodologies: Vec<MethodologyUse> = methodologies.into_iter().map(of).collect();
+    methodologies.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    methodologies
 }

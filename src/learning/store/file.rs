@@ -182,15 +182,15 @@ pub(super) fn set_aside(
         return Err(foreign(path));
     }
     let when = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-    let mut aside = beside(path, &format!(".broken-{when}"));
+    let mut aside = sibling(path, &format!(".broken-{when}"));
     let mut n = 1;
     while aside.exists() {
         n += 1;
-        aside = beside(path, &format!(".broken-{when}-{n}"));
+        aside = sibling(path, &format!(".broken-{when}-{n}"));
     }
     // The log first: a remaining log would be applied to the next file of this name.
     for part in ["-wal", "-shm", ""] {
-        match std::fs::rename(beside(path, part), beside(&aside, part)) {
+        match std::fs::rename(sibling(path, part), sibling(&aside, part)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
             Ok(()) | Err(_) => {}
         }
@@ -198,7 +198,7 @@ pub(super) fn set_aside(
     Ok(Some(aside))
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn sibling(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)

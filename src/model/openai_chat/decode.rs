@@ -69,8 +69,8 @@ impl<'a> Decoder<'a> {
         let mut deltas = Vec::new();
         // Further choices were not requested.
         if let Some(choice) = chunk["choices"].get(0) {
-            for said in [&choice["delta"], &choice["message"]] {
-                self.said(said, &mut deltas);
+            for message in [&choice["delta"], &choice["message"]] {
+                self.message(message, &mut deltas);
             }
             if let Some(text) = filled(&choice["text"]) {
                 deltas.push(Delta::Text(text.to_owned()));
@@ -118,25 +118,26 @@ impl<'a> Decoder<'a> {
     }
 
     /// A `delta` or a `message`.
-    fn said(&mut self, said: &Value, deltas: &mut Vec<Delta>) {
-        let reasoning = filled(&said["reasoning_content"]).or_else(|| filled(&said["reasoning"]));
+    fn message(&mut self, message: &Value, deltas: &mut Vec<Delta>) {
+        let reasoning =
+            filled(&message["reasoning_content"]).or_else(|| filled(&message["reasoning"]));
         deltas.extend(reasoning.map(|text| Delta::Reasoning(text.to_owned())));
-        match &said["content"] {
+        match &message["content"] {
             Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
             Value::Array(parts) => deltas.extend(parts.iter().filter_map(part)),
             _ => {}
         }
-        if let Some(text) = filled(&said["refusal"]) {
+        if let Some(text) = filled(&message["refusal"]) {
             self.refused = true;
             deltas.push(Delta::Text(text.to_owned()));
         }
-        let calls = said["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
         for call in calls {
             deltas.extend(self.call(call, &call["function"]));
         }
         // Some servers send the old form in addition to the new one, with the same content.
-        if calls.is_empty() && said["function_call"].is_object() {
-            deltas.extend(self.call(&Value::Null, &said["function_call"]));
+        if calls.is_empty() && message["function_call"].is_object() {
+            deltas.extend(self.call(&Value::Null, &message["function_call"]));
         }
     }
 

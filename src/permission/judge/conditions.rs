@@ -222,8 +222,8 @@ fn sed_only_prints(script: &str) -> bool {
                 let Some(delimiter) = rest.chars().next() else { return false };
                 rest = &rest[delimiter.len_utf8()..];
                 for _ in 0..2 {
-                    let Some(behind) = after_delimiter(rest, delimiter) else { return false };
-                    rest = behind;
+                    let Some(remaining) = after_delimiter(rest, delimiter) else { return false };
+                    rest = remaining;
                 }
                 let flags = rest.len()
                     - rest.trim_start_matches(|char: char| !matches!(char, ';' | '}' | '\n')).len();

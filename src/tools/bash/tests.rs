@@ -20,7 +20,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         rights: Rights::default(),
         withheld: crate::permission::Withheld::default(),
         watcher: None,
-        place: None,
+        checked_path: None,
         seen: None,
         diff: DiffSize::Preview,
     }
@@ -37,8 +37,8 @@ async fn call(dir: &TempDir, arguments: Value) -> Result<Report, Failure> {
 
 async fn call_with(cx: &ToolCx, arguments: Value) -> Result<Report, Failure> {
     let input = input(arguments);
-    let place = Bash::default().target(&input, cx)?.place;
-    Bash::default().run(input, &ToolCx { place, ..cx.clone() }).await
+    let checked_path = Bash::default().target(&input, cx)?.checked_path;
+    Bash::default().run(input, &ToolCx { checked_path, ..cx.clone() }).await
 }
 
 async fn line(line: &str) -> Result<Report, Failure> {

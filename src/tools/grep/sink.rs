@@ -163,15 +163,15 @@ fn cut(line: &[u8], found: Range<usize>) -> (String, bool) {
     while from > 0 && from < start && line[from] & 0xC0 == 0x80 {
         from += 1;
     }
-    let behind: Vec<char> = String::from_utf8_lossy(&line[from..start]).chars().collect();
+    let before: Vec<char> = String::from_utf8_lossy(&line[from..start]).chars().collect();
     // Near the line's end there is more room before the match.
-    let n_before = BEFORE_MATCH.max(MAX_CHARACTERS - ahead.len()).min(behind.len());
+    let n_before = BEFORE_MATCH.max(MAX_CHARACTERS - ahead.len()).min(before.len());
     let n_after = (MAX_CHARACTERS - n_before).min(ahead.len());
     let mut text = String::new();
-    if from > 0 || n_before < behind.len() {
+    if from > 0 || n_before < before.len() {
         text.push('…');
     }
-    text.extend(&behind[behind.len() - n_before..]);
+    text.extend(&before[before.len() - n_before..]);
     text.extend(&ahead[..n_after]);
     if n_after < ahead.len() || line.len() > start + reach {
         text.push('…');

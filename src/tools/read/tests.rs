@@ -238,10 +238,10 @@ async fn read_refuses_a_path_swapped_after_the_permission_check() {
     desk.file("open/a", "free\n").file("closed/a", "not for you\n");
     let input = crate::tools::files::object(json!({"path": "open/a"}));
     let tool = read::tool();
-    let place = tool.target(&input, &desk.cx).unwrap().place;
+    let checked_path = tool.target(&input, &desk.cx).unwrap().checked_path;
     std::fs::rename(desk.at("open"), desk.at("gone")).unwrap();
     symlink("closed", desk.at("open")).unwrap();
-    let cx = ToolCx { place, ..desk.cx.clone() };
+    let cx = ToolCx { checked_path, ..desk.cx.clone() };
     let failure = tool.run(input, &cx).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::AccessDenied, "{failure:?}");
 }

@@ -13,8 +13,8 @@ use super::text::{cut, hang, width};
 use super::theme::{Part, Theme};
 use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
 use crate::protocol::event::{FailureReport, TurnFinished};
-use crate::protocol::harmless::clean;
 use crate::protocol::plan::{Plan, TodoStatus};
+use crate::protocol::sanitize::clean;
 use lines::{first_line, live_output, message, output, prefixed, title};
 
 /// The width of the screen, and its colours.
@@ -102,10 +102,10 @@ pub(super) fn running_shell(command: &str, tail: &str, look: Look) -> Vec<Line<'
 /// Groups of cells: a blank line separates different groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Text.
-    Words,
-    /// Actions.
-    Deeds,
+    /// Messages of the user and answers.
+    Text,
+    /// What the agent does between them.
+    Activity,
 }
 
 impl Cell {
@@ -117,13 +117,13 @@ impl Cell {
             | Self::Answer(_)
             | Self::Shell(_)
             | Self::Page { .. }
-            | Self::Ended(_) => Kind::Words,
+            | Self::Ended(_) => Kind::Text,
             Self::Reasoning(_)
             | Self::Call(_)
             | Self::Plan(_)
             | Self::Note(..)
             | Self::PageLine(_)
-            | Self::Check { .. } => Kind::Deeds,
+            | Self::Check { .. } => Kind::Activity,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::protocol::directives::UserInput;
 
 /// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum CommandAction {
     /// Shows the help.
     Help,
     /// Shows or changes the model.
@@ -81,7 +81,7 @@ pub enum Deed {
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     /// Its action.
-    pub deed: Deed,
+    pub action: CommandAction,
     /// Its name, without the slash.
     pub name: &'static str,
     /// Its arguments.
@@ -91,76 +91,106 @@ pub struct Command {
 }
 
 const fn command(
-    deed: Deed,
+    action: CommandAction,
     name: &'static str,
     args: &'static str,
     what: &'static str,
 ) -> Command {
-    Command { deed, name, args, what }
+    Command { action, name, args, what }
 }
 
 /// Every command.
 pub const COMMANDS: &[Command] = &[
-    command(Deed::Help, "help", "", "commands, and the most useful keys"),
-    command(Deed::Model, "model", "[PROVIDER/MODEL]", "which model answers, or another"),
-    command(Deed::Mode, "mode", "[MODE]", "the permission mode"),
+    command(CommandAction::Help, "help", "", "commands, and the most useful keys"),
+    command(CommandAction::Model, "model", "[PROVIDER/MODEL]", "which model answers, or another"),
+    command(CommandAction::Mode, "mode", "[MODE]", "the permission mode"),
     command(
-        Deed::Permissions,
+        CommandAction::Permissions,
         "permissions",
         "[add RULE [SCOPE]|remove NUMBER]",
         "the permission rules; add one, remove one of this session",
     ),
-    command(Deed::AddDir, "add-dir", "PATH", "a further directory that the agent may work in"),
-    command(Deed::Init, "init", "[TEXT]", "write or update the rules file of the project"),
     command(
-        Deed::Review,
+        CommandAction::AddDir,
+        "add-dir",
+        "PATH",
+        "a further directory that the agent may work in",
+    ),
+    command(CommandAction::Init, "init", "[TEXT]", "write or update the rules file of the project"),
+    command(
+        CommandAction::Review,
         "review",
         "[BRANCH]",
         "review the uncommitted changes, or those since BRANCH",
     ),
     command(
-        Deed::Plan,
+        CommandAction::Plan,
         "plan",
         "[TASK]",
         "plan first: it reads, and you accept or reject its plan",
     ),
-    command(Deed::Todos, "todos", "", "the todo list, whole"),
-    command(Deed::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn"),
-    command(Deed::Redo, "redo", "", "take the latest undo back"),
+    command(CommandAction::Todos, "todos", "", "the todo list, whole"),
+    command(CommandAction::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn"),
+    command(CommandAction::Redo, "redo", "", "take the latest undo back"),
     command(
-        Deed::Rewind,
+        CommandAction::Rewind,
         "rewind",
         "TURN [files|conversation]",
         "go back to before a turn: files, conversation or both",
     ),
-    command(Deed::Diff, "diff", "", "what this session changed, outside git too"),
-    command(Deed::Sessions, "sessions", "", "the sessions of this project"),
-    command(Deed::Resume, "resume", "ID", "resume another session"),
-    command(Deed::Fork, "fork", "", "continue in a copy of this session"),
-    command(Deed::Rename, "rename", "NAME", "name this session, for /resume and the list"),
-    command(Deed::Compact, "compact", "[FOCUS]", "summarise the older part of the conversation"),
-    command(Deed::Context, "context", "", "the size of each layer of the context"),
-    command(Deed::Pin, "pin", "TEXT", "keep a text for the whole session"),
-    command(Deed::Pins, "pins", "", "the pins of this session"),
-    command(Deed::Unpin, "unpin", "NUMBER", "remove a pin"),
-    command(Deed::Memory, "memory", "[add TEXT|show ID|forget ID]", "lessons of earlier sessions"),
-    command(Deed::Clear, "clear", "", "begin a new session; this one stays recorded"),
-    command(Deed::Trace, "trace", "", "the timeline of this session, step by step"),
-    command(Deed::Cost, "cost", "", "tokens and money of this session"),
-    command(Deed::Copy, "copy", "", "copy the last answer"),
-    command(Deed::Export, "export", "[FILE]", "write the conversation to a file, as Markdown"),
-    command(Deed::Config, "config", "", "the configuration, with the origin of each value"),
-    command(Deed::Theme, "theme", "[dark|light]", "colours for a dark or a light background"),
+    command(CommandAction::Diff, "diff", "", "what this session changed, outside git too"),
+    command(CommandAction::Sessions, "sessions", "", "the sessions of this project"),
+    command(CommandAction::Resume, "resume", "ID", "resume another session"),
+    command(CommandAction::Fork, "fork", "", "continue in a copy of this session"),
+    command(CommandAction::Rename, "rename", "NAME", "name this session, for /resume and the list"),
     command(
-        Deed::StatusLine,
+        CommandAction::Compact,
+        "compact",
+        "[FOCUS]",
+        "summarise the older part of the conversation",
+    ),
+    command(CommandAction::Context, "context", "", "the size of each layer of the context"),
+    command(CommandAction::Pin, "pin", "TEXT", "keep a text for the whole session"),
+    command(CommandAction::Pins, "pins", "", "the pins of this session"),
+    command(CommandAction::Unpin, "unpin", "NUMBER", "remove a pin"),
+    command(
+        CommandAction::Memory,
+        "memory",
+        "[add TEXT|show ID|forget ID]",
+        "lessons of earlier sessions",
+    ),
+    command(CommandAction::Clear, "clear", "", "begin a new session; this one stays recorded"),
+    command(CommandAction::Trace, "trace", "", "the timeline of this session, step by step"),
+    command(CommandAction::Cost, "cost", "", "tokens and money of this session"),
+    command(CommandAction::Copy, "copy", "", "copy the last answer"),
+    command(
+        CommandAction::Export,
+        "export",
+        "[FILE]",
+        "write the conversation to a file, as Markdown",
+    ),
+    command(
+        CommandAction::Config,
+        "config",
+        "",
+        "the configuration, with the origin of each value",
+    ),
+    command(
+        CommandAction::Theme,
+        "theme",
+        "[dark|light]",
+        "colours for a dark or a light background",
+    ),
+    command(
+        CommandAction::StatusLine,
         "statusline",
         "[ITEM …]",
         "the items of the status line, or others; none, default",
     ),
-    command(Deed::Vim, "vim", "", "vi's modes for writing a message, on or off"),
-    command(Deed::Keys, "keys", "", "every key and what it does"),
-    command(Deed::Doctor, "doctor", "", "check the installation, and how to fix problems"),
-    command(Deed::Quit, "quit", "", "end the chat; `agent -c` resumes it"),
+    command(CommandAction::Vim, "vim", "", "vi's modes for writing a message, on or off"),
+    command(CommandAction::Keys, "keys", "", "every key and what it does"),
+    command(CommandAction::Doctor, "doctor", "", "check the installation, and how to fix problems"),
+    command(CommandAction::Quit, "quit", "", "end the chat; `agent -c` resumes it"),
 ];
 
 /// The command of this name or alias.

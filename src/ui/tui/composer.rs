@@ -12,7 +12,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::text::width;
 use crate::protocol::directives::UserInput;
-use crate::protocol::harmless::without_controls;
+use crate::protocol::sanitize::without_controls;
 
 /// Size above which a paste is folded, in lines and bytes.
 const FOLD_LINES: usize = 8;
@@ -478,7 +478,7 @@ impl Composer {
     }
 
     fn target(&self, motion: Motion) -> usize {
-        let (before, behind) = self.text().split_at(self.cursor);
+        let (before, after) = self.text().split_at(self.cursor);
         match motion {
             Motion::Left => {
                 let folded = self.pastes.iter().find(|(word, _)| before.ends_with(word.as_str()));
@@ -487,20 +487,20 @@ impl Composer {
                 self.cursor - part.map_or(0, str::len)
             }
             Motion::Right => {
-                let folded = self.pastes.iter().find(|(word, _)| behind.starts_with(word.as_str()));
+                let folded = self.pastes.iter().find(|(word, _)| after.starts_with(word.as_str()));
                 let part = folded.map(|(word, _)| word.as_str());
-                self.cursor + part.or_else(|| behind.graphemes(true).next()).map_or(0, str::len)
+                self.cursor + part.or_else(|| after.graphemes(true).next()).map_or(0, str::len)
             }
             Motion::WordLeft => {
                 let end = before.trim_end_matches(|c: char| !is_word(c));
                 end.trim_end_matches(is_word).len()
             }
             Motion::WordRight => {
-                let rest = behind.trim_start_matches(|c: char| !is_word(c));
+                let rest = after.trim_start_matches(|c: char| !is_word(c));
                 self.text().len() - rest.trim_start_matches(is_word).len()
             }
             Motion::LineStart => before.rfind('\n').map_or(0, |at| at + 1),
-            Motion::LineEnd => behind.find('\n').map_or(self.text().len(), |at| self.cursor + at),
+            Motion::LineEnd => after.find('\n').map_or(self.text().len(), |at| self.cursor + at),
         }
     }
 
@@ -537,9 +537,9 @@ impl Composer {
             .take_while(|at| *at <= self.cursor)
             .any(|at| at == self.cursor);
         if !is_boundary && self.cursor < self.text().len() {
-            let behind = self.text()[near..].grapheme_indices(true).map(|(at, _)| near + at);
+            let after = self.text()[near..].grapheme_indices(true).map(|(at, _)| near + at);
             self.cursor =
-                behind.into_iter().find(|at| *at > self.cursor).unwrap_or(self.text().len());
+                after.into_iter().find(|at| *at > self.cursor).unwrap_or(self.text().len());
         }
     }
 }
@@ -636,11 +636,11 @@ mod tests {
         check(&|it| it.paste(&long), "[paste 1: 30 lines]", " !line");
         check(&|it| it.paste(&format!("!{:300}", "ls")), &format!("!{:300}", "ls"), " !ls");
         // A paste after a typed `!`; a paste whose preceding text was deleted.
-        let behind = |it: &mut Composer| {
+        let after = |it: &mut Composer| {
             it.insert('!');
             it.paste("/a\nb");
         };
-        check(&behind, "!/a\nb", "!/a");
+        check(&after, "!/a\nb", "!/a");
         let deleted = |it: &mut Composer| {
             it.insert('x');
             it.paste(&long);

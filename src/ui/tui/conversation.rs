@@ -31,7 +31,7 @@ pub(super) struct Conversation {
     /// The answer that is being streamed.
     stream: Stream,
     /// Its whole text, for the cell.
-    said: String,
+    answer: String,
     /// A part of the stream was printed.
     stream_has_begun: bool,
     /// Cells of earlier answers, until they are printed.
@@ -42,7 +42,7 @@ pub(super) struct Conversation {
     pub(super) hides_user: bool,
     pub(super) plan: Plan,
     /// The turns so far.
-    pub(super) turns: Vec<Said>,
+    pub(super) turns: Vec<PastTurn>,
     pub(super) turn: Option<Turn>,
     pub(super) model: String,
     pub(super) mode: Option<PermissionMode>,
@@ -119,9 +119,9 @@ pub(super) enum Doing {
 
 /// The task of a turn, and its result.
 #[derive(Debug)]
-pub(super) struct Said {
-    pub(super) turn: u32,
-    pub(super) words: String,
+pub(super) struct PastTurn {
+    pub(super) number: u32,
+    pub(super) message: String,
     /// The files that it changed, without undone ones.
     pub(super) files: Vec<String>,
 }
@@ -136,8 +136,8 @@ impl Conversation {
                 self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
             }
             Body::TurnStarted { input, .. } => {
-                let (turn, words) = (event.header.place.turn, input.clone());
-                self.turns.push(Said { turn, words, files: Vec::new() });
+                let (number, message) = (event.header.place.turn, input.clone());
+                self.turns.push(PastTurn { number, message, files: Vec::new() });
                 self.cells.push(Cell::User(input.clone()));
                 self.turn =
                     Some(Turn { started: now, doing: Doing::Waiting, since: now, last_data: None });
@@ -155,7 +155,7 @@ impl Conversation {
             Body::ModelDelta { text, reasoning: false } => {
                 self.awaits_data(Some(now));
                 self.end_thought();
-                self.said.push_str(text);
+                self.answer.push_str(text);
                 self.stream.push(text);
                 self.does(Doing::Answering, now);
             }
@@ -281,8 +281,8 @@ impl Conversation {
                 call.give_up();
             }
         }
-        if let Some(said) = self.turns.last_mut() {
-            said.files.clone_from(&finished.files_changed);
+        if let Some(turn) = self.turns.last_mut() {
+            turn.files.clone_from(&finished.files_changed);
         }
         self.running_cost_usd = None;
         let mut finished = finished.clone();
@@ -387,24 +387,24 @@ impl Conversation {
 
     /// Converts the streamed answer to a cell.
     fn end_stream(&mut self) {
-        if !self.said.is_empty() {
+        if !self.answer.is_empty() {
             self.ended.push_back(Ended {
                 cell: self.cells.len(),
                 rest: std::mem::take(&mut self.stream),
                 has_begun: std::mem::take(&mut self.stream_has_begun),
             });
-            self.cells.push(Cell::Answer(std::mem::take(&mut self.said)));
+            self.cells.push(Cell::Answer(std::mem::take(&mut self.answer)));
         }
     }
 
     /// The streamed text that is in no cell yet.
     pub(super) fn saying(&self) -> &str {
-        &self.said
+        &self.answer
     }
 
     /// The end of the streamed text, rendered.
     pub(super) fn tail(&self, look: Look) -> Vec<Line<'static>> {
-        if self.said.is_empty() { Vec::new() } else { self.stream.tail(look) }
+        if self.answer.is_empty() { Vec::new() } else { self.stream.tail(look) }
     }
 }
 
@@ -421,7 +421,7 @@ mod tests {
 
     /// The event with this body.
     fn event(body: &Value) -> Event {
-        let mut event = json!({"v": 1, "seq": 1, "ts": "", "session": "s", "agent": "main",
+        let mut event = json!({"v": 2, "seq": 1, "ts": "", "session": "s", "agent": "main",
                                "turn": 1, "round": 1, "step": 0});
         for (name, value) in body.as_object().into_iter().flatten() {
             event[name] = value.clone();

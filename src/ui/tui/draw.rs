@@ -10,13 +10,13 @@ use super::cells::{CallState, Detail, Kind, Look, plan_lines, running_shell, sec
 use super::complete::{self, Item};
 use super::composer::Composer;
 use super::conversation::Doing;
-use super::keys::Deed;
+use super::keys::KeyAction;
 use super::screen::Live;
 use super::state::{Asked, Focus, State, Subject};
 use super::text::{cut, hang, width};
 use super::theme::Part;
-use crate::protocol::harmless::clean;
 use crate::protocol::plan::TodoStatus;
+use crate::protocol::sanitize::clean;
 
 /// The hint before the first message.
 const HINT: &str = "describe the task · / commands · @ files · ! your own commands";
@@ -113,7 +113,7 @@ impl State {
         end.extend(waiting);
         let mut lines = Vec::new();
         let tail = self.conversation.tail(look);
-        let kind = if tail.is_empty() { Kind::Deeds } else { Kind::Words };
+        let kind = if tail.is_empty() { Kind::Activity } else { Kind::Text };
         if tail.is_empty() {
             let thought = self.conversation.thought.trim_end();
             if let Some(last) = thought.lines().next_back() {
@@ -263,8 +263,8 @@ impl State {
             return Line::styled(text, theme.style(Part::Warn));
         }
         let conversation = &self.conversation;
-        let key = |deed| self.settings.keymap.key_for(deed);
-        let (escape, send) = (key(Deed::Escape), key(Deed::Send));
+        let key = |action| self.settings.keymap.key_for(action);
+        let (escape, send) = (key(KeyAction::Escape), key(KeyAction::Send));
         // The least important part, which is left out first, comes last.
         let mut parts: Vec<(String, Part)> = Vec::new();
         let runs = !self.shells.is_empty();
@@ -278,14 +278,16 @@ impl State {
         }
         // The keys of the current state.
         let keys = match &self.focus {
-            Focus::Instead => Some(format!("{send} rejects with this text · {escape} goes back")),
+            Focus::RejectionReason => {
+                Some(format!("{send} rejects with this text · {escape} goes back"))
+            }
             Focus::Search(..) => {
-                let earlier = key(Deed::SearchHistory);
+                let earlier = key(KeyAction::SearchHistory);
                 Some(format!("{send} takes it · {earlier} an earlier one · {escape} leaves"))
             }
             Focus::Composer if self.popup.is_some() => Some(format!("{escape} closes the list")),
             Focus::Composer | Focus::Question => is_busy.then(|| {
-                let up = key(Deed::Up);
+                let up = key(KeyAction::Up);
                 let edits = if self.has_queued() {
                     format!(" · {up} edits the queued message")
                 } else {
@@ -342,7 +344,9 @@ impl Foot {
         match &state.focus {
             // No text while a question waits for a key.
             Focus::Question => {}
-            Focus::Instead => foot.write(&state.instead, "no › ", state, look, most),
+            Focus::RejectionReason => {
+                foot.write(&state.rejection_reason, "no › ", state, look, most);
+            }
             Focus::Composer => foot.write(&state.composer, "› ", state, look, most),
             Focus::Search(query, back) => foot.search(state, look, query, *back),
         }
@@ -403,11 +407,11 @@ impl Foot {
         };
         let ask = cut(&ask, look.width).into_owned();
         self.lines.push(Line::styled(ask, theme.style(Part::Warn)));
-        if state.focus == Focus::Instead {
+        if state.focus == Focus::RejectionReason {
             return;
         }
         if state.focus != Focus::Question {
-            let key = state.settings.keymap.key_for(Deed::Complete);
+            let key = state.settings.keymap.key_for(KeyAction::Complete);
             let text = format!("{key} answers it; your text is kept");
             let line = cut(&text, look.width).into_owned();
             self.lines.push(Line::styled(line, theme.style(Part::Quiet)));

@@ -364,18 +364,18 @@ impl Language {
             } else if first.is_alphanumeric() || first == '_' {
                 let end =
                     rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-                let (word, behind) = rest.split_at(end);
+                let (word, after) = rest.split_at(end);
                 let part = if self.keywords.contains(&word) {
                     Part::Keyword
                 } else if first.is_ascii_digit() {
                     Part::Number
-                } else if behind.starts_with('(') || behind.starts_with("!(") {
+                } else if after.starts_with('(') || after.starts_with("!(") {
                     Part::Name
                 } else {
                     Part::Text
                 };
                 put(word, part);
-                rest = behind;
+                rest = after;
             } else {
                 let end = rest[first.len_utf8()..]
                     .find(|c: char| c.is_alphanumeric() || "_\"'`/#-<;".contains(c))

@@ -154,7 +154,7 @@ impl fmt::Display for Key {
 
 /// An action of a key, except typing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum KeyAction {
     /// Send the message.
     Send,
     /// A new line in the message.
@@ -220,7 +220,7 @@ pub enum Deed {
 /// An entry of the key map.
 pub struct Binding {
     /// The action.
-    pub deed: Deed,
+    pub action: KeyAction,
     /// Its name in the configuration.
     pub name: &'static str,
     /// The default keys.
@@ -230,106 +230,136 @@ pub struct Binding {
 }
 
 const fn binding(
-    deed: Deed,
+    action: KeyAction,
     name: &'static str,
     keys: &'static [&'static str],
     what: &'static str,
 ) -> Binding {
-    Binding { deed, name, keys, what }
+    Binding { action, name, keys, what }
 }
 
 /// All actions with their default keys and descriptions.
 pub const BINDINGS: &[Binding] = &[
     binding(
-        Deed::Send,
+        KeyAction::Send,
         "send",
         &["enter"],
         "send the message; while the agent works, after the current tool",
     ),
     binding(
-        Deed::NewLine,
+        KeyAction::NewLine,
         "new-line",
         &["alt-enter", "shift-enter", "ctrl-j"],
         "a new line in the message (so does `\\` at its end and Enter)",
     ),
     binding(
-        Deed::Escape,
+        KeyAction::Escape,
         "escape",
         &["esc"],
         "stop the agent; close a list or viewer; twice: an earlier turn",
     ),
-    binding(Deed::Cancel, "cancel", &["ctrl-c"], "clear the message; stop the agent; twice: quit"),
     binding(
-        Deed::EndOfInput,
+        KeyAction::Cancel,
+        "cancel",
+        &["ctrl-c"],
+        "clear the message; stop the agent; twice: quit",
+    ),
+    binding(
+        KeyAction::EndOfInput,
         "end-of-input",
         &["ctrl-d"],
         "quit if the message is empty; else delete the next character",
     ),
     binding(
-        Deed::Transcript,
+        KeyAction::Transcript,
         "transcript",
         &["ctrl-t"],
         "the whole conversation, everything in full",
     ),
-    binding(Deed::NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
-    binding(Deed::ToggleTodos, "toggle-todos", &["alt-p"], "show or hide the todo list"),
-    binding(Deed::Editor, "editor", &["ctrl-g"], "write the message in $VISUAL or $EDITOR"),
-    binding(Deed::SearchHistory, "search-history", &["ctrl-r"], "search the messages sent before"),
+    binding(KeyAction::NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
+    binding(KeyAction::ToggleTodos, "toggle-todos", &["alt-p"], "show or hide the todo list"),
+    binding(KeyAction::Editor, "editor", &["ctrl-g"], "write the message in $VISUAL or $EDITOR"),
     binding(
-        Deed::Complete,
+        KeyAction::SearchHistory,
+        "search-history",
+        &["ctrl-r"],
+        "search the messages sent before",
+    ),
+    binding(
+        KeyAction::Complete,
         "complete",
         &["tab"],
         "complete; go to the question that waits; while the agent works: send after this turn",
     ),
-    binding(Deed::Redraw, "redraw", &["ctrl-l"], "redraw the screen"),
-    binding(Deed::Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
-    binding(Deed::Up, "up", &["up", "ctrl-p"], "a line up; on the first line an earlier message"),
+    binding(KeyAction::Redraw, "redraw", &["ctrl-l"], "redraw the screen"),
+    binding(KeyAction::Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
     binding(
-        Deed::Down,
+        KeyAction::Up,
+        "up",
+        &["up", "ctrl-p"],
+        "a line up; on the first line an earlier message",
+    ),
+    binding(
+        KeyAction::Down,
         "down",
         &["down", "ctrl-n"],
         "a line down; on the last line a later message",
     ),
-    binding(Deed::Left, "left", &["left", "ctrl-b"], "a character to the left"),
-    binding(Deed::Right, "right", &["right", "ctrl-f"], "a character to the right"),
-    binding(Deed::WordLeft, "word-left", &["alt-b", "alt-left", "ctrl-left"], "a word to the left"),
+    binding(KeyAction::Left, "left", &["left", "ctrl-b"], "a character to the left"),
+    binding(KeyAction::Right, "right", &["right", "ctrl-f"], "a character to the right"),
     binding(
-        Deed::WordRight,
+        KeyAction::WordLeft,
+        "word-left",
+        &["alt-b", "alt-left", "ctrl-left"],
+        "a word to the left",
+    ),
+    binding(
+        KeyAction::WordRight,
         "word-right",
         &["alt-f", "alt-right", "ctrl-right"],
         "a word to the right",
     ),
-    binding(Deed::LineStart, "line-start", &["ctrl-a", "home"], "to the beginning of the line"),
-    binding(Deed::LineEnd, "line-end", &["ctrl-e", "end"], "to the end of the line"),
     binding(
-        Deed::DeleteBack,
+        KeyAction::LineStart,
+        "line-start",
+        &["ctrl-a", "home"],
+        "to the beginning of the line",
+    ),
+    binding(KeyAction::LineEnd, "line-end", &["ctrl-e", "end"], "to the end of the line"),
+    binding(
+        KeyAction::DeleteBack,
         "delete-back",
         &["backspace", "ctrl-h"],
         "delete the character before",
     ),
-    binding(Deed::DeleteForward, "delete-forward", &["delete"], "delete the next character"),
+    binding(KeyAction::DeleteForward, "delete-forward", &["delete"], "delete the next character"),
     binding(
-        Deed::DeleteWordBack,
+        KeyAction::DeleteWordBack,
         "delete-word-back",
         &["ctrl-w", "alt-backspace"],
         "delete the word before",
     ),
-    binding(Deed::DeleteWordForward, "delete-word-forward", &["alt-d"], "delete the next word"),
     binding(
-        Deed::DeleteToStart,
+        KeyAction::DeleteWordForward,
+        "delete-word-forward",
+        &["alt-d"],
+        "delete the next word",
+    ),
+    binding(
+        KeyAction::DeleteToStart,
         "delete-to-start",
         &["ctrl-u"],
         "delete to the beginning of the line",
     ),
-    binding(Deed::DeleteToEnd, "delete-to-end", &["ctrl-k"], "delete to the end of the line"),
-    binding(Deed::Yank, "yank", &["ctrl-y"], "insert the last deleted text"),
-    binding(Deed::Undo, "undo", &["ctrl-_", "ctrl-x"], "undo"),
-    binding(Deed::Redo, "redo", &["alt-_", "alt-x"], "undo the undo"),
+    binding(KeyAction::DeleteToEnd, "delete-to-end", &["ctrl-k"], "delete to the end of the line"),
+    binding(KeyAction::Yank, "yank", &["ctrl-y"], "insert the last deleted text"),
+    binding(KeyAction::Undo, "undo", &["ctrl-_", "ctrl-x"], "undo"),
+    binding(KeyAction::Redo, "redo", &["alt-_", "alt-x"], "undo the undo"),
 ];
 
 /// The map from keys to actions.
 #[derive(Clone, Debug)]
-pub struct Keymap(BTreeMap<Key, Deed>);
+pub struct Keymap(BTreeMap<Key, KeyAction>);
 
 impl Default for Keymap {
     fn default() -> Self {
@@ -337,10 +367,10 @@ impl Default for Keymap {
     }
 }
 
-fn of_bindings(keys: impl Fn(&Binding) -> Vec<String>) -> BTreeMap<Key, Deed> {
+fn of_bindings(keys: impl Fn(&Binding) -> Vec<String>) -> BTreeMap<Key, KeyAction> {
     let all = BINDINGS.iter().flat_map(|binding| {
         let keys = keys(binding).into_iter();
-        keys.filter_map(|key| Some((Key::parse(&key).ok()?, binding.deed))).collect::<Vec<_>>()
+        keys.filter_map(|key| Some((Key::parse(&key).ok()?, binding.action))).collect::<Vec<_>>()
     });
     all.collect()
 }
@@ -370,17 +400,17 @@ impl Keymap {
     }
 
     /// The action of this key.
-    pub fn deed(&self, key: Key) -> Option<Deed> {
+    pub fn action(&self, key: Key) -> Option<KeyAction> {
         self.0.get(&key).copied()
     }
 
     /// The first key of this action; empty if there is none.
-    pub fn key_for(&self, deed: Deed) -> String {
-        let binding = BINDINGS.iter().find(|binding| binding.deed == deed);
+    pub fn key_for(&self, action: KeyAction) -> String {
+        let binding = BINDINGS.iter().find(|binding| binding.action == action);
         let default = binding
             .and_then(|binding| binding.keys.iter().find_map(|key| Key::parse(key).ok()))
-            .filter(|key| self.deed(*key) == Some(deed));
-        let any = || self.0.iter().find(|(_, of)| **of == deed).map(|(key, _)| *key);
+            .filter(|key| self.action(*key) == Some(action));
+        let any = || self.0.iter().find(|(_, of)| **of == action).map(|(key, _)| *key);
         default.or_else(any).map_or_else(String::new, |key| key.to_string())
     }
 
@@ -389,8 +419,8 @@ impl Keymap {
         let rows = BINDINGS.iter().map(|binding| {
             let mut keys: Vec<Key> =
                 binding.keys.iter().filter_map(|key| Key::parse(key).ok()).collect();
-            keys.retain(|key| self.deed(*key) == Some(binding.deed));
-            let more = self.0.iter().filter(|(_, deed)| **deed == binding.deed);
+            keys.retain(|key| self.action(*key) == Some(binding.action));
+            let more = self.0.iter().filter(|(_, action)| **action == binding.action);
             for (key, _) in more {
                 if !keys.contains(key) {
                     keys.push(*key);
@@ -439,8 +469,8 @@ mod tests {
     fn configured_keys_replace_the_defaults_of_an_action() {
         let own = BTreeMap::from([("transcript".to_owned(), vec!["f2".to_owned()])]);
         let map = Keymap::new(&own).expect("a map");
-        assert_eq!(map.deed(Key::plain(Code::F(2))), Some(Deed::Transcript));
-        assert_eq!(map.deed(Key::ctrl('t')), None);
+        assert_eq!(map.action(Key::plain(Code::F(2))), Some(KeyAction::Transcript));
+        assert_eq!(map.action(Key::ctrl('t')), None);
         let wrong = BTreeMap::from([("transcripts".to_owned(), vec![])]);
         assert!(
             Keymap::new(&wrong).is_err_and(|reason| reason.contains("did you mean transcript?"))

@@ -11,7 +11,7 @@ use super::cells::Look;
 use super::highlight::{Language, Open};
 use super::text::with_prefix;
 use super::theme::Part;
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 use page::{Before, Block, block};
 
 /// Limit of an open block, which bounds the cost of a frame.
@@ -31,10 +31,10 @@ pub(super) fn render(text: &str, look: Look) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let (part, behind) = rest.split_at(rest.floor_char_boundary(rest.len().min(PART)));
+        let (part, remaining) = rest.split_at(rest.floor_char_boundary(rest.len().min(PART)));
         stream.push(part);
         lines.extend(stream.take_finished(look));
-        rest = behind;
+        rest = remaining;
     }
     lines.extend(stream.finish(look));
     lines
@@ -344,8 +344,8 @@ fn item_of(text: &str) -> Option<char> {
         1..=9 => matches!(mark, '.' | ')'),
         _ => false,
     };
-    let behind = text[digits..].chars().nth(1);
-    (is_mark && behind.is_none_or(char::is_whitespace)).then_some(mark)
+    let next = text[digits..].chars().nth(1);
+    (is_mark && next.is_none_or(char::is_whitespace)).then_some(mark)
 }
 
 /// The text without an incomplete item mark, which would look like the end of the previous item.

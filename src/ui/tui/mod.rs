@@ -31,11 +31,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub use commands::{COMMANDS, Command, Deed as CommandDeed, OwnCommand, built_in};
+pub use commands::{COMMANDS, Command, CommandAction, OwnCommand, built_in};
 pub use keys::{BINDINGS, Key, Keymap};
 pub use state::{News, PagePlace, Request, Settings};
 pub use statusline::StatusItem;
-pub use terminal::{is_here, panic_if_told};
+pub use terminal::{is_here, panic_if_requested};
 pub use theme::{Background, Depth, Theme};
 
 use composer::Written;
@@ -45,7 +45,7 @@ use state::{Action, Input, State};
 use terminal::Terminal;
 
 use crate::protocol::event::{Event, Sink, Stamped};
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 
 /// Interval of frames while no key is pressed.
 const FRAME: Duration = Duration::from_millis(33);
@@ -245,7 +245,7 @@ impl Face<'_> {
     fn take(&mut self, message: Message) -> io::Result<()> {
         match message {
             Message::Typed(typed, at) => {
-                terminal::panic_if_told("screen");
+                terminal::panic_if_requested("screen");
                 if let Typed::Name(name) = &typed {
                     self.reflows = !name.starts_with("XTerm");
                     self.screen.set_reflows(self.reflows);

@@ -13,7 +13,7 @@ use super::composer::Written;
 use super::state::{Action, Asked, Choice, Input, Request, Settings, State};
 use super::terminal;
 use super::theme::{Background, Depth, Theme};
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 
 /// Width unless the terminal is narrower; longer prose is wrapped.
 const COLUMNS: usize = 100;

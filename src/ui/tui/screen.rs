@@ -28,7 +28,7 @@ pub(super) struct Screen {
     rows: Vec<Vec<Cell>>,
     /// The position of the cursor in it.
     cursor: (usize, usize),
-    place: Place,
+    position: AreaPosition,
     /// The live area has to be rewritten completely.
     is_stale: bool,
     shows_cursor: bool,
@@ -36,7 +36,7 @@ pub(super) struct Screen {
 
 /// The position of the live area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum AreaPosition {
     /// Below the scrollback.
     Below {
         /// The terminal rewraps long lines when it becomes narrower.
@@ -57,7 +57,7 @@ impl Screen {
             columns,
             rows: Vec::new(),
             cursor: (0, 0),
-            place: Place::Below { reflows },
+            position: AreaPosition::Below { reflows },
             is_stale: true,
             shows_cursor: true,
         }
@@ -65,13 +65,13 @@ impl Screen {
 
     /// The whole screen.
     pub(super) fn full(columns: usize) -> Self {
-        Self { place: Place::Whole, ..Self::inline(columns, false) }
+        Self { position: AreaPosition::Whole, ..Self::inline(columns, false) }
     }
 
     /// The terminal's width changed, or another program wrote to it.
     pub(super) fn resized(&mut self, columns: usize) {
         let columns = columns.max(1);
-        if self.place == (Place::Below { reflows: true }) && columns < self.columns {
+        if self.position == (AreaPosition::Below { reflows: true }) && columns < self.columns {
             let (row, column) = self.cursor;
             let above = self.rows.iter().take(row).map(|row| used(row).div_ceil(columns).max(1));
             self.cursor.0 = above.sum::<usize>() + column / columns;
@@ -82,7 +82,7 @@ impl Screen {
 
     /// The terminal's name is known.
     pub(super) fn set_reflows(&mut self, reflows: bool) {
-        self.place = Place::Below { reflows };
+        self.position = AreaPosition::Below { reflows };
     }
 
     /// Rewrites everything below the scrollback with the next frame.
@@ -138,10 +138,10 @@ impl Screen {
         out
     }
 
-    /// Number of scrollback lines that the live area already shows at its beginning: they stay in place, and
+    /// Number of scrollback lines that the live area already shows at its beginning: they stay in position, and
     /// the live area then starts below them.
     fn n_there(&self, history: &[Line<'_>]) -> usize {
-        if self.is_stale || self.place == Place::Whole {
+        if self.is_stale || self.position == AreaPosition::Whole {
             return 0;
         }
         let is_there = |(line, row): &(&Line<'_>, &Vec<Cell>)| {
@@ -238,7 +238,7 @@ impl Screen {
         let pairs = self.rows.iter().rev().zip(rows.iter().rev());
         let n_same = pairs.take_while(|(before, row)| before == row).count();
         let n_more = rows.len().saturating_sub(n_before);
-        if self.place == Place::Whole || n_more == 0 || n_same == 0 {
+        if self.position == AreaPosition::Whole || n_more == 0 || n_same == 0 {
             return;
         }
         // After the last row, where the screen may have to scroll, to make space.
@@ -251,7 +251,7 @@ impl Screen {
     }
 
     fn go(&mut self, out: &mut Vec<u8>, (row, column): (usize, usize)) {
-        if self.place == Place::Whole {
+        if self.position == AreaPosition::Whole {
             out.extend_from_slice(format!("\x1b[{};{}H", row + 1, column + 1).as_bytes());
         } else {
             let (from, _) = self.cursor;

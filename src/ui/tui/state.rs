@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cells::{Cell, Shell, Tone};
-use super::commands::{Deed as CommandDeed, OwnCommand};
+use super::commands::{CommandAction, OwnCommand};
 use super::complete::{Finder, Popup};
 use super::composer::{Composer, Written};
 use super::conversation::{Conversation, Doing};
@@ -24,8 +24,8 @@ use super::viewer::{PageViewer, Viewer};
 use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
-use crate::protocol::harmless::clean;
 use crate::protocol::prompt::Prompts;
+use crate::protocol::sanitize::clean;
 
 /// A key this soon after a question appeared was not meant for it.
 const TOO_SOON: Duration = Duration::from_millis(500);
@@ -96,7 +96,7 @@ pub enum Request {
     /// Find the user's commands.
     OwnCommands,
     /// Run this command of the chat.
-    Command(CommandDeed, String),
+    Command(CommandAction, String),
     /// Store this message for later sessions.
     Remember(String),
     /// Edit this in the external editor.
@@ -225,8 +225,8 @@ pub(super) enum Focus {
     Composer,
     /// To the question.
     Question,
-    /// To the text for the answer "no".
-    Instead,
+    /// To the reason of a rejection.
+    RejectionReason,
     /// To the search of earlier messages: the query, and the number of the match.
     Search(String, usize),
 }
@@ -327,7 +327,7 @@ pub(super) struct State {
     pub(super) conversation: Conversation,
     pub(super) composer: Composer,
     /// The text for the answer "no".
-    pub(super) instead: Composer,
+    pub(super) rejection_reason: Composer,
     pub(super) focus: Focus,
     pub(super) asked: Option<Asked>,
     /// The final text of a turn in mode plan, until the session is idle.
@@ -385,7 +385,7 @@ impl State {
         Self {
             conversation,
             composer: Composer::default(),
-            instead: Composer::default(),
+            rejection_reason: Composer::default(),
             focus: Focus::Composer,
             asked: None,
             finished_plan: None,
@@ -678,10 +678,10 @@ impl State {
 
     pub(super) fn drop_question(&mut self) {
         self.asked = None;
-        if matches!(self.focus, Focus::Question | Focus::Instead) {
+        if matches!(self.focus, Focus::Question | Focus::RejectionReason) {
             self.focus = Focus::Composer;
         }
-        self.instead = Composer::default();
+        self.rejection_reason = Composer::default();
     }
 
     /// Shows a toast.

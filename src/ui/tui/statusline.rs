@@ -4,7 +4,7 @@ use super::cells::thousands;
 use super::state::State;
 use super::theme::Part;
 use crate::protocol::control::PermissionMode;
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 
 /// An item of the status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -258,9 +258,9 @@ fn give_back_on_panic(owner: ThreadId, restoring: String) {
 ///
 /// # Panics
 /// If the variable names the thread.
-pub fn panic_if_told(thread: &str) {
-    let told = || std::env::var("AGENT_TEST_PANIC").is_ok_and(|told| told == thread);
-    assert!(!(cfg!(debug_assertions) && told()), "the thread {thread} was told to panic");
+pub fn panic_if_requested(thread: &str) {
+    let requested = || std::env::var("AGENT_TEST_PANIC").is_ok_and(|name| name == thread);
+    assert!(!(cfg!(debug_assertions) && requested()), "AGENT_TEST_PANIC names the thread {thread}");
 }
 
 /// The message of a panic in another thread.

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 
 /// A command's output in its final state: for overwritten lines, the last version.
 pub(super) fn settled(output: &str) -> Cow<'_, str> {

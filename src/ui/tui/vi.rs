@@ -1,7 +1,7 @@
 //! The modes of vi in the input field, with the most common commands.
 
 use super::composer::{Composer, Motion};
-use super::keys::{Code, Deed, Key};
+use super::keys::{Code, Key, KeyAction};
 
 /// The mode, and an incomplete command.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) enum Outcome {
     /// It was not a command of vi.
     Other,
     /// The action to perform, as by the key map.
-    Do(Deed),
+    Do(KeyAction),
 }
 
 impl Vi {
@@ -166,11 +166,11 @@ impl Vi {
             ('u', None) => composer.undo(),
             ('j', None) => {
                 self.begin();
-                return Outcome::Do(Deed::Down);
+                return Outcome::Do(KeyAction::Down);
             }
             ('k', None) => {
                 self.begin();
-                return Outcome::Do(Deed::Up);
+                return Outcome::Do(KeyAction::Up);
             }
             // Other letters have no effect.
             _ => {}
@@ -298,8 +298,8 @@ mod tests {
                 composer.insert(char);
             }
         }
-        let (before, behind) = composer.text().split_at(composer.cursor());
-        assert_eq!(format!("{before}|{behind}"), expected, "{text:?} {keys}");
+        let (before, after) = composer.text().split_at(composer.cursor());
+        assert_eq!(format!("{before}|{after}"), expected, "{text:?} {keys}");
     }
 
     #[test]

@@ -92,8 +92,8 @@ impl Viewer {
     /// The rows of a cell: a blank one, and its lines wrapped to the screen.
     fn rows(&self, cells: &[Cell], at: usize, look: Look) -> Vec<Line<'static>> {
         let mut rows = Vec::new();
-        let is_words = |cell: &Cell| cell.kind() == Kind::Words;
-        if at > 0 && (is_words(&cells[at]) || is_words(&cells[at - 1])) {
+        let is_text = |cell: &Cell| cell.kind() == Kind::Text;
+        if at > 0 && (is_text(&cells[at]) || is_text(&cells[at - 1])) {
             rows.push(Line::default());
         }
         let lines = cells[at].lines(look, self.detail(at));

@@ -118,8 +118,8 @@ fn parse_index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, IndexEntry>> {
         let end = at + memchr::memchr(0, bytes.get(at..)?)?;
         name.extend_from_slice(&bytes[at..end]);
         // For a longer name the flags hold only the maximum.
-        let told = usize::from(flags & 0xfff);
-        if told != name.len().min(0xfff) {
+        let recorded_length = usize::from(flags & 0xfff);
+        if recorded_length != name.len().min(0xfff) {
             return None;
         }
         at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };

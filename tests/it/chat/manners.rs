@@ -116,7 +116,7 @@ fn panic_restores_the_terminal_and_prints_the_message() {
         let mut pty = chat(&test);
         pty.send("hello\r");
         assert_eq!(pty.end(), code, "{thread}\n{}", pty.all());
-        assert!(pty.all().contains("was told to panic"), "{thread}\n{}", pty.all());
+        assert!(pty.all().contains("AGENT_TEST_PANIC names the thread"), "{thread}\n{}", pty.all());
         is_restored(&pty);
         assert!(pty.is_cooked(), "{thread}");
     }

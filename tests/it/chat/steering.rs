@@ -143,7 +143,7 @@ fn message_during_a_kernel_call_is_sent_after_it() {
 #[test]
 fn message_during_verification_cancels_it_and_the_next_answer_is_verified() {
     let evidence = json!([{"where": "the check", "quote": "0 tests ran here"}]);
-    let objection = json!({"holds": false, "objection": "no test ran", "evidence": evidence});
+    let objection = json!({"confirmed": false, "objection": "no test ran", "evidence": evidence});
     let object = move || server::sse_text(&objection.to_string());
     let first_looks: [Box<dyn Fn() -> server::Reply + Send + Sync>; 2] =
         [Box::new(|| server::sse_calls(&[("LS", json!({}))])), Box::new(object)];
@@ -162,7 +162,7 @@ fn message_during_verification_cancels_it_and_the_next_answer_is_verified() {
                     }
                     first_look()
                 }
-                (false, _) => server::sse_text("{\"holds\": true}"),
+                (false, _) => server::sse_text("{\"confirmed\": true}"),
             }
         });
         let test = Test::new().user_config(&format!(
@@ -181,7 +181,7 @@ fn message_during_verification_cancels_it_and_the_next_answer_is_verified() {
         assert_eq!(pty.end(), 0);
         let looks = test.events_of("verification");
         let came_to: Vec<_> =
-            looks.iter().map(|look| (&look["dismissed"], &look["holds"])).collect();
+            looks.iter().map(|look| (&look["no_effect_reason"], &look["confirmed"])).collect();
         assert_eq!(came_to.len(), 2, "{looks:?}");
         assert_eq!(came_to[0].0, "the user sent another message");
         assert_eq!(came_to[1], (&Value::Null, &json!(true)));

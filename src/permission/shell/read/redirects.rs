@@ -205,9 +205,9 @@ fn end_of(node: Node<'_>, text: &str) -> Option<usize> {
     let start = named("heredoc_start")?;
     let (body, end) = (named("heredoc_body")?, named("heredoc_end")?);
     let written = text.get(start.byte_range())?;
-    let behind = text.get(start.end_byte()..)?;
+    let after = text.get(start.end_byte()..)?;
     // `<<"X"Y`: the grammar knows the first half.
-    if !behind.starts_with([' ', '\t', '\n', ';', '&', '|', '<', '>', '(', ')']) {
+    if !after.starts_with([' ', '\t', '\n', ';', '&', '|', '<', '>', '(', ')']) {
         return None;
     }
     let delimiter = written
@@ -218,7 +218,7 @@ fn end_of(node: Node<'_>, text: &str) -> Option<usize> {
     if delimiter.contains(['\'', '"', '\\', '$', '`', '\n']) {
         return None;
     }
-    let first = start.end_byte() + end_of_line(behind)? + 1;
+    let first = start.end_byte() + end_of_line(after)? + 1;
     // The grammar skips blanks before the body, but nothing else may be there.
     let before = text.get(first..body.start_byte())?;
     if !before.trim_matches([' ', '\t', '\n']).is_empty() {

@@ -9,7 +9,7 @@ use super::lines::{
 use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 use crate::protocol::view::view;
 use crate::protocol::{Object, counted};
 use crate::ui::tui::text::hang;
@@ -270,8 +270,8 @@ impl Outcome {
                 "not run".to_owned()
             }
             (_, Some(ErrorCode::ApprovalRejected)) => {
-                let said = envelope.error().and_then(|error| error.message.split_once(": "));
-                note = said.map_or_else(String::new, |(_, words)| words.to_owned());
+                let reason = envelope.error().and_then(|error| error.message.split_once(": "));
+                note = reason.map_or_else(String::new, |(_, words)| words.to_owned());
                 is_explained = true;
                 "you said no".to_owned()
             }

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::{Detail, Look};
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 use crate::ui::tui::highlight::{Language, Open};
 use crate::ui::tui::text::{cut, hang, settled, width, with_prefix, wrap};
 use crate::ui::tui::theme::Part;

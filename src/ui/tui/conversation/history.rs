@@ -22,7 +22,7 @@ impl Conversation {
             if is_ended && let Some(mut ended) = self.ended.pop_front() {
                 let mut rest = ended.rest.take_finished(look);
                 rest.extend(ended.rest.finish(look));
-                self.part(Kind::Words, ended.has_begun, rest, &mut lines);
+                self.part(Kind::Text, ended.has_begun, rest, &mut lines);
                 self.printed += 1;
                 continue;
             }
@@ -31,7 +31,7 @@ impl Conversation {
                 && !self.question_is_printed
             {
                 let asked = call.question_lines(look);
-                self.part(Kind::Deeds, false, asked, &mut lines);
+                self.part(Kind::Activity, false, asked, &mut lines);
                 self.question_is_printed = true;
                 continue;
             }
@@ -44,7 +44,7 @@ impl Conversation {
             }
             let (kind, of_cell) = match cell {
                 // Its question is printed already.
-                Cell::Call(call) => (Kind::Deeds, call.outcome_lines(look, Detail::Brief)),
+                Cell::Call(call) => (Kind::Activity, call.outcome_lines(look, Detail::Brief)),
                 cell => (cell.kind(), cell.lines(look, Detail::Brief)),
             };
             // Asides that were printed while it waited are not its result.
@@ -54,10 +54,10 @@ impl Conversation {
             self.part(kind, false, of_cell, &mut lines);
             self.printed += 1;
         }
-        if !self.said.is_empty() {
+        if !self.answer.is_empty() {
             let finished = self.stream.take_finished(look);
             if !finished.is_empty() {
-                self.part(Kind::Words, self.stream_has_begun, finished, &mut lines);
+                self.part(Kind::Text, self.stream_has_begun, finished, &mut lines);
                 self.stream_has_begun = true;
             }
         }
@@ -93,7 +93,7 @@ impl Conversation {
         if of_cell.is_empty() {
             return;
         }
-        let is_apart = kind == Kind::Words || self.last == Some(Kind::Words);
+        let is_apart = kind == Kind::Text || self.last == Some(Kind::Text);
         if self.last.is_some() && is_apart && !continues {
             lines.push(Line::default());
         }
@@ -113,7 +113,7 @@ impl Conversation {
 
     /// The live area is separated from the scrollback by a blank line.
     pub(in crate::ui::tui) fn is_apart(&self, kind: Kind) -> bool {
-        self.last.is_some_and(|last| kind == Kind::Words || last == Kind::Words)
-            && !(kind == Kind::Words && self.stream_has_begun)
+        self.last.is_some_and(|last| kind == Kind::Text || last == Kind::Text)
+            && !(kind == Kind::Text && self.stream_has_begun)
     }
 }

@@ -118,8 +118,8 @@ impl Conversation {
             Body::TurnUndone { undone, files, is_complete } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} {how}")).collect();
-                if let Some(said) = self.turns.iter_mut().find(|said| said.turn == *undone) {
-                    said.files.clear();
+                if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == *undone) {
+                    turn.files.clear();
                 }
                 let part = if *is_complete { "" } else { " in part" };
                 let text = format!("turn {undone} undone{part}: {}", files.join(", "));

@@ -49,7 +49,7 @@ impl Conversation {
     /// Try `n` failed, and the next one follows after the delay.
     pub(super) fn retries(&mut self, message: &str, n: u32, delay: Duration, now: Instant) {
         // A repeated reason is shown once, unless a part of an answer is in between.
-        let is_known = n > 1 && self.retried_for == message && self.said.is_empty();
+        let is_known = n > 1 && self.retried_for == message && self.answer.is_empty();
         self.end_thought();
         self.end_stream();
         if !is_known {
@@ -75,11 +75,11 @@ impl Conversation {
         if answer.purpose != Purpose::Main {
             return;
         }
-        if self.thought.is_empty() && self.said.is_empty() {
+        if self.thought.is_empty() && self.answer.is_empty() {
             self.thought.clone_from(&answer.reasoning);
         }
         self.end_thought();
-        if !self.said.is_empty() {
+        if !self.answer.is_empty() {
             self.end_stream();
         } else if !answer.text.is_empty() {
             self.cells.push(Cell::Answer(answer.text.clone()));

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::table::Table;
 use super::{Fence, code_line};
-use crate::protocol::harmless::clean;
+use crate::protocol::sanitize::clean;
 use crate::ui::tui::cells::Look;
 use crate::ui::tui::highlight::{Language, Open};
 use crate::ui::tui::text::{hang, width, with_prefix};

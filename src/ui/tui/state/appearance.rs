@@ -3,20 +3,20 @@
 use super::command::columns;
 use super::{Action, PagePlace, State};
 use crate::ui::tui::cells::Tone;
-use crate::ui::tui::commands::Deed as CommandDeed;
+use crate::ui::tui::commands::CommandAction;
 use crate::ui::tui::statusline::{ITEMS, StatusItem};
 use crate::ui::tui::theme::Background;
 use crate::ui::tui::vi::Vi;
 
 impl State {
-    pub(super) fn appearance(&mut self, deed: CommandDeed, arguments: &str) -> Vec<Action> {
-        match deed {
-            CommandDeed::Vim => self.toggle_vi(),
-            CommandDeed::StatusLine if arguments.is_empty() => {
+    pub(super) fn appearance(&mut self, action: CommandAction, arguments: &str) -> Vec<Action> {
+        match action {
+            CommandAction::Vim => self.toggle_vi(),
+            CommandAction::StatusLine if arguments.is_empty() => {
                 let text = self.status_items();
                 self.page("Status line", text, PagePlace::Conversation);
             }
-            CommandDeed::StatusLine => match chosen_items(arguments) {
+            CommandAction::StatusLine => match chosen_items(arguments) {
                 Ok(items) => {
                     let names = items.iter().map(|item| format!("{:?}", item.name()));
                     let names = names.collect::<Vec<_>>().join(", ");

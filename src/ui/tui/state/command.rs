@@ -3,12 +3,12 @@
 use super::{Action, Focus, PagePlace, Request, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
-use crate::protocol::harmless::without_controls;
+use crate::protocol::sanitize::without_controls;
 use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
-use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, built_in};
+use crate::ui::tui::commands::{COMMANDS, CommandAction, built_in};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
-use crate::ui::tui::keys::Deed;
+use crate::ui::tui::keys::KeyAction;
 use crate::ui::tui::text::width;
 use crate::ui::tui::viewer::{PageViewer, Viewer};
 
@@ -32,7 +32,7 @@ impl State {
             let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
             // Built-in commands take precedence over files.
             if let Some(command) = built_in(name) {
-                return self.command(command.deed, arguments.trim());
+                return self.command(command.action, arguments.trim());
             }
             if let Some(own) = self.settings.own_commands.iter().find(|own| own.name == name) {
                 let message = own.message(arguments.trim());
@@ -115,20 +115,20 @@ impl State {
         }
     }
 
-    pub(super) fn command(&mut self, deed: CommandDeed, arguments: &str) -> Vec<Action> {
-        match deed {
-            CommandDeed::Help => {
+    pub(super) fn command(&mut self, action: CommandAction, arguments: &str) -> Vec<Action> {
+        match action {
+            CommandAction::Help => {
                 let text = self.help();
                 self.page("Commands", text, PagePlace::Conversation);
             }
-            CommandDeed::Keys => {
+            CommandAction::Keys => {
                 let rows = self.settings.keymap.rows();
                 let rows =
                     rows.into_iter().map(|(keys, name, what)| (keys, format!("{what} ({name})")));
                 let text = columns(&rows.collect::<Vec<_>>());
                 self.page("Keys", text, PagePlace::Viewer);
             }
-            CommandDeed::Plan => {
+            CommandAction::Plan => {
                 let mut actions = self.set_mode(PermissionMode::Plan);
                 match arguments {
                     "" => self.conversation.remark(Tone::Quiet, "mode plan: say what to plan"),
@@ -136,22 +136,22 @@ impl State {
                 }
                 return actions;
             }
-            CommandDeed::Todos if self.conversation.plan.todos.is_empty() => {
+            CommandAction::Todos if self.conversation.plan.todos.is_empty() => {
                 self.conversation.remark(Tone::Quiet, "there is no todo list");
             }
-            CommandDeed::Todos => {
+            CommandAction::Todos => {
                 let plan = self.conversation.plan.clone();
                 self.conversation.aside(Cell::Plan(plan));
             }
-            CommandDeed::Cost => {
+            CommandAction::Cost => {
                 let text = self.cost_in_words();
                 self.page("Since this chat began", text, PagePlace::Conversation);
             }
-            CommandDeed::Context => {
+            CommandAction::Context => {
                 let text = self.conversation.context_in_words();
                 self.page("Context", text, PagePlace::Conversation);
             }
-            CommandDeed::Copy => {
+            CommandAction::Copy => {
                 let answer = self.conversation.cells.iter().rev().find_map(|cell| match cell {
                     Cell::Answer(text) => Some(text.clone()),
                     _ => None,
@@ -164,90 +164,91 @@ impl State {
                     None => self.say("there is no answer yet"),
                 }
             }
-            CommandDeed::Theme | CommandDeed::Vim | CommandDeed::StatusLine => {
-                return self.appearance(deed, arguments);
+            CommandAction::Theme | CommandAction::Vim | CommandAction::StatusLine => {
+                return self.appearance(action, arguments);
             }
-            CommandDeed::Mode => return self.mode_command(arguments),
-            CommandDeed::Quit => return vec![Action::Ask(Request::Quit)],
-            CommandDeed::Undo
-            | CommandDeed::Redo
-            | CommandDeed::Rewind
-            | CommandDeed::Resume
-            | CommandDeed::Clear
-            | CommandDeed::Compact
-            | CommandDeed::Pin
-            | CommandDeed::Pins
-            | CommandDeed::Permissions
-            | CommandDeed::Unpin
-            | CommandDeed::Init
-            | CommandDeed::Review
-            | CommandDeed::AddDir
-            | CommandDeed::Fork
-            | CommandDeed::Rename
-            | CommandDeed::Model
-                if self.is_working || self.would_end_shells(deed) =>
+            CommandAction::Mode => return self.mode_command(arguments),
+            CommandAction::Quit => return vec![Action::Ask(Request::Quit)],
+            CommandAction::Undo
+            | CommandAction::Redo
+            | CommandAction::Rewind
+            | CommandAction::Resume
+            | CommandAction::Clear
+            | CommandAction::Compact
+            | CommandAction::Pin
+            | CommandAction::Pins
+            | CommandAction::Permissions
+            | CommandAction::Unpin
+            | CommandAction::Init
+            | CommandAction::Review
+            | CommandAction::AddDir
+            | CommandAction::Fork
+            | CommandAction::Rename
+            | CommandAction::Model
+                if self.is_working || self.would_end_shells(action) =>
             {
                 // It is kept, and can be sent when the session is idle.
-                let name = COMMANDS.iter().find(|it| it.deed == deed).map_or("", |it| it.name);
+                let name = COMMANDS.iter().find(|it| it.action == action).map_or("", |it| it.name);
                 let command = format!("/{name} {arguments}");
                 self.composer.set(Written::message(command.trim_end()));
-                let stop = self.settings.keymap.key_for(Deed::Escape);
+                let stop = self.settings.keymap.key_for(KeyAction::Escape);
                 let who = if self.is_working { "the agent works" } else { "your command runs" };
                 self.say(&format!("{who}: {stop} stops it, then send this"));
             }
-            CommandDeed::Rewind => {
-                let turn = arguments.split(' ').next().and_then(|turn| turn.parse::<u32>().ok());
-                let said = self.conversation.turns.iter().find(|said| Some(said.turn) == turn);
-                self.rewound = said.map(|said| said.words.clone());
-                return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
+            CommandAction::Rewind => {
+                let number = arguments.split(' ').next().and_then(|turn| turn.parse::<u32>().ok());
+                let turns = &self.conversation.turns;
+                let turn = turns.iter().find(|turn| Some(turn.number) == number);
+                self.rewound = turn.map(|turn| turn.message.clone());
+                return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
             }
-            CommandDeed::Compact => {
+            CommandAction::Compact => {
                 self.begins(Doing::Consulting("compacting"));
-                return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
+                return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
             }
-            CommandDeed::Model
+            CommandAction::Model
                 if arguments.is_empty()
                     && self.settings.models.iter().any(|id| *id != self.conversation.model) =>
             {
                 // The list of models opens.
                 self.composer.set(Written::own("/model "));
                 self.complete();
-                return vec![Action::Ask(Request::Command(deed, String::new()))];
+                return vec![Action::Ask(Request::Command(action, String::new()))];
             }
-            CommandDeed::Model if !arguments.is_empty() => {
+            CommandAction::Model if !arguments.is_empty() => {
                 self.begins(Doing::Consulting("connecting"));
-                return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
+                return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
             }
-            CommandDeed::Init
-            | CommandDeed::Review
-            | CommandDeed::AddDir
-            | CommandDeed::Fork
-            | CommandDeed::Rename
-            | CommandDeed::Model
-            | CommandDeed::Undo
-            | CommandDeed::Redo
-            | CommandDeed::Diff
-            | CommandDeed::Sessions
-            | CommandDeed::Resume
-            | CommandDeed::Pin
-            | CommandDeed::Pins
-            | CommandDeed::Permissions
-            | CommandDeed::Unpin
-            | CommandDeed::Clear
-            | CommandDeed::Memory
-            | CommandDeed::Trace
-            | CommandDeed::Export
-            | CommandDeed::Config
-            | CommandDeed::Doctor => {
-                return vec![Action::Ask(Request::Command(deed, arguments.to_owned()))];
+            CommandAction::Init
+            | CommandAction::Review
+            | CommandAction::AddDir
+            | CommandAction::Fork
+            | CommandAction::Rename
+            | CommandAction::Model
+            | CommandAction::Undo
+            | CommandAction::Redo
+            | CommandAction::Diff
+            | CommandAction::Sessions
+            | CommandAction::Resume
+            | CommandAction::Pin
+            | CommandAction::Pins
+            | CommandAction::Permissions
+            | CommandAction::Unpin
+            | CommandAction::Clear
+            | CommandAction::Memory
+            | CommandAction::Trace
+            | CommandAction::Export
+            | CommandAction::Config
+            | CommandAction::Doctor => {
+                return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
             }
         }
         Vec::new()
     }
 
     /// The session is opened again: the user's commands would be ended.
-    fn would_end_shells(&self, deed: CommandDeed) -> bool {
-        !self.shells.is_empty() && matches!(deed, CommandDeed::AddDir | CommandDeed::Fork)
+    fn would_end_shells(&self, action: CommandAction) -> bool {
+        !self.shells.is_empty() && matches!(action, CommandAction::AddDir | CommandAction::Fork)
     }
 
     /// Tokens and cost since the chat started.
@@ -278,14 +279,14 @@ impl State {
         let own = self.settings.own_commands.iter();
         let own = own.map(|own| (format!("/{}", own.name), format!("{} (your own)", own.what)));
         let mut text = columns(&built_in.chain(own).collect::<Vec<_>>());
-        let key = |deed| self.settings.keymap.key_for(deed);
+        let key = |action| self.settings.keymap.key_for(action);
         text.push_str(&format!(
             "\n@ names a file · ! runs a command of your own · {} a new line · {} stops the agent\n\
              {} everything in full · {} the next mode · /keys all keys\n",
-            key(Deed::NewLine),
-            key(Deed::Escape),
-            key(Deed::Transcript),
-            key(Deed::NextMode),
+            key(KeyAction::NewLine),
+            key(KeyAction::Escape),
+            key(KeyAction::Transcript),
+            key(KeyAction::NextMode),
         ));
         text
     }

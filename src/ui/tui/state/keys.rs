@@ -10,7 +10,7 @@ use crate::protocol::directives::UserInput;
 use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::ui::tui::cells::Call;
 use crate::ui::tui::composer::{Composer, Motion, Written};
-use crate::ui::tui::keys::{Code, Deed, Key};
+use crate::ui::tui::keys::{Code, Key, KeyAction};
 use crate::ui::tui::vi;
 use crate::ui::tui::viewer::{Outcome, Viewer};
 
@@ -43,36 +43,39 @@ impl State {
         if let Some(actions) = self.browse(key) {
             return actions;
         }
-        let deed = self.settings.keymap.deed(key);
+        let action = self.settings.keymap.action(key);
         if self.focus == Focus::Question {
-            return self.answer(key, deed, at, last_key);
+            return self.answer(key, action, at, last_key);
         }
         // Only two consecutive presses count.
-        self.quits_at = self.quits_at.filter(|_| deed == Some(Deed::Cancel));
-        self.escaped_at = self.escaped_at.filter(|_| deed == Some(Deed::Escape));
+        self.quits_at = self.quits_at.filter(|_| action == Some(KeyAction::Cancel));
+        self.escaped_at = self.escaped_at.filter(|_| action == Some(KeyAction::Escape));
         let focus = std::mem::replace(&mut self.focus, Focus::Composer);
         if let Focus::Search(query, back) = focus {
-            return self.search(query, back, key, deed);
+            return self.search(query, back, key, action);
         }
         self.focus = focus;
         if self.popup.is_some()
-            && let Some(actions) = self.choose(deed)
+            && let Some(actions) = self.choose(action)
         {
             return actions;
         }
         if let Some(vi) = &mut self.vi
             && self.popup.is_none()
         {
-            let composer =
-                if self.focus == Focus::Instead { &mut self.instead } else { &mut self.composer };
+            let composer = if self.focus == Focus::RejectionReason {
+                &mut self.rejection_reason
+            } else {
+                &mut self.composer
+            };
             match vi.key(key, composer) {
                 vi::Outcome::Other => {}
                 vi::Outcome::Taken => return self.complete(),
-                vi::Outcome::Do(deed) => return self.do_it(deed),
+                vi::Outcome::Do(action) => return self.do_it(action),
             }
         }
-        let actions = match (deed, key.typed()) {
-            (Some(deed), _) => self.do_it(deed),
+        let actions = match (action, key.typed()) {
+            (Some(action), _) => self.do_it(action),
             (None, Some(char)) => {
                 self.writing().insert(char);
                 Vec::new()
@@ -122,7 +125,11 @@ impl State {
 
     /// The text that keys edit.
     pub(super) fn writing(&mut self) -> &mut Composer {
-        if self.focus == Focus::Instead { &mut self.instead } else { &mut self.composer }
+        if self.focus == Focus::RejectionReason {
+            &mut self.rejection_reason
+        } else {
+            &mut self.composer
+        }
     }
 
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Action> {
@@ -135,7 +142,7 @@ impl State {
                 self.composer.paste(text);
             }
             Focus::Composer => self.composer.paste(text),
-            Focus::Instead => self.instead.paste(text),
+            Focus::RejectionReason => self.rejection_reason.paste(text),
             Focus::Search(..) => {}
         }
         self.complete()
@@ -146,7 +153,7 @@ impl State {
     pub(super) fn answer(
         &mut self,
         key: Key,
-        deed: Option<Deed>,
+        action: Option<KeyAction>,
         at: Instant,
         last_key: Option<Instant>,
     ) -> Vec<Action> {
@@ -159,20 +166,25 @@ impl State {
         let was_seen = asked.shown.is_some_and(|shown| since(shown) >= TOO_SOON);
         let is_typing = last_key.is_some_and(|last| since(last) < TOO_SOON / 2)
             && asked.shown.zip(last_key).is_some_and(|(shown, last)| last < shown + TOO_SOON);
-        match deed {
-            Some(Deed::Escape | Deed::Cancel) if asked.call().is_none() => {
+        match action {
+            Some(KeyAction::Escape | KeyAction::Cancel) if asked.call().is_none() => {
                 return self.choose_answer(Choice::KeepPlanning);
             }
-            Some(Deed::Escape | Deed::Cancel) => return self.interrupt(),
-            Some(Deed::Transcript | Deed::NextMode | Deed::Redraw | Deed::Suspend) => {
-                return deed.map(|deed| self.do_it(deed)).unwrap_or_default();
+            Some(KeyAction::Escape | KeyAction::Cancel) => return self.interrupt(),
+            Some(
+                KeyAction::Transcript
+                | KeyAction::NextMode
+                | KeyAction::Redraw
+                | KeyAction::Suspend,
+            ) => {
+                return action.map(|action| self.do_it(action)).unwrap_or_default();
             }
             _ => {}
         }
         let counts = was_seen && !is_typing;
         match (key.typed(), before) {
             (None, Some(pressed)) => self.decide(pressed),
-            (None, None) => self.select_answer(deed, counts),
+            (None, None) => self.select_answer(action, counts),
             (Some(letter), None) if self.choice_for(letter).is_some() => {
                 if let Some(asked) = &mut self.asked {
                     asked.pressed = Some(Pressed { letter, at, counts });
@@ -192,17 +204,17 @@ impl State {
     }
 
     /// Moves the selection, or answers with it.
-    fn select_answer(&mut self, deed: Option<Deed>, counts: bool) -> Vec<Action> {
+    fn select_answer(&mut self, action: Option<KeyAction>, counts: bool) -> Vec<Action> {
         let mut choices = self.choices();
         let Some(asked) = &mut self.asked else { return Vec::new() };
         let n_choices = choices.len();
-        match deed {
-            Some(Deed::Up) => asked.selected = (asked.selected + n_choices - 1) % n_choices,
-            Some(Deed::Down) => asked.selected = (asked.selected + 1) % n_choices,
-            Some(Deed::Send) if !counts => {
+        match action {
+            Some(KeyAction::Up) => asked.selected = (asked.selected + n_choices - 1) % n_choices,
+            Some(KeyAction::Down) => asked.selected = (asked.selected + 1) % n_choices,
+            Some(KeyAction::Send) if !counts => {
                 self.say("the question had just appeared: press Enter again");
             }
-            Some(Deed::Send) => {
+            Some(KeyAction::Send) => {
                 let choice = choices.swap_remove(asked.selected);
                 return self.choose_answer(choice);
             }
@@ -263,7 +275,7 @@ impl State {
             (Choice::Answer(approval), Subject::Call(call)) => {
                 return self.answered(&call, approval);
             }
-            (Choice::NoWithText, _) => self.focus = Focus::Instead,
+            (Choice::NoWithText, _) => self.focus = Focus::RejectionReason,
             (Choice::CarryOut(mode), _) => {
                 self.drop_question();
                 let mut actions = self.set_mode(mode);
@@ -274,7 +286,7 @@ impl State {
                 self.drop_question();
                 self.composer.set_edited(plan.trim());
                 self.edits_plan = true;
-                let clear = self.settings.keymap.key_for(Deed::Cancel);
+                let clear = self.settings.keymap.key_for(KeyAction::Cancel);
                 self.say(&format!("Enter carries out this plan, {clear} drops it"));
             }
             (Choice::KeepPlanning, _) => {
@@ -308,14 +320,14 @@ impl State {
         self.conversation.asked(call)
     }
 
-    pub(super) fn do_it(&mut self, deed: Deed) -> Vec<Action> {
+    pub(super) fn do_it(&mut self, action: KeyAction) -> Vec<Action> {
         let columns = self.text_columns();
-        match deed {
-            Deed::Send => return self.send(),
-            Deed::NewLine => self.writing().insert('\n'),
-            Deed::Escape => return self.escape(),
-            Deed::Cancel => return self.cancel(),
-            Deed::EndOfInput => {
+        match action {
+            KeyAction::Send => return self.send(),
+            KeyAction::NewLine => self.writing().insert('\n'),
+            KeyAction::Escape => return self.escape(),
+            KeyAction::Cancel => return self.cancel(),
+            KeyAction::EndOfInput => {
                 if !self.writing().is_empty() {
                     self.writing().delete(Motion::Right);
                 } else if self.is_working {
@@ -324,11 +336,11 @@ impl State {
                     return vec![Action::Ask(Request::Quit)];
                 }
             }
-            Deed::Transcript if self.settings.full_screen => self.browses = true,
-            Deed::Transcript => {
+            KeyAction::Transcript if self.settings.full_screen => self.browses = true,
+            KeyAction::Transcript => {
                 self.viewer = Some(Viewer::at_end(self.conversation.cells.len(), false));
             }
-            Deed::NextMode => {
+            KeyAction::NextMode => {
                 let mode = match self.conversation.mode {
                     Some(PermissionMode::Ask) | None => PermissionMode::AutoEdit,
                     Some(PermissionMode::AutoEdit) => PermissionMode::Plan,
@@ -339,22 +351,22 @@ impl State {
                 };
                 return self.set_mode(mode);
             }
-            Deed::ToggleTodos => self.shows_plan = !self.shows_plan,
-            Deed::Editor => {
+            KeyAction::ToggleTodos => self.shows_plan = !self.shows_plan,
+            KeyAction::Editor => {
                 if !self.is_editing {
                     self.is_editing = true;
                     return vec![Action::Ask(Request::Edit(self.composer.message()))];
                 }
             }
-            Deed::SearchHistory => self.focus = Focus::Search(String::new(), 0),
-            Deed::Complete if self.asked.is_some() => self.focus = Focus::Question,
-            Deed::Complete if self.is_working && self.focus == Focus::Composer => {
+            KeyAction::SearchHistory => self.focus = Focus::Search(String::new(), 0),
+            KeyAction::Complete if self.asked.is_some() => self.focus = Focus::Question,
+            KeyAction::Complete if self.is_working && self.focus == Focus::Composer => {
                 return self.follow_up();
             }
-            Deed::Complete => {}
-            Deed::Redraw => return vec![Action::Redraw],
-            Deed::Suspend => return vec![Action::Suspend],
-            Deed::Up => {
+            KeyAction::Complete => {}
+            KeyAction::Redraw => return vec![Action::Redraw],
+            KeyAction::Suspend => return vec![Action::Suspend],
+            KeyAction::Up => {
                 if self.writing().go_row(false, columns) {
                     return Vec::new();
                 }
@@ -363,33 +375,33 @@ impl State {
                 }
                 self.recall(true);
             }
-            Deed::Down => {
+            KeyAction::Down => {
                 if !self.writing().go_row(true, columns) {
                     self.recall(false);
                 }
             }
-            Deed::Left => self.writing().go(Motion::Left),
-            Deed::Right => self.writing().go(Motion::Right),
-            Deed::WordLeft => self.writing().go(Motion::WordLeft),
-            Deed::WordRight => self.writing().go(Motion::WordRight),
-            Deed::LineStart => self.writing().go(Motion::LineStart),
-            Deed::LineEnd => self.writing().go(Motion::LineEnd),
-            Deed::DeleteBack => self.writing().delete(Motion::Left),
-            Deed::DeleteForward => self.writing().delete(Motion::Right),
-            Deed::DeleteWordBack => self.writing().delete(Motion::WordLeft),
-            Deed::DeleteWordForward => self.writing().delete(Motion::WordRight),
-            Deed::DeleteToStart => self.writing().delete(Motion::LineStart),
-            Deed::DeleteToEnd => self.writing().delete(Motion::LineEnd),
-            Deed::Yank => self.writing().yank(),
-            Deed::Undo => self.writing().undo(),
-            Deed::Redo => self.writing().redo(),
+            KeyAction::Left => self.writing().go(Motion::Left),
+            KeyAction::Right => self.writing().go(Motion::Right),
+            KeyAction::WordLeft => self.writing().go(Motion::WordLeft),
+            KeyAction::WordRight => self.writing().go(Motion::WordRight),
+            KeyAction::LineStart => self.writing().go(Motion::LineStart),
+            KeyAction::LineEnd => self.writing().go(Motion::LineEnd),
+            KeyAction::DeleteBack => self.writing().delete(Motion::Left),
+            KeyAction::DeleteForward => self.writing().delete(Motion::Right),
+            KeyAction::DeleteWordBack => self.writing().delete(Motion::WordLeft),
+            KeyAction::DeleteWordForward => self.writing().delete(Motion::WordRight),
+            KeyAction::DeleteToStart => self.writing().delete(Motion::LineStart),
+            KeyAction::DeleteToEnd => self.writing().delete(Motion::LineEnd),
+            KeyAction::Yank => self.writing().yank(),
+            KeyAction::Undo => self.writing().undo(),
+            KeyAction::Redo => self.writing().redo(),
         }
         Vec::new()
     }
 
     pub(super) fn escape(&mut self) -> Vec<Action> {
-        if self.focus == Focus::Instead {
-            self.instead = Composer::default();
+        if self.focus == Focus::RejectionReason {
+            self.rejection_reason = Composer::default();
             self.focus = Focus::Question;
             return Vec::new();
         }
@@ -410,7 +422,7 @@ impl State {
             self.toast = None;
             self.composer.set(Written::own("/rewind "));
         } else {
-            let key = self.settings.keymap.key_for(Deed::Escape);
+            let key = self.settings.keymap.key_for(KeyAction::Escape);
             self.say_for(&format!("{key} again goes back to an earlier turn"), TWICE);
         }
         Vec::new()
@@ -423,14 +435,14 @@ impl State {
     }
 
     pub(super) fn cancel(&mut self) -> Vec<Action> {
-        if self.focus == Focus::Instead {
+        if self.focus == Focus::RejectionReason {
             return self.escape();
         }
         if !self.composer.is_empty() {
             self.composer.take_away();
             self.edits_plan = false;
             self.recalled = None;
-            let yank = self.settings.keymap.key_for(Deed::Yank);
+            let yank = self.settings.keymap.key_for(KeyAction::Yank);
             self.say(&format!("{yank} brings it back"));
             return Vec::new();
         }
@@ -438,7 +450,7 @@ impl State {
             return vec![Action::Ask(Request::Quit)];
         }
         self.quits_at = Some(self.now);
-        let key = self.settings.keymap.key_for(Deed::Cancel);
+        let key = self.settings.keymap.key_for(KeyAction::Cancel);
         self.say_for(&format!("{key} again quits"), TWICE);
         if self.is_working { self.interrupt() } else { Vec::new() }
     }
@@ -498,9 +510,9 @@ impl State {
     }
 
     pub(super) fn send(&mut self) -> Vec<Action> {
-        if self.focus == Focus::Instead {
-            let words = self.instead.unfolded();
-            self.instead.take();
+        if self.focus == Focus::RejectionReason {
+            let words = self.rejection_reason.unfolded();
+            self.rejection_reason.take();
             let call = self.asked.as_ref().and_then(Asked::call).map(str::to_owned);
             let Some(call) = call else {
                 self.focus = Focus::Composer;

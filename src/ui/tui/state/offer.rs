@@ -1,10 +1,10 @@
 //! The completion list: its content, and choosing from it.
 
 use super::{Action, Focus, Request, State};
-use crate::ui::tui::commands::{COMMANDS, Deed as CommandDeed, OwnCommand};
+use crate::ui::tui::commands::{COMMANDS, CommandAction, OwnCommand};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
 use crate::ui::tui::composer::Written;
-use crate::ui::tui::keys::Deed;
+use crate::ui::tui::keys::KeyAction;
 use crate::ui::tui::statusline::ITEMS;
 
 impl State {
@@ -30,9 +30,9 @@ impl State {
                 return is_first.then_some(ask).into_iter().collect();
             };
             let from = before.len() - arguments.len();
-            let deed = COMMANDS.iter().find(|command| command.name == name).map(|it| it.deed);
-            let items = match deed {
-                Some(CommandDeed::Mode) => complete::words(
+            let action = COMMANDS.iter().find(|command| command.name == name).map(|it| it.action);
+            let items = match action {
+                Some(CommandAction::Mode) => complete::words(
                     arguments,
                     [
                         ("plan", "it reads, and you accept or reject its plan"),
@@ -45,10 +45,10 @@ impl State {
                         ("full", "it may do anything except what is never allowed"),
                     ],
                 ),
-                Some(CommandDeed::Theme) => {
+                Some(CommandAction::Theme) => {
                     complete::words(arguments, [("dark", ""), ("light", "")])
                 }
-                Some(CommandDeed::Model) => {
+                Some(CommandAction::Model) => {
                     // The provider need not be typed.
                     let models = self.settings.models.iter().filter(|id| id.contains(arguments));
                     let models = models.map(|id| {
@@ -58,24 +58,24 @@ impl State {
                     complete::words("", models)
                 }
                 Some(
-                    deed @ (CommandDeed::Permissions
-                    | CommandDeed::Memory
-                    | CommandDeed::StatusLine),
+                    action @ (CommandAction::Permissions
+                    | CommandAction::Memory
+                    | CommandAction::StatusLine),
                 ) => {
                     let last = arguments.rfind(' ').map_or(0, |at| at + 1);
                     let (before, query) = arguments.split_at(last);
-                    let items = next_words(deed, before.trim(), query);
+                    let items = next_words(action, before.trim(), query);
                     self.offer(Kind::Argument, from + last, items);
                     return Vec::new();
                 }
-                Some(CommandDeed::Rewind) => self.turns(arguments, false),
-                Some(CommandDeed::Undo) => self.turns(arguments, true),
-                Some(CommandDeed::Resume) => {
+                Some(CommandAction::Rewind) => self.turns(arguments, false),
+                Some(CommandAction::Undo) => self.turns(arguments, true),
+                Some(CommandAction::Resume) => {
                     let sessions = self.sessions.iter();
                     let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
                     let items = complete::words(arguments, sessions);
                     if self.sessions.is_empty() && arguments.is_empty() {
-                        let ask = Request::Command(CommandDeed::Sessions, "list".to_owned());
+                        let ask = Request::Command(CommandAction::Sessions, "list".to_owned());
                         return vec![Action::Ask(ask)];
                     }
                     items
@@ -129,15 +129,15 @@ impl State {
     fn turns(&self, arguments: &str, changed: bool) -> Vec<Item> {
         let turns = self.conversation.turns.iter().rev();
         let turns: Vec<(String, String)> = turns
-            .filter(|said| !changed || !said.files.is_empty())
-            .map(|said| {
-                let files = if said.files.is_empty() {
+            .filter(|turn| !changed || !turn.files.is_empty())
+            .map(|turn| {
+                let files = if turn.files.is_empty() {
                     String::new()
                 } else {
-                    format!("  (changed {})", said.files.join(", "))
+                    format!("  (changed {})", turn.files.join(", "))
                 };
-                let words = said.words.lines().next().unwrap_or_default();
-                (said.turn.to_string(), format!("{words}{files}"))
+                let message = turn.message.lines().next().unwrap_or_default();
+                (turn.number.to_string(), format!("{message}{files}"))
             })
             .collect();
         complete::words(arguments, turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())))
@@ -166,22 +166,25 @@ impl State {
     }
 
     /// Handles a key while the list is open; `None` if the list does not use it.
-    pub(super) fn choose(&mut self, deed: Option<Deed>) -> Option<Vec<Action>> {
-        if matches!(deed, Some(Deed::Up | Deed::Down | Deed::Complete | Deed::Send)) {
+    pub(super) fn choose(&mut self, action: Option<KeyAction>) -> Option<Vec<Action>> {
+        if matches!(
+            action,
+            Some(KeyAction::Up | KeyAction::Down | KeyAction::Complete | KeyAction::Send)
+        ) {
             self.search_on(true);
         }
         let popup = self.popup.as_mut()?;
         let n_items = popup.items.len();
-        match deed? {
-            Deed::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
-            Deed::Down => popup.selected = (popup.selected + 1) % n_items,
-            Deed::Escape => self.close_list(),
-            Deed::Complete => {
+        match action? {
+            KeyAction::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
+            KeyAction::Down => popup.selected = (popup.selected + 1) % n_items,
+            KeyAction::Escape => self.close_list(),
+            KeyAction::Complete => {
                 let popup = self.popup.take()?;
                 self.take(&popup);
                 return Some(self.complete());
             }
-            Deed::Send => {
+            KeyAction::Send => {
                 let popup = self.popup.take()?;
                 let item = &popup.items[popup.selected];
                 let is_written =
@@ -223,16 +226,16 @@ impl State {
 }
 
 /// The words that can follow, for commands with several.
-fn next_words(deed: CommandDeed, before: &str, query: &str) -> Vec<Item> {
-    if deed == CommandDeed::StatusLine {
+fn next_words(action: CommandAction, before: &str, query: &str) -> Vec<Item> {
+    if action == CommandAction::StatusLine {
         let is_new = |name: &str| !before.split_whitespace().any(|word| word == name);
         let items = ITEMS.iter().filter(|(_, name, _)| is_new(name));
         let items = items.map(|(_, name, what)| (*name, *what));
         let whole = [("default", "all items"), ("none", "no item")].into_iter();
         return complete::words(query, whole.filter(|_| before.is_empty()).chain(items));
     }
-    let (words, needs_more): (&[(&str, &str)], _) = match (deed, before) {
-        (CommandDeed::Permissions, "") => (
+    let (words, needs_more): (&[(&str, &str)], _) = match (action, before) {
+        (CommandAction::Permissions, "") => (
             &[
                 ("list", "the mode and all rules"),
                 ("add", "a rule: allow, ask or deny"),
@@ -240,7 +243,7 @@ fn next_words(deed: CommandDeed, before: &str, query: &str) -> Vec<Item> {
             ],
             true,
         ),
-        (CommandDeed::Permissions, "add") => (
+        (CommandAction::Permissions, "add") => (
             &[
                 ("allow", "calls that match are made without a question"),
                 ("ask", "calls that match need your answer"),
@@ -248,7 +251,7 @@ fn next_words(deed: CommandDeed, before: &str, query: &str) -> Vec<Item> {
             ],
             true,
         ),
-        (CommandDeed::Permissions, rule) if rule.starts_with("add ") && rule.ends_with(')') => (
+        (CommandAction::Permissions, rule) if rule.starts_with("add ") && rule.ends_with(')') => (
             &[
                 ("session", "for this session"),
                 ("project", "in the configuration of this project"),
@@ -256,7 +259,7 @@ fn next_words(deed: CommandDeed, before: &str, query: &str) -> Vec<Item> {
             ],
             false,
         ),
-        (CommandDeed::Memory, "") => (
+        (CommandAction::Memory, "") => (
             &[
                 ("list", "the lessons"),
                 ("add", "a lesson of your own for this project"),

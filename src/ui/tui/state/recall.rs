@@ -2,11 +2,11 @@
 
 use super::{Action, Focus, State};
 use crate::ui::tui::composer::Written;
-use crate::ui::tui::keys::{Deed, Key};
+use crate::ui::tui::keys::{Key, KeyAction};
 
 impl State {
     pub(super) fn recall(&mut self, earlier: bool) {
-        if self.focus == Focus::Instead {
+        if self.focus == Focus::RejectionReason {
             return;
         }
         let history = &self.settings.history;
@@ -41,19 +41,19 @@ impl State {
         mut query: String,
         back: usize,
         key: Key,
-        deed: Option<Deed>,
+        action: Option<KeyAction>,
     ) -> Vec<Action> {
         let n_found = self.matches(&query).len();
-        match (deed, key.typed()) {
-            (Some(Deed::SearchHistory), _) => {
+        match (action, key.typed()) {
+            (Some(KeyAction::SearchHistory), _) => {
                 let back = if n_found == 0 { 0 } else { (back + 1) % n_found };
                 self.focus = Focus::Search(query, back);
             }
-            (Some(Deed::DeleteBack), _) => {
+            (Some(KeyAction::DeleteBack), _) => {
                 query.pop();
                 self.focus = Focus::Search(query, 0);
             }
-            (Some(Deed::Escape | Deed::Cancel), _) => {}
+            (Some(KeyAction::Escape | KeyAction::Cancel), _) => {}
             (_, Some(char)) => {
                 query.push(char);
                 self.focus = Focus::Search(query, 0);

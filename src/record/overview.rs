@@ -7,7 +7,7 @@ use memchr::memmem;
 use serde::Serialize;
 
 use super::is_id;
-use super::log::{event_in, load};
+use super::log::{LogError, event_in, load};
 use super::summary::summary;
 use crate::disk;
 use crate::protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
@@ -20,7 +20,7 @@ const END: u64 = 64 * 1024;
 
 /// A line in the list of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Glance {
+pub struct Overview {
     /// The name that the user gave it.
     pub name: Option<String>,
     /// Start time.
@@ -43,12 +43,12 @@ pub struct Glance {
 
 /// The description of a session. The log of a session that was not closed is read completely, since it has no
 /// summary.
-pub fn glance(log: &Path) -> io::Result<Glance> {
-    let (head, tail) = ends(log)?;
+pub fn overview(log: &Path) -> Result<Overview, LogError> {
+    let (head, tail) = ends(log).map_err(LogError::io(log))?;
     let closed = closing(&tail);
     let whole = match closed {
         Some(_) => Vec::new(),
-        None => load(log).map_err(io::Error::other)?.events,
+        None => load(log)?.events,
     };
     let (summary, ending) = closed.unwrap_or_else(|| (summary(&whole), ending(&whole)));
     let started = head.iter().find_map(|event| match &event.body {
@@ -66,7 +66,7 @@ pub fn glance(log: &Path) -> io::Result<Glance> {
         Body::TurnStarted { input, .. } => Some(input.clone()),
         _ => None,
     });
-    Ok(Glance {
+    Ok(Overview {
         name: summary.name,
         started,
         model,

@@ -3,18 +3,18 @@
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Place, storage};
+use super::{ProjectArgs, storage};
 use crate::app::{OpenError, Storage};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::shorten;
 use crate::protocol::view::call_line;
-use crate::record::{self, Glance, Turn};
+use crate::record::{self, Overview, Turn};
 use crate::ui;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ListArgs {
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
     /// As what
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: ListFormat,
@@ -29,7 +29,8 @@ enum ListFormat {
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
-    let storage = storage(&args.place, None)?;
+    let storage = storage(&args.project_args, None)?;
+    report_unreadable(&storage);
     match args.format {
         ListFormat::Text => {
             let list = list_of_sessions(&storage);
@@ -40,7 +41,7 @@ pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
         }
         ListFormat::Json => {
             let list: Vec<Value> =
-                glances(&storage).map(|(id, glance)| as_json(&id, &glance)).collect();
+                readable(&storage).map(|(id, overview)| as_json(&id, &overview)).collect();
             let list = serde_json::to_string_pretty(&list).unwrap_or_default();
             Ok(ui::Answer::Data(format!("{list}\n")))
         }
@@ -50,70 +51,91 @@ pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
 /// One line per session, the latest first.
 pub(in crate::cli) fn list_of_sessions(storage: &Storage) -> String {
     let short = storage.short_ids();
-    glances(storage).map(|(id, glance)| line(&short.of(&id), &glance)).collect()
+    readable(storage).map(|(id, overview)| line(&short.of(&id), &overview)).collect()
 }
 
 /// The sessions of a project to choose from: short id and description. Sessions without a message of the user
 /// (recorded tool calls) are left out.
 pub(in crate::cli) fn sessions_in_brief(storage: &Storage) -> Vec<(String, String)> {
-    let told = glances(storage).filter(|(_, glance)| glance.turns > 0);
+    let with_turns = readable(storage).filter(|(_, overview)| overview.turns > 0);
     let short = storage.short_ids();
-    told.map(|(id, glance)| (short.of(&id), describe(&glance))).collect()
+    with_turns.map(|(id, overview)| (short.of(&id), describe(&overview))).collect()
 }
 
 /// These sessions, one per line.
 pub(super) fn in_brief(storage: &Storage, ids: &[String]) -> Vec<String> {
     let short = storage.short_ids();
     let line = |id: &String| {
-        let glance = record::glance(&storage.log_path(id));
-        format!("{}  {}", short.of(id), glance.map_or_else(|_| String::new(), |it| describe(&it)))
+        let overview = record::overview(&storage.log_path(id));
+        format!("{}  {}", short.of(id), overview.map_or_else(|_| String::new(), |it| describe(&it)))
     };
     ids.iter().map(line).collect()
 }
 
-fn describe(glance: &Glance) -> String {
-    let started = glance.started.get(..16).unwrap_or(&glance.started).replace('T', " ");
-    format!("{}  ({started}, {})", shorten(&one_line(&title(glance)), 60), ending(glance))
+fn describe(overview: &Overview) -> String {
+    let started = overview.started.get(..16).unwrap_or(&overview.started).replace('T', " ");
+    format!("{}  ({started}, {})", shorten(&one_line(&title(overview)), 60), ending(overview))
 }
 
-fn glances(storage: &Storage) -> impl Iterator<Item = (String, Glance)> {
+/// The sessions of a project, the latest first.
+fn overviews(
+    storage: &Storage,
+) -> impl Iterator<Item = (String, Result<Overview, record::LogError>)> {
     let ids = storage.sessions().into_iter().rev();
-    ids.filter_map(|id| {
-        let glance = record::glance(&storage.log_path(&id)).ok()?;
-        Some((id, glance))
+    ids.map(|id| {
+        let overview = record::overview(&storage.log_path(&id));
+        (id, overview)
     })
 }
 
-fn line(id: &str, glance: &Glance) -> String {
-    let started = &glance.started;
+fn readable(storage: &Storage) -> impl Iterator<Item = (String, Overview)> {
+    overviews(storage).filter_map(|(id, overview)| Some((id, overview.ok()?)))
+}
+
+/// Says which sessions the list leaves out, and why.
+fn report_unreadable(storage: &Storage) {
+    let mut errors = overviews(storage).filter_map(|(_, overview)| overview.err());
+    if let Some(first) = errors.next() {
+        let others = match errors.count() {
+            0 => String::new(),
+            n => format!(" (and {n} more)"),
+        };
+        ui::tell(&format!("left out: {first}{others}"));
+    }
+}
+
+fn line(id: &str, overview: &Overview) -> String {
+    let started = &overview.started;
     let started = started.get(..16).unwrap_or(started).replace('T', " ");
-    let ending = ending(glance);
-    let turns = if glance.turns == 1 { "turn" } else { "turns" };
-    let cost = glance.cost_usd.map_or_else(|| "-".to_owned(), record::dollars);
-    let task = shorten(&title(glance), 60);
+    let ending = ending(overview);
+    let turns = if overview.turns == 1 { "turn" } else { "turns" };
+    let cost = overview.cost_usd.map_or_else(|| "-".to_owned(), record::dollars);
+    let task = shorten(&title(overview), 60);
     // (Names of folders and forged records may contain line breaks.)
-    let line =
-        format!("{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}", glance.turns);
+    let line = format!(
+        "{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}",
+        overview.turns
+    );
     one_line(&line) + "\n"
 }
 
 /// The name, if the session has one, and the task.
-fn title(glance: &Glance) -> String {
-    let task = &glance.task;
-    glance.name.as_ref().map_or_else(|| task.clone(), |name| format!("{name}: {task}"))
+fn title(overview: &Overview) -> String {
+    let task = &overview.task;
+    overview.name.as_ref().map_or_else(|| task.clone(), |name| format!("{name}: {task}"))
 }
 
-fn ending(glance: &Glance) -> &str {
-    let otherwise = if glance.turns == 0 { "no turn" } else { "unfinished" };
-    glance.ending.as_deref().unwrap_or(otherwise)
+fn ending(overview: &Overview) -> &str {
+    let otherwise = if overview.turns == 0 { "no turn" } else { "unfinished" };
+    overview.ending.as_deref().unwrap_or(otherwise)
 }
 
-fn as_json(id: &str, glance: &Glance) -> Value {
+fn as_json(id: &str, overview: &Overview) -> Value {
     let mut value = json!({"id": id});
-    if let (Value::Object(value), Ok(Value::Object(glance))) =
-        (&mut value, serde_json::to_value(glance))
+    if let (Value::Object(value), Ok(Value::Object(overview))) =
+        (&mut value, serde_json::to_value(overview))
     {
-        value.extend(glance);
+        value.extend(overview);
     }
     value
 }

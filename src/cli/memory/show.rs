@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Kind, Memory, Place, Range, day, kind_in_words};
+use super::{Kind, Memory, ProjectArgs, Range, day, kind_in_words};
 use crate::app::OpenError;
 use crate::learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope};
 use crate::learning::review::short;
@@ -37,7 +37,7 @@ pub(in crate::cli) struct ShowArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub(in crate::cli) struct SearchArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -67,11 +67,11 @@ pub(in crate::cli) struct StatsArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    project_args: ProjectArgs,
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.range.place)?;
+    let memory = Memory::open(&args.range.project_args)?;
     let mut items = memory.store.lessons(&memory.scopes(&args.range))?;
     items.retain(|item| {
         (args.retired || item.is_in_use()) && args.kind.is_none_or(|kind| item.kind == kind.into())
@@ -87,7 +87,7 @@ pub(super) fn list(args: &ListArgs) -> Result<Answer, OpenError> {
 }
 
 pub(super) fn show(args: &ShowArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let lesson = memory.lesson(&args.id)?;
     if args.json {
         return Ok(pretty(&as_json(&lesson)));
@@ -135,7 +135,7 @@ pub(super) fn show(args: &ShowArgs) -> Result<Answer, OpenError> {
 }
 
 pub(super) fn search(args: &SearchArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let scopes = if args.all { Vec::new() } else { vec![memory.scope(), Scope::User] };
     let mut found = memory.store.matching(&scopes, &terms(&args.words.join(" ")), usize::MAX)?;
     found.retain(|(_, lesson)| args.kind.is_none_or(|kind| lesson.kind == kind.into()));
@@ -155,7 +155,7 @@ pub(super) fn search(args: &SearchArgs) -> Result<Answer, OpenError> {
 }
 
 pub(super) fn stats(args: &StatsArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.place)?;
+    let memory = Memory::open(&args.project_args)?;
     let items = memory.store.lessons(&[])?;
     let traces = memory.store.traces(i64::MIN, None)?;
     let count =
@@ -268,11 +268,11 @@ fn how_it_is_used(item: &Lesson) -> &'static str {
 
 /// A session, with its task if it is recorded in this project.
 fn in_words(memory: &Memory, session: &str) -> String {
-    match record::glance(&memory.storage.log_path(session)) {
-        Ok(glance) => {
-            let started = glance.started.get(..10).unwrap_or(&glance.started);
+    match record::overview(&memory.storage.log_path(session)) {
+        Ok(overview) => {
+            let started = overview.started.get(..10).unwrap_or(&overview.started);
             let short = memory.storage.short(session);
-            format!("{short}  {started}  {}", shorten(&glance.task.replace('\n', " "), 80))
+            format!("{short}  {started}  {}", shorten(&overview.task.replace('\n', " "), 80))
         }
         Err(_) => format!("{session}  (not recorded in this folder)"),
     }
