@@ -67,7 +67,7 @@ fn message_is_answered_once_with_open_todos_and_a_passed_check() {
 #[test]
 fn confirmation_of_a_verifier_is_not_a_passed_check() {
     let server = Server::with(|request, _| match request.json()["model"] == "v" {
-        true => server::sse_text("{\"holds\": true}"),
+        true => server::sse_text("{\"confirmed\": true}"),
         false if request.body.contains("tool_call_id") => server::sse_text("It is done."),
         false => server::sse_calls(&[("LS", json!({}))]),
     });

@@ -93,7 +93,7 @@ fn fork_continues_in_a_copy_without_the_name() {
     assert_eq!((turns(&first), turns(&copy)), (1, 2));
     // The original keeps its name.
     pty.say("/rename original");
-    pty.wait_for(&format!("session {first} is named original already"));
+    pty.wait_for("is named original already; choose another name");
 }
 
 #[test]
