@@ -28,6 +28,8 @@ pub(super) struct Completion {
     pub(super) files_changed: Vec<String>,
     /// The last final text that was not accepted.
     pub(super) candidate: String,
+    /// The last final text was given in mode plan.
+    pub(super) is_plan: bool,
     /// The value of the final answer, if it has to match a schema.
     pub(super) structured: Option<Value>,
     /// The checks that passed with the last final text.

@@ -50,6 +50,7 @@ impl Kernel {
         let cancel = self.parts.control.cancel();
         // A plan changed nothing that a check could find.
         let plans = self.parts.registry.mode() == PermissionMode::Plan;
+        turn.completion.is_plan = plans;
         let checks = async {
             if plans {
                 return (Vec::new(), None);
@@ -153,6 +154,7 @@ impl Kernel {
             verified: turn.completion.verified(ending),
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
+            is_plan: turn.completion.is_plan && ending.is_success(),
             open_todos: self.plan.open().map(|todo| todo.content.clone()).collect(),
             report,
             rounds: turn.answers,

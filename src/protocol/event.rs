@@ -735,6 +735,9 @@ pub struct TurnFinished {
     pub structured_output: Option<serde_json::Value>,
     /// Files that the turn's tools changed, in the order of their first change.
     pub files_changed: Vec<String>,
+    /// `result` is a plan of mode plan, which the user accepts or rejects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_plan: bool,
     /// The todos of the plan that are neither completed nor cancelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_todos: Vec<String>,

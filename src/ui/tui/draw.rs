@@ -281,14 +281,18 @@ impl State {
             Focus::RejectionReason => {
                 Some(format!("{send} rejects with this text · {escape} goes back"))
             }
+            Focus::PlanText => {
+                Some(format!("{send} carries out this plan in mode auto-edit · {escape} goes back"))
+            }
             Focus::Search(..) => {
                 let earlier = key(KeyAction::SearchHistory);
                 Some(format!("{send} takes it · {earlier} an earlier one · {escape} leaves"))
             }
             Focus::Composer if self.popup.is_some() => Some(format!("{escape} closes the list")),
+            Focus::Question if self.asks_about_plan() => None,
             Focus::Composer | Focus::Question => is_busy.then(|| {
                 let up = key(KeyAction::Up);
-                let edits = if self.has_queued() {
+                let edits = if self.has_queued() && self.focus == Focus::Composer {
                     format!(" · {up} edits the queued message")
                 } else {
                     String::new()
@@ -345,8 +349,9 @@ impl Foot {
             // No text while a question waits for a key.
             Focus::Question => {}
             Focus::RejectionReason => {
-                foot.write(&state.rejection_reason, "no › ", state, look, most);
+                foot.write(&state.answer_text, "no › ", state, look, most);
             }
+            Focus::PlanText => foot.write(&state.answer_text, "plan › ", state, look, most),
             Focus::Composer => foot.write(&state.composer, "› ", state, look, most),
             Focus::Search(query, back) => foot.search(state, look, query, *back),
         }
@@ -407,7 +412,7 @@ impl Foot {
         };
         let ask = cut(&ask, look.width).into_owned();
         self.lines.push(Line::styled(ask, theme.style(Part::Warn)));
-        if state.focus == Focus::RejectionReason {
+        if state.answers_in_words() {
             return;
         }
         if state.focus != Focus::Question {

@@ -131,6 +131,7 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
     if let Some(asked) = &state.asked {
         let call = asked.call().map(str::to_owned);
         let words = line.trim().to_lowercase();
+        let is_offered = |choice: &Choice| !matches!(choice, Choice::NoWithText | Choice::EditPlan);
         let chosen = match words.as_str() {
             "yes" => state.choice_for('y'),
             "no" | "" => state.choice_for('n'),
@@ -139,7 +140,7 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
             }
             _ => None,
         };
-        return match (chosen, call) {
+        return match (chosen.filter(is_offered), call) {
             (Some(choice), _) => state.choose_answer(choice),
             (None, Some(call)) => state.deny(&call, line.trim().into()),
             (None, None) => state.send_message(Written::own(line), Instant::now()),

@@ -227,6 +227,8 @@ pub(super) enum Focus {
     Question,
     /// To the reason of a rejection.
     RejectionReason,
+    /// To the plan, which is edited before it is carried out.
+    PlanText,
     /// To the search of earlier messages: the query, and the number of the match.
     Search(String, usize),
 }
@@ -327,13 +329,11 @@ pub(super) struct State {
     pub(super) conversation: Conversation,
     pub(super) composer: Composer,
     /// The text for the answer "no".
-    pub(super) rejection_reason: Composer,
+    pub(super) answer_text: Composer,
     pub(super) focus: Focus,
     pub(super) asked: Option<Asked>,
     /// The final text of a turn in mode plan, until the session is idle.
     finished_plan: Option<String>,
-    /// The input field contains a plan that is carried out when it is sent.
-    pub(super) edits_plan: bool,
     /// Messages that were sent and not delivered yet.
     pub(super) queue: VecDeque<UserInput>,
     /// Messages to send after the turn.
@@ -385,11 +385,10 @@ impl State {
         Self {
             conversation,
             composer: Composer::default(),
-            rejection_reason: Composer::default(),
+            answer_text: Composer::default(),
             focus: Focus::Composer,
             asked: None,
             finished_plan: None,
-            edits_plan: false,
             queue: VecDeque::new(),
             follow_ups: VecDeque::new(),
             popup: None,
@@ -523,20 +522,26 @@ impl State {
                 self.is_ending = false;
                 self.is_stopping = false;
                 self.conversation.turn = None;
-                self.drop_question();
+                // A plan stays open: it is about no call.
+                if !self.asks_about_plan() {
+                    self.drop_question();
+                }
                 let mut queued: Vec<UserInput> = self.queue.drain(..).collect();
                 if interrupted {
                     queued.extend(self.follow_ups.drain(..));
                 } else if !self.follow_ups.is_empty() {
-                    self.finished_plan = None;
-                    return self.send_follow_ups();
+                    let actions = self.send_follow_ups();
+                    if !self.is_working {
+                        self.ask_about_plan();
+                    }
+                    return actions;
                 }
                 if interrupted && !queued.is_empty() {
                     self.composer.put_before(&UserInput::joined(queued, "\n"));
                     self.close_list();
                 }
-                if let Some(plan) = self.finished_plan.take().filter(|_| !interrupted) {
-                    self.ask(Subject::Plan(plan));
+                if !interrupted {
+                    self.ask_about_plan();
                 }
             }
             News::TakenBack(message) => {
@@ -595,7 +600,7 @@ impl State {
                 self.is_editing = false;
                 match edited {
                     Ok(text) => {
-                        self.composer.set_edited(text.trim_end());
+                        self.writing().set_edited(text.trim_end());
                         self.close_list();
                     }
                     Err(reason) => self.say(&reason),
@@ -628,6 +633,9 @@ impl State {
                 self.is_working = true;
                 self.is_ending = false;
                 self.finished_plan = None;
+                if self.asks_about_plan() {
+                    self.drop_question();
+                }
                 self.queue.clear();
             }
             Body::TurnSteered { input, .. } => {
@@ -649,9 +657,7 @@ impl State {
                 self.is_ending = true;
                 self.is_stopping = false;
                 self.drop_question();
-                let plans = self.conversation.mode == Some(PermissionMode::Plan)
-                    && finished.ending.is_success();
-                self.finished_plan = plans.then(|| finished.result.clone());
+                self.finished_plan = finished.is_plan.then(|| finished.result.clone());
                 if ran.is_some_and(|ran| ran > LONG) && finished.ending != Ending::Interrupted {
                     let how = if finished.ending.is_success() { "done" } else { "it failed" };
                     actions.extend(self.notify(how));
@@ -660,6 +666,17 @@ impl State {
             _ => {}
         }
         actions
+    }
+
+    /// The question is about a plan.
+    pub(super) fn asks_about_plan(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.call().is_none())
+    }
+
+    fn ask_about_plan(&mut self) {
+        if let Some(plan) = self.finished_plan.take() {
+            self.ask(Subject::Plan(plan));
+        }
     }
 
     fn ask(&mut self, about: Subject) {
@@ -678,10 +695,10 @@ impl State {
 
     pub(super) fn drop_question(&mut self) {
         self.asked = None;
-        if matches!(self.focus, Focus::Question | Focus::RejectionReason) {
+        if self.focus == Focus::Question || self.answers_in_words() {
             self.focus = Focus::Composer;
         }
-        self.rejection_reason = Composer::default();
+        self.answer_text = Composer::default();
     }
 
     /// Shows a toast.

@@ -31,8 +31,8 @@ fn accepted_plan_is_carried_out_in_another_mode() {
     for part in [
         "▸ 1 y  yes (mode auto-edit)",
         "  2    yes, and ask before each change (mode ask)",
-        "  3 e  edit the plan, then carry it out",
-        "  4 n  no, keep planning",
+        "  3 n  no, keep planning",
+        "  4 e  edit the plan, then carry it out",
     ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
@@ -47,7 +47,13 @@ fn edited_plan_is_sent_and_its_sentences_are_no_directives() {
     let rest = format!("when: (?s)I edited the plan.*Do not change old.txt\n{WRITE}text: done");
     let (test, mut pty) = planned(&rest);
     pty.send("e");
-    pty.wait_for("› 1. Create new.txt");
+    pty.wait_for("plan › 1. Create new.txt");
+    // Esc goes back to the question; the edited text is dropped.
+    pty.send(" nonsense\x1b");
+    pty.wait_for("4 e  edit the plan");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.send("e");
+    pty.wait("the plan", |screen| screen.contains("plan › 1. Create new.txt\n"));
     pty.send(" and nothing else. Do not change old.txt.\r");
     pty.wait_for("done");
     assert!(test.root().join("new.txt").exists());
@@ -85,4 +91,33 @@ fn shift_tab_selects_mode_plan_and_the_command_line_too() {
     assert_eq!(out.code, Some(0), "{}", out.stderr);
     assert!(out.stdout.contains("1. Create new.txt"), "{}", out.stdout);
     assert!(!test.root().join("new.txt").exists());
+}
+
+#[test]
+fn plan_question_stays_after_a_command_and_cannot_be_answered_by_a_paste() {
+    let script =
+        "call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}\n---\ntext: 1. Create";
+    let test = Test::new().script(script);
+    let mut pty = Pty::chat(&test, &["--permission-mode", "plan"]);
+    pty.wait_for("/help");
+    pty.say("make a file");
+    pty.wait_for("◦ Bash");
+    // A command that waits for the end of the turn does not replace the question.
+    pty.send("/todos\t");
+    pty.wait_for("▸ after this turn: /todos");
+    test.write("go", "");
+    pty.wait_for("there is no todo list");
+    pty.wait_for("Carry out this plan?");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.send("y\x1b[200~es, but not so\x1b[201~");
+    pty.wait_for("› yes, but not so");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    assert_eq!(test.events_of("turn.started").len(), 1);
+    // A letter that is taken back is no answer.
+    pty.send("\x15");
+    pty.wait_for("3 n  no, keep planning");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.send("y\x7f");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    assert_eq!(test.events_of("turn.started").len(), 1);
 }

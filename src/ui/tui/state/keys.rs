@@ -63,11 +63,8 @@ impl State {
         if let Some(vi) = &mut self.vi
             && self.popup.is_none()
         {
-            let composer = if self.focus == Focus::RejectionReason {
-                &mut self.rejection_reason
-            } else {
-                &mut self.composer
-            };
+            let is_answer = matches!(self.focus, Focus::RejectionReason | Focus::PlanText);
+            let composer = if is_answer { &mut self.answer_text } else { &mut self.composer };
             match vi.key(key, composer) {
                 vi::Outcome::Other => {}
                 vi::Outcome::Taken => return self.complete(),
@@ -123,13 +120,14 @@ impl State {
         Some(Vec::new())
     }
 
+    /// The keys edit a text that belongs to the answer of a question.
+    pub(in crate::ui::tui) fn answers_in_words(&self) -> bool {
+        matches!(self.focus, Focus::RejectionReason | Focus::PlanText)
+    }
+
     /// The text that keys edit.
     pub(super) fn writing(&mut self) -> &mut Composer {
-        if self.focus == Focus::RejectionReason {
-            &mut self.rejection_reason
-        } else {
-            &mut self.composer
-        }
+        if self.answers_in_words() { &mut self.answer_text } else { &mut self.composer }
     }
 
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Action> {
@@ -139,10 +137,14 @@ impl State {
             // A paste is never an answer.
             Focus::Question => {
                 self.focus = Focus::Composer;
+                // A letter immediately before it was no answer either.
+                if let Some(pressed) = self.asked.as_mut().and_then(|asked| asked.pressed.take()) {
+                    self.composer.insert(pressed.letter);
+                }
                 self.composer.paste(text);
             }
             Focus::Composer => self.composer.paste(text),
-            Focus::RejectionReason => self.rejection_reason.paste(text),
+            Focus::RejectionReason | Focus::PlanText => self.answer_text.paste(text),
             Focus::Search(..) => {}
         }
         self.complete()
@@ -183,8 +185,9 @@ impl State {
         }
         let counts = was_seen && !is_typing;
         match (key.typed(), before) {
-            (None, Some(pressed)) => self.decide(pressed),
-            (None, None) => self.select_answer(action, counts),
+            (None, Some(pressed)) if action == Some(KeyAction::Send) => self.decide(pressed),
+            // Any other key cancels a letter.
+            (None, _) => self.select_answer(action, counts),
             (Some(letter), None) if self.choice_for(letter).is_some() => {
                 if let Some(asked) = &mut self.asked {
                     asked.pressed = Some(Pressed { letter, at, counts });
@@ -227,7 +230,7 @@ impl State {
     pub(in crate::ui::tui) fn choices(&self) -> Vec<Choice> {
         if self.asked.as_ref().is_some_and(|asked| asked.call().is_none()) {
             let modes = [PermissionMode::AutoEdit, PermissionMode::Ask].map(Choice::CarryOut);
-            return modes.into_iter().chain([Choice::EditPlan, Choice::KeepPlanning]).collect();
+            return modes.into_iter().chain([Choice::KeepPlanning, Choice::EditPlan]).collect();
         }
         let question = self.asked_call().and_then(|call| call.question.as_deref());
         let grants = question.map_or(&[] as &[Grant], |question| &question.grants);
@@ -283,11 +286,8 @@ impl State {
                 return actions;
             }
             (Choice::EditPlan, Subject::Plan(plan)) => {
-                self.drop_question();
-                self.composer.set_edited(plan.trim());
-                self.edits_plan = true;
-                let clear = self.settings.keymap.key_for(KeyAction::Cancel);
-                self.say(&format!("Enter carries out this plan, {clear} drops it"));
+                self.answer_text.set_edited(plan.trim());
+                self.focus = Focus::PlanText;
             }
             (Choice::KeepPlanning, _) => {
                 self.drop_question();
@@ -355,7 +355,7 @@ impl State {
             KeyAction::Editor => {
                 if !self.is_editing {
                     self.is_editing = true;
-                    return vec![Action::Ask(Request::Edit(self.composer.message()))];
+                    return vec![Action::Ask(Request::Edit(self.writing().message()))];
                 }
             }
             KeyAction::SearchHistory => self.focus = Focus::Search(String::new(), 0),
@@ -400,8 +400,8 @@ impl State {
     }
 
     pub(super) fn escape(&mut self) -> Vec<Action> {
-        if self.focus == Focus::RejectionReason {
-            self.rejection_reason = Composer::default();
+        if self.answers_in_words() {
+            self.answer_text = Composer::default();
             self.focus = Focus::Question;
             return Vec::new();
         }
@@ -435,12 +435,11 @@ impl State {
     }
 
     pub(super) fn cancel(&mut self) -> Vec<Action> {
-        if self.focus == Focus::RejectionReason {
+        if self.answers_in_words() {
             return self.escape();
         }
         if !self.composer.is_empty() {
             self.composer.take_away();
-            self.edits_plan = false;
             self.recalled = None;
             let yank = self.settings.keymap.key_for(KeyAction::Yank);
             self.say(&format!("{yank} brings it back"));
@@ -510,9 +509,19 @@ impl State {
     }
 
     pub(super) fn send(&mut self) -> Vec<Action> {
+        let writing = self.writing();
+        let cursor = writing.cursor();
+        if writing.text()[..cursor].ends_with('\\') {
+            writing.replace(cursor - 1, cursor, "\n");
+            return Vec::new();
+        }
+        if self.focus == Focus::PlanText {
+            let plan = self.answer_text.unfolded().text;
+            return if plan.trim().is_empty() { Vec::new() } else { self.carry_out(&plan) };
+        }
         if self.focus == Focus::RejectionReason {
-            let words = self.rejection_reason.unfolded();
-            self.rejection_reason.take();
+            let words = self.answer_text.unfolded();
+            self.answer_text.take();
             let call = self.asked.as_ref().and_then(Asked::call).map(str::to_owned);
             let Some(call) = call else {
                 self.focus = Focus::Composer;
@@ -520,12 +529,18 @@ impl State {
             };
             return self.deny(&call, words);
         }
-        let cursor = self.composer.cursor();
-        if self.composer.text()[..cursor].ends_with('\\') {
-            self.composer.replace(cursor - 1, cursor, "\n");
-            return Vec::new();
-        }
         self.send_written()
+    }
+
+    /// Carries out a plan that the user has edited.
+    fn carry_out(&mut self, plan: &str) -> Vec<Action> {
+        let plan = fill(self.settings.prompts.text(EDITED), &[("plan", plan.trim())]);
+        // The model wrote it: its sentences are no directives of the user.
+        let mut message = UserInput::default();
+        message.push_pasted(plan.trim_end());
+        let mut actions = self.set_mode(PermissionMode::AutoEdit);
+        actions.extend(self.submit(message));
+        actions
     }
 
     /// Sends what is written, whatever its last character is.
@@ -534,15 +549,6 @@ impl State {
             return Vec::new();
         }
         let (input, mut actions) = self.take_message();
-        if std::mem::take(&mut self.edits_plan) {
-            let plan = fill(self.settings.prompts.text(EDITED), &[("plan", &input.text)]);
-            // The model wrote it: its sentences are no directives of the user.
-            let mut message = UserInput::default();
-            message.push_pasted(plan.trim_end());
-            actions.extend(self.set_mode(PermissionMode::AutoEdit));
-            actions.extend(self.submit(message));
-            return actions;
-        }
         actions.extend(self.dispatch(input));
         actions
     }

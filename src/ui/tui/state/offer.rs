@@ -55,7 +55,14 @@ impl State {
                         let is_current = *id == self.conversation.model;
                         (id.as_str(), if is_current { "answers now" } else { "" })
                     });
-                    complete::words("", models)
+                    let mut items = complete::words("", models);
+                    // Any name can be used, also one that the list does not have.
+                    let is_name =
+                        arguments.split_once('/').is_some_and(|(_, name)| !name.is_empty());
+                    if is_name && !items.iter().any(|item| item.insert == arguments) {
+                        items.insert(0, Item { insert: arguments.to_owned(), ..Item::default() });
+                    }
+                    items
                 }
                 Some(
                     action @ (CommandAction::Permissions
@@ -149,7 +156,9 @@ impl State {
         let is_whole = items.len() == 1 && items.iter().all(is_written);
         let is_needless = items.is_empty() || is_whole && kind != Kind::Command;
         if !is_needless {
-            self.popup = Some(Popup { kind, from, items, selected: 0 });
+            // What is written exactly is selected.
+            let selected = items.iter().position(is_written).unwrap_or(0);
+            self.popup = Some(Popup { kind, from, items, selected });
         }
     }
 
@@ -181,6 +190,11 @@ impl State {
             KeyAction::Escape => self.close_list(),
             KeyAction::Complete => {
                 let popup = self.popup.take()?;
+                let written = &self.composer.text()[popup.from..self.composer.cursor()];
+                if popup.items[popup.selected].insert == written {
+                    // There is nothing to complete: the key has its other meaning.
+                    return None;
+                }
                 self.take(&popup);
                 return Some(self.complete());
             }

@@ -6,7 +6,7 @@ use crate::ui::tui::keys::{Key, KeyAction};
 
 impl State {
     pub(super) fn recall(&mut self, earlier: bool) {
-        if self.focus == Focus::RejectionReason {
+        if self.answers_in_words() {
             return;
         }
         let history = &self.settings.history;
