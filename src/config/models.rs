@@ -42,6 +42,12 @@ pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Ve
             key.is_some_and(is_set) || table.is_some_and(|table| table.api_key_command.is_some());
         if has_key {
             let known = KNOWN.get(preset.name).into_iter().flat_map(BTreeMap::keys);
+            // A pattern that ends with the beginning of a date is no name: `gpt-5.4-20*`.
+            let is_dated = |key: &&String| {
+                let end = key.strip_suffix('*').and_then(|key| key.rsplit_once('-'));
+                end.is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()))
+            };
+            let known = known.filter(|key| !is_dated(key));
             let models = preset.default_model.into_iter().chain(known.map(String::as_str));
             ids.extend(
                 models.map(|name| format!("{}/{}", preset.name, name.trim_end_matches('*'))),
@@ -124,5 +130,17 @@ mod tests {
             let known = known(&Config::default(), &format!("{}/{model}", preset.name));
             assert!(known.context_window.is_some() && known.price_in.is_some(), "{model}");
         }
+    }
+
+    #[test]
+    fn choices_are_the_configured_and_the_known_names_of_presets_with_a_key() {
+        let config = Config { model: "mine/x".to_owned(), ..Config::default() };
+        assert_eq!(choices(&config, &|_| None), ["mine/x"]);
+        let key = |name: &str| (name == "OPENAI_API_KEY").then(|| "k".to_owned());
+        let ids = choices(&config, &key);
+        assert!(ids.iter().any(|id| id == "openai/gpt-5.4"), "{ids:?}");
+        assert!(ids.iter().any(|id| id == "openai/gpt-5.4-mini"), "{ids:?}");
+        assert!(!ids.iter().any(|id| id.contains('*') || id.ends_with("-20")), "{ids:?}");
+        assert!(!ids.iter().any(|id| id.starts_with("deepseek/")), "{ids:?}");
     }
 }

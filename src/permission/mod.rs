@@ -357,8 +357,8 @@ impl Policy {
         }
     }
 
-    /// Combines rules and finding in order of precedence: allowed on the command line, asked, allowed by a
-    /// file, the judge's finding.
+    /// Combines rules and finding in order of precedence: allowed on the command line, the latest rule of the
+    /// session, asked, allowed by a file, the judge's finding.
     fn rule_outcome(
         &self,
         tool: &str,
@@ -366,27 +366,31 @@ impl Policy {
         asks: impl Fn(&Rule) -> bool,
         finding: Option<&Finding>,
     ) -> RuleOutcome {
-        let allowed = |is_from: &dyn Fn(&Entry) -> bool| {
-            let is_it =
-                |entry: &Entry| entry.verb == Verb::Allow && is_from(entry) && allows(&entry.rule);
-            let entry = self.find(tool, is_it)?;
-            Some(RuleOutcome::Allowed(reason(entry.shown(), "a rule allows this")))
-        };
+        let allowed =
+            |entry: &Entry| RuleOutcome::Allowed(reason(entry.shown(), "a rule allows this"));
+        let asked =
+            |entry: &Entry| RuleOutcome::Asks(self.reason_of(entry, "a rule asks before this"));
+        let is_allow = |entry: &Entry| entry.verb == Verb::Allow && allows(&entry.rule);
+        let is_ask = |entry: &Entry| entry.verb == Verb::Ask && asks(&entry.rule);
         // Except on the command line, a rule that allows everything does not apply to commands with findings.
         let is_enough = |entry: &Entry| finding.is_none() || !entry.rule.is_bare();
-        let by_user = |entry: &Entry| match entry.origin {
-            Origin::CommandLine => true,
-            Origin::Session(_) => is_enough(entry),
-            Origin::UserFile | Origin::ProjectFile => false,
+        let on_command_line =
+            |entry: &Entry| entry.origin == Origin::CommandLine && is_allow(entry);
+        if let Some(entry) = self.find(tool, on_command_line) {
+            return allowed(entry);
+        }
+        let in_session = |entry: &&Entry| {
+            matches!(entry.origin, Origin::Session(_))
+                && (is_ask(entry) || is_allow(entry) && is_enough(entry))
         };
-        if let Some(outcome) = allowed(&by_user) {
-            return outcome;
+        if let Some(entry) = self.about(tool).filter(in_session).last() {
+            return if entry.verb == Verb::Ask { asked(entry) } else { allowed(entry) };
         }
-        if let Some(entry) = self.find(tool, |e| e.verb == Verb::Ask && asks(&e.rule)) {
-            return RuleOutcome::Asks(self.reason_of(entry, "a rule asks before this"));
+        if let Some(entry) = self.find(tool, is_ask) {
+            return asked(entry);
         }
-        if let Some(outcome) = allowed(&is_enough) {
-            return outcome;
+        if let Some(entry) = self.find(tool, |entry| is_allow(entry) && is_enough(entry)) {
+            return allowed(entry);
         }
         let Some(Finding { class, reason: why, program, .. }) = finding else {
             return RuleOutcome::Undecided;
@@ -499,17 +503,20 @@ impl Policy {
         allowing_hint(&rules)
     }
 
-    /// The first rule about this tool that satisfies a condition. A rule with a pattern for one tool that changes
-    /// files applies to all of them.
-    fn find(&self, tool: &str, is_so: impl Fn(&Entry) -> bool) -> Option<&Entry> {
-        let is_about = |entry: &Entry| {
+    /// The rules about this tool. A rule with a pattern for one tool that changes files applies to all of them.
+    fn about<'a>(&'a self, tool: &str) -> impl Iterator<Item = &'a Entry> {
+        self.entries.iter().filter(move |entry| {
             let own = entry.rule.tool();
             own == tool
                 || !entry.rule.is_bare()
                     && CHANGE_TOOLS.contains(&own)
                     && CHANGE_TOOLS.contains(&tool)
-        };
-        self.entries.iter().find(|entry| is_about(entry) && is_so(entry))
+        })
+    }
+
+    /// The first rule about this tool that satisfies a condition.
+    fn find(&self, tool: &str, is_so: impl Fn(&Entry) -> bool) -> Option<&Entry> {
+        self.about(tool).find(|entry| is_so(entry))
     }
 }
 

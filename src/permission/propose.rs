@@ -6,69 +6,9 @@ use super::{Line, shell::Word};
 use crate::protocol::control::Grant;
 use crate::protocol::tool::Effect;
 
-/// Programs whose first operand determines what they do: `cargo test`.
-const HAS_SUBCOMMANDS: &[&str] = &[
-    "apt",
-    "brew",
-    "bundle",
-    "cargo",
-    "composer",
-    "docker",
-    "docker-compose",
-    "dotnet",
-    "gh",
-    "git",
-    "go",
-    "gradle",
-    "gradlew",
-    "helm",
-    "kubectl",
-    "make",
-    "mvn",
-    "mvnw",
-    "npm",
-    "pip",
-    "pip3",
-    "pnpm",
-    "podman",
-    "poetry",
-    "rustup",
-    "systemctl",
-    "terraform",
-    "uv",
-    "yarn",
-];
-/// Subcommands with a further subcommand: `npm run test`, `git remote add`.
-const HAS_MORE: &[&str] = &[
-    "component",
-    "compose",
-    "config",
-    "container",
-    "exec",
-    "image",
-    "lfs",
-    "mod",
-    "pip",
-    "pr",
-    "remote",
-    "run",
-    "stash",
-    "submodule",
-    "tool",
-    "toolchain",
-    "volume",
-    "worktree",
-];
-/// Programs that execute their arguments: a rule for them contains all words.
-const RUNS_ANYTHING: &[&str] = &[
-    "awk", "bash", "bun", "bunx", "dash", "deno", "env", "eval", "find", "gawk", "ksh", "lua",
-    "node", "npx", "parallel", "perl", "php", "python", "python2", "python3", "ruby", "sh",
-    "source", "ssh", "uvx", "xargs", "zsh", ".",
-];
-
 /// The grants that would allow such calls from now on, the narrowest first; empty if no rule can express it.
-/// A file: the file, its directory. A command line: its commands as they are, commands that begin with the
-/// same words.
+/// A file: the file, its directory. A command line: its commands as they are, commands that begin with the same
+/// words up to the first operand.
 pub fn propose(effect: &Effect) -> Vec<Grant> {
     let mut proposed: Vec<Vec<String>> = Vec::new();
     match effect {
@@ -82,13 +22,8 @@ pub fn propose(effect: &Effect) -> Vec<Grant> {
         }
         Effect::Command { command, .. } => {
             let line = Line::read(command);
-            let leading = rules_for_line(&line, rule_for);
-            let is_narrower = |exact: &Vec<String>| {
-                let widened = exact.iter().map(|rule| rule.replace(')', " *)"));
-                leading.as_ref().is_none_or(|leading| !leading.iter().cloned().eq(widened))
-            };
-            proposed.extend(rules_for_line(&line, as_it_is).filter(is_narrower));
-            proposed.extend(leading);
+            proposed.extend(rules_for_line(&line, as_it_is));
+            proposed.extend(rules_for_line(&line, rule_for));
             proposed.dedup();
         }
         Effect::Job { .. } | Effect::Plan => {}
@@ -106,7 +41,8 @@ fn rules_for_line(line: &Line, rule: impl Fn(&Command) -> Option<String>) -> Opt
         if judge::only_reads(command, line.text()) {
             continue;
         }
-        let rule = rule(command)?;
+        // The input is no part of a rule, and may be a program: `bash -s < FILE`.
+        let rule = rule(command).filter(|_| !command.has_input)?;
         if !rules.contains(&rule) {
             rules.push(rule);
         }
@@ -126,30 +62,17 @@ pub(super) fn rule_for_file(tool: &str, path: &str) -> Option<String> {
 
 /// `Bash(cargo test --lib)`: the whole command. (A rule of the session matches no further words.)
 fn as_it_is(command: &Command) -> Option<String> {
-    let has_input = command.has_input && command.operands().next().is_none();
-    let words = leading_words(command, command.words.len()).filter(|_| !has_input)?;
-    rule_of_words(&words)
+    rule_of_words(&leading_words(command, command.words.len())?)
 }
 
-/// `Bash(cargo test *)`: the leading words of a command.
+/// `Bash(cargo test *)`: the words up to the first operand; the whole command if no other follows.
 pub(super) fn rule_for(command: &Command) -> Option<String> {
-    let name = command.name();
-    // Up to the subcommand, including the options before it.
-    let n_subcommands = match command.operands().next().and_then(Word::known) {
-        Some(word) if HAS_SUBCOMMANDS.contains(&name) => 1 + usize::from(HAS_MORE.contains(&word)),
-        Some(_) | None => 0,
-    };
-    let subcommands = command.operands().take(n_subcommands);
-    let last = subcommands
-        .last()
-        .and_then(|last| command.words.iter().position(|word| std::ptr::eq(word, last)));
-    let is_whole =
-        RUNS_ANYTHING.contains(&name) || HAS_SUBCOMMANDS.contains(&name) && n_subcommands == 0;
-    if is_whole {
-        return as_it_is(command);
+    let operand = command.operands().next();
+    let at = command.words.iter().position(|word| operand.is_some_and(|it| std::ptr::eq(word, it)));
+    match at.map(|at| at + 1).filter(|n_words| *n_words < command.words.len()) {
+        Some(n_words) => rule_of_words(&format!("{} *", leading_words(command, n_words)?)),
+        None => as_it_is(command),
     }
-    let words = leading_words(command, last.unwrap_or(0) + 1)?;
-    rule_of_words(&format!("{words} *"))
 }
 
 /// The leading words of the command; `None` if a rule cannot contain them.

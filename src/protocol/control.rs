@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::directives::UserInput;
@@ -472,17 +472,31 @@ struct Requests {
     /// Messages that arrived while the turn runs.
     messages: VecDeque<UserInput>,
     mode: Option<PermissionMode>,
-    /// The call that waits for approval.
-    asked: Option<(String, oneshot::Sender<Reply>)>,
+    /// The call that waits for approval, and the replies of the user.
+    asked: Option<(String, UnboundedSender<Reply>)>,
 }
 
-/// What ends the wait for an approval.
+/// A reply of the user while a call waits for approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The user answered the question.
     Answer(Approval),
     /// The user requested another mode, which may settle the question.
     ModeRequested,
+}
+
+/// The question about a call, until it is settled.
+#[derive(Debug)]
+pub struct OpenQuestion {
+    replies: UnboundedReceiver<Reply>,
+    cancel: CancellationToken,
+}
+
+impl OpenQuestion {
+    /// The next reply; `None` after an interrupt.
+    pub async fn reply(&mut self) -> Option<Reply> {
+        self.cancel.run_until_cancelled(self.replies.recv()).await?
+    }
 }
 
 impl Control {
@@ -549,7 +563,8 @@ impl Control {
     pub fn want_mode(&self, mode: PermissionMode) {
         let mut requests = locked(&self.0.requests);
         requests.mode = Some(mode);
-        if let Some((_, sender)) = requests.asked.take() {
+        if let Some((_, sender)) = &requests.asked {
+            // Nothing waits any more: the question is settled.
             _ = sender.send(Reply::ModeRequested);
         }
     }
@@ -569,19 +584,21 @@ impl Control {
         self.0.is_attended.load(Ordering::SeqCst)
     }
 
-    /// Waits for the user's answer about a call, or for another mode; `None` after an interrupt. Show the
-    /// question after calling this and before awaiting it, so that no answer is lost.
-    pub fn approval(&self, call: &str) -> impl Future<Output = Option<Reply>> + Send + use<> {
-        let (sender, receiver) = oneshot::channel();
+    /// Opens the question about a call. Show it after calling this, so that no answer is lost.
+    pub fn ask(&self, call: &str) -> OpenQuestion {
+        let (sender, replies) = unbounded_channel();
         locked(&self.0.requests).asked = Some((call.to_owned(), sender));
-        let cancel = self.cancel();
-        async move { cancel.run_until_cancelled(receiver).await?.ok() }
+        OpenQuestion { replies, cancel: self.cancel() }
     }
 
-    /// The user's answer about this call. An answer to another question is ignored.
+    /// The user's answer about this call. An answer to another question is ignored. A granted mode is requested
+    /// at once, so that a later request of the user replaces it.
     pub fn answer(&self, call: &str, approval: Approval) {
         let mut requests = locked(&self.0.requests);
         if let Some((_, sender)) = requests.asked.take_if(|(asked, _)| asked == call) {
+            if let Approval::Always(Grant::Mode(mode)) = &approval {
+                requests.mode = Some(*mode);
+            }
             // Nothing waits any more: the turn was interrupted.
             _ = sender.send(Reply::Answer(approval));
         }
@@ -611,16 +628,24 @@ mod tests {
     async fn approval_answer_applies_only_to_its_question() {
         let control = Control::default();
         control.answer("a", Approval::Once);
-        let waiting = control.approval("a");
+        let mut question = control.ask("a");
         control.answer("b", Approval::Once);
         control.answer("a", Approval::No(None));
-        assert_eq!(waiting.await, Some(Reply::Answer(Approval::No(None))));
-        let waiting = control.approval("b");
+        assert_eq!(question.reply().await, Some(Reply::Answer(Approval::No(None))));
+        // An answer directly after a request for a mode is not lost.
+        let mut question = control.ask("b");
         control.want_mode(PermissionMode::Full);
-        assert_eq!(waiting.await, Some(Reply::ModeRequested));
-        let waiting = control.approval("c");
+        control.answer("b", Approval::Once);
+        assert_eq!(question.reply().await, Some(Reply::ModeRequested));
+        assert_eq!(question.reply().await, Some(Reply::Answer(Approval::Once)));
+        // A mode that the user selects after a grant replaces the granted one.
+        _ = control.ask("c");
+        control.answer("c", Approval::Always(Grant::Mode(PermissionMode::AutoEdit)));
+        control.want_mode(PermissionMode::Plan);
+        assert_eq!(control.take_mode(), Some(PermissionMode::Plan));
+        let mut question = control.ask("d");
         control.interrupt(Interrupt::User);
-        assert_eq!(waiting.await, None);
+        assert_eq!(question.reply().await, None);
     }
 
     #[test]

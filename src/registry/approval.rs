@@ -43,26 +43,36 @@ impl Registry {
     ) -> Result<Permit, Refused> {
         let effect = &wanted.target.effect;
         self.check_coverage(effect).await;
+        let reason = match self.settle(call, effect) {
+            Ok(permit) => return permit,
+            Err(reason) => reason,
+        };
+        if self.control.is_attended() {
+            return self.ask(call, wanted, reason).await;
+        }
+        // No user can be asked: the model receives the question.
+        let text = match &reason.hint {
+            Some(how) => format!("{}; {how}", reason.text),
+            None => reason.text.clone(),
+        };
+        let failure = Failure::new(ErrorCode::ApprovalRequired, text)
+            .hint("continue without it, or say in the final answer what the user has to allow");
+        let denied = !matches!(effect, Effect::Read { .. });
+        let violates_instruction = reason.by_instruction;
+        self.decided(call, "ask", reason, denied);
+        Err(Refused { failure, denied, violates_instruction })
+    }
+
+    /// The permit or refusal of the policy in the current mode; the reason if it asks.
+    fn settle(&self, call: &ToolCall, effect: &Effect) -> Result<Result<Permit, Refused>, Reason> {
         let reads = matches!(effect, Effect::Read { .. });
-        let (word, reason, refused) = match self.rule_on(call, effect) {
-            Ruling::Allow(_) if reads || matches!(effect, Effect::Job { .. } | Effect::Plan) => {
-                return Ok(Permit::Policy);
-            }
-            Ruling::Allow(reason) => ("allow", reason, None),
-            Ruling::Ask(reason) if self.control.is_attended() => {
-                return self.ask(call, wanted, reason).await;
-            }
-            // No user can be asked: the model receives the question.
-            Ruling::Ask(reason) => {
-                let text = match &reason.hint {
-                    Some(how) => format!("{}; {how}", reason.text),
-                    None => reason.text.clone(),
-                };
-                let failure = Failure::new(ErrorCode::ApprovalRequired, text).hint(
-                    "continue without it, or say in the final answer what the user has to allow",
-                );
-                let violates_instruction = reason.by_instruction;
-                ("ask", reason, Some(Refused { failure, denied: !reads, violates_instruction }))
+        match self.rule_on(call, effect) {
+            Ruling::Ask(reason) => Err(reason),
+            Ruling::Allow(reason) => {
+                if !reads && !matches!(effect, Effect::Job { .. } | Effect::Plan) {
+                    self.decided(call, "allow", reason, false);
+                }
+                Ok(Ok(Permit::Policy))
             }
             Ruling::Refuse(code, reason) => {
                 let failure = failure_of(code, &reason);
@@ -73,12 +83,10 @@ impl Registry {
                 // A plan needs no change.
                 let plans = self.mode() == PermissionMode::Plan;
                 let denied = !reads && !violates_instruction && !has_other_form && !plans;
-                ("refuse", reason, Some(Refused { failure, denied, violates_instruction }))
+                self.decided(call, "refuse", reason, denied);
+                Ok(Err(Refused { failure, denied, violates_instruction }))
             }
-        };
-        let denied = refused.as_ref().is_some_and(|refused| refused.denied);
-        self.decided(call, word, reason, denied);
-        refused.map_or(Ok(Permit::Policy), Err)
+        }
     }
 
     /// Why Read would not show this file: the user's rules, a name that indicates secrets, or its content.
@@ -121,11 +129,11 @@ impl Registry {
         // A change that would fail needs no permission.
         let diff = self.rehearse(wanted).await.map_err(|why| Refused::new(why, false))?;
         let effect = &wanted.target.effect;
-        // The answer to an earlier question may have settled this one.
-        if matches!(self.rule_on(call, effect), Ruling::Allow(_)) {
-            return Ok(Permit::Policy);
+        // The answer to an earlier question, or another mode, may have settled this one.
+        if let Ok(permit) = self.settle(call, effect) {
+            return permit;
         }
-        let mut answer = self.control.approval(&call.id);
+        let mut question = self.control.ask(&call.id);
         self.events.emit(Body::PermissionRequested {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -143,21 +151,11 @@ impl Registry {
             by_instruction: false,
         };
         let approval = loop {
-            match answer.await {
+            match question.reply().await {
                 Some(Reply::Answer(approval)) => break Some(approval),
                 Some(Reply::ModeRequested) => {
-                    answer = self.control.approval(&call.id);
-                    match self.rule_on(call, effect) {
-                        Ruling::Ask(_) => {}
-                        Ruling::Allow(reason) => {
-                            self.decided(call, "allow", reason, false);
-                            return Ok(Permit::User);
-                        }
-                        Ruling::Refuse(code, reason) => {
-                            let refused = Refused::new(failure_of(code, &reason), true);
-                            self.decided(call, "refuse", reason, true);
-                            return Err(refused);
-                        }
+                    if let Ok(permit) = self.settle(call, effect) {
+                        return permit;
                     }
                 }
                 None => break None,
@@ -176,10 +174,8 @@ impl Registry {
                             self.add_rule(format!("allow {rule}"), "");
                         }
                     }
-                    Grant::Mode(mode) => {
-                        self.control.want_mode(mode);
-                        self.mode();
-                    }
+                    // It was requested together with the answer.
+                    Grant::Mode(_) => _ = self.mode(),
                 }
                 self.decided(call, "allow", by_user(text), false);
                 Ok(Permit::User)

@@ -150,10 +150,10 @@ fn approval_error_names_the_rule_that_allows_the_command() {
     let (test, _) = project();
     for (command, rule) in [
         ("git push origin main", "Bash(git push *)"),
-        ("curl https://example.com/", "Bash(curl *)"),
-        ("rm -r local", "Bash(rm *)"),
-        ("git config user.name x", "Bash(git config user.name *)"),
-        ("docker ps", "Bash(docker ps *)"),
+        ("curl https://example.com/", "Bash(curl https://example.com/)"),
+        ("rm -r local", "Bash(rm -r local)"),
+        ("git config user.name x", "Bash(git config *)"),
+        ("docker ps", "Bash(docker ps)"),
     ] {
         let envelope = call(&test, command, &[]);
         assert_eq!(envelope["error"]["code"], "APPROVAL_REQUIRED", "{command}: {envelope}");

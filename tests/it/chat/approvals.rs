@@ -90,14 +90,14 @@ fn full_screen_shows_the_diff_above_the_question() {
 
 #[test]
 fn always_allow_applies_to_the_session_and_only_that_rule() {
-    let script = "call: Bash {\"command\": \"touch x1\"}\n---\ncall: Bash {\"command\": \"touch x2\"}\n---\n\
+    let script = "call: Bash {\"command\": \"touch x1 y1\"}\n---\ncall: Bash {\"command\": \"touch x1 x2\"}\n---\n\
                   call: Bash {\"command\": \"mkdir d\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");
     pty.wait_for_question();
-    assert!(pty.screen().contains("2 a  yes, and for this session: allow Bash(touch x1)"));
-    assert!(pty.screen().contains("3    yes, and for this session: allow Bash(touch *)"));
+    assert!(pty.screen().contains("2 a  yes, and for this session: allow Bash(touch x1 y1)"));
+    assert!(pty.screen().contains("3    yes, and for this session: allow Bash(touch x1 *)"));
     pty.send("3");
-    pty.wait_for("✓ Bash touch x2");
+    pty.wait_for("✓ Bash touch x1 x2");
     pty.wait_for("Allow Bash mkdir d?");
     pty.wait_for_question();
     pty.send("n");

@@ -168,11 +168,16 @@ impl State {
         let was_seen = asked.shown.is_some_and(|shown| since(shown) >= TOO_SOON);
         let is_typing = last_key.is_some_and(|last| since(last) < TOO_SOON / 2)
             && asked.shown.zip(last_key).is_some_and(|(shown, last)| last < shown + TOO_SOON);
+        let counts = was_seen && !is_typing;
         match action {
             Some(KeyAction::Escape | KeyAction::Cancel) if asked.call().is_none() => {
                 return self.choose_answer(Choice::KeepPlanning);
             }
             Some(KeyAction::Escape | KeyAction::Cancel) => return self.interrupt(),
+            Some(KeyAction::NextMode) if !counts => {
+                self.say("the question had just appeared: press the key again");
+                return Vec::new();
+            }
             Some(
                 KeyAction::Transcript
                 | KeyAction::NextMode
@@ -183,7 +188,6 @@ impl State {
             }
             _ => {}
         }
-        let counts = was_seen && !is_typing;
         match (key.typed(), before) {
             (None, Some(pressed)) if action == Some(KeyAction::Send) => self.decide(pressed),
             // Any other key cancels a letter.
