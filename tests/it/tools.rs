@@ -278,7 +278,7 @@ fn modes_and_rules_apply_to_tool_calls() {
     let unsandboxed = ["--set", "sandbox.enabled=false"];
     let refused = call("Bash", json!({"command": "touch x"}), &unsandboxed);
     assert_eq!(code(&refused), "APPROVAL_REQUIRED");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("--allow 'Bash(touch *)'"));
+    assert!(refused["error"]["message"].as_str().unwrap().contains("--allow 'Bash(touch x)'"));
     let echo = || json!({"command": "echo hi"});
     assert_eq!(call("Bash", echo(), &unsandboxed)["status"], "success", "it only reads");
     assert_eq!(call("Bash", echo(), &["--allow", "Bash(echo *)"])["status"], "success");
