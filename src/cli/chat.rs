@@ -6,6 +6,7 @@ mod places;
 mod rules;
 mod start;
 mod tasks;
+mod work;
 
 use std::path::{Path, PathBuf};
 
@@ -17,14 +18,17 @@ use crate::config::{Loaded, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
-use crate::ui::tui::{self, Arrangement, Chat, CommandAction, Handle, News, PagePlace, Request};
+use crate::ui::tui::{
+    self, Arrangement, Chat, CommandAction, Ended, News, PagePlace, Request, Timing,
+};
 use crate::workspace::Undo;
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
-use next::{Begun, Continued, Next, begin, rewind};
+use next::{Continued, Next, next, rewind};
 use places::Places;
 pub(super) use start::ChatArgs;
 use start::{settings, welcome};
+use work::{Work, do_work, work_of};
 
 pub(super) fn chat(args: &ChatArgs) -> u8 {
     let term = std::env::var("TERM").unwrap_or_default();
@@ -109,12 +113,17 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         let faces = vec![face];
         let mut session = match Box::pin(open(&options, control, faces)).await {
             Ok(session) => session,
-            Err(error) if is_first => {
+            Err(error)
+                if is_first
+                    || options.session == Which::New
+                    || control.interrupted() == Some(Interrupt::Terminate) =>
+            {
                 // The screen is restored first, so that later output stays visible.
                 _ = chat.end();
                 return Err(error);
             }
             Err(error) => {
+                control.begin_turn();
                 // Without a copy the conversation continues in the session that was to be copied.
                 options.session = match &options.session {
                     Which::Fork(Some(from)) => Which::Resume(from.clone()),
@@ -161,8 +170,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 continues = true;
                 control.begin_turn();
             }
-            Next::Rewind(turn, what) => {
-                let Some(id) = id else { continue };
+            Next::Rewind(id, turn, what) => {
                 chat.handle.tell(News::NewSession);
                 news_of_rewind = Some(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
@@ -223,48 +231,6 @@ async fn open(
     }
 }
 
-/// Work that keeps a session busy until it is done or interrupted.
-enum Work {
-    /// A message.
-    Turn(UserInput),
-    /// A compaction, with this focus if it is not empty.
-    Compact(String),
-    /// A change of the model, or a question about it.
-    Model(String),
-}
-
-async fn do_work(session: &mut Session, options: &Options, handle: &Handle, work: Work) {
-    tui::panic_if_requested("session");
-    match work {
-        Work::Turn(message) => {
-            session.run(message).await;
-        }
-        Work::Compact(focus) => {
-            let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
-            let compacted = session.compact(focus).await;
-            let news = match compacted {
-                Ok(true) => return,
-                _ if session.control().interrupted().is_some() => {
-                    News::Note(true, "stopped: the conversation is as it was".to_owned())
-                }
-                Ok(false) => {
-                    let text = "there is nothing to compact yet";
-                    News::Note(true, text.to_owned())
-                }
-                Err(reason) => News::Note(false, reason),
-            };
-            handle.tell(news);
-        }
-        Work::Model(model) => {
-            let cancel = session.control().cancel();
-            let asking = Box::pin(model_of(session, options, &model));
-            if let Some(news) = cancel.run_until_cancelled(asking).await {
-                handle.tell(news);
-            }
-        }
-    }
-}
-
 /// Passes requests and news between the user and the session, until the session changes or the chat ends.
 async fn converse(
     session: &mut Session,
@@ -295,47 +261,33 @@ async fn converse(
             let cancel = control.cancel();
             tokio::select! {
                 request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
-                    Request::Submit(message) | Request::Steer(message) => work = Some(Work::Turn(message)),
+                    Request::Submit(message) => {
+                        handle.tell(News::Delivered(1));
+                        work = Some(Work::Turn(message));
+                    }
                     Request::Quit => quits = true,
                     Request::Interrupt => {
                         jobs.stop();
-                        handle.tell(News::Idle { interrupted: true });
+                        let ended = Ended::Interrupted;
+                        handle.tell(News::Idle { ended, undelivered: Vec::new() });
                     }
                     Request::Mode(mode) => {
                         control.want_mode(mode);
                         session.mode();
                     }
-                    Request::Command(
-                        action @ (CommandAction::Clear | CommandAction::Resume | CommandAction::Rewind | CommandAction::Fork
-                            | CommandAction::AddDir | CommandAction::Compact | CommandAction::Model | CommandAction::Init
-                            | CommandAction::Review),
-                        arguments,
-                    ) => match begin(session, options, action, arguments).await {
-                        Ok(Begun::Work(begun)) => work = Some(begun),
-                        Ok(Begun::Next(next)) => return next,
-                        Err(reason) => handle.tell(News::Note(false, reason)),
+                    Request::Command(action, arguments) => match action.timing(&arguments) {
+                        Timing::AtOnce => jobs.command(action, &arguments),
+                        Timing::Idle => {
+                            if let Some(news) = instruct(session, options, action, &arguments) {
+                                handle.tell(news);
+                            }
+                        }
+                        Timing::Works(_) => work = Some(work_of(action, arguments)),
+                        Timing::Opens => match next(session, options, action, &arguments) {
+                            Ok(next) => return next,
+                            Err(reason) => handle.tell(News::Note(false, reason)),
+                        },
                     },
-                    Request::Command(CommandAction::Undo, arguments) => {
-                        if let Err(reason) = undo(session, &arguments) {
-                            handle.tell(News::Note(false, reason));
-                        }
-                    }
-                    Request::Command(CommandAction::Redo, arguments) => {
-                        let force = arguments == "force";
-                        let options = UndoOptions { confirmed: force, force, git: true };
-                        if let Err(reason) = session.undo(Undo::Redo, options) {
-                            handle.tell(News::Note(false, reason));
-                        }
-                    }
-                    Request::Command(
-                        what @ (CommandAction::Pins | CommandAction::Pin | CommandAction::Unpin
-                            | CommandAction::Permissions | CommandAction::Rename),
-                        arguments,
-                    ) => {
-                        if let Some(news) = instruct(session, options, what, &arguments) {
-                            handle.tell(news);
-                        }
-                    }
                     request => jobs.begin(request),
                 },
                 done = jobs.next() => ran.extend(done),
@@ -350,14 +302,14 @@ async fn converse(
             continue;
         };
         control.begin_turn();
-        {
+        let is_done = {
             let working = do_work(session, options, &handle, what);
             tokio::pin!(working);
             loop {
                 tokio::select! {
-                    () = &mut working => break,
+                    is_done = &mut working => break is_done,
                     request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
-                        Request::Submit(message) | Request::Steer(message) => control.steer(message),
+                        Request::Submit(message) => control.steer(message),
                         Request::TakeBack => {
                             if let Some(message) = control.take_back() {
                                 handle.tell(News::TakenBack(message));
@@ -377,7 +329,7 @@ async fn converse(
                     () = signalled(&mut continued) => handle.continued(),
                 }
             }
-        }
+        };
         handle.tell(News::Branch(places.branch()));
         session.model().clone_into(&mut jobs.model);
         let undelivered = control.take_messages();
@@ -386,14 +338,20 @@ async fn converse(
         // An interrupt of this turn does not affect later ones.
         control.begin_turn();
         if interrupted.is_none() && !undelivered.is_empty() {
+            handle.tell(News::Delivered(undelivered.len()));
             work = Some(Work::Turn(UserInput::joined(undelivered, "\n\n")));
-        } else {
-            handle.tell(News::Idle { interrupted: interrupted.is_some() });
+            continue;
         }
+        let ended = match (interrupted, is_done) {
+            (Some(_), _) => Ended::Interrupted,
+            (None, true) => Ended::Well,
+            (None, false) => Ended::Failed,
+        };
+        handle.tell(News::Idle { ended, undelivered });
     }
 }
 
-/// Runs a command about pins or permissions; returns the text to show, if any.
+/// Runs a command that needs the idle session; returns the text to show, if any.
 fn instruct(
     session: &mut Session,
     options: &Options,
@@ -406,6 +364,20 @@ fn instruct(
             return Some(News::Page { title, text, place: PagePlace::Conversation });
         }
         CommandAction::Permissions => return Some(rules::permissions(session, options, arguments)),
+        CommandAction::Undo | CommandAction::Redo => {
+            let undone = if command == CommandAction::Undo {
+                undo(session, arguments)
+            } else {
+                let force = arguments == "force";
+                session.undo(Undo::Redo, UndoOptions { confirmed: force, force, git: true })
+            };
+            return undone.err().map(|reason| News::Note(false, reason));
+        }
+        CommandAction::Model => {
+            let model = session.model();
+            let text = format!("the model is {model}; `/model provider/model` changes it");
+            return Some(News::Note(true, text));
+        }
         CommandAction::Rename => {
             let renamed = session.rename(arguments, &options.recorded());
             return renamed.err().map(|reason| News::Note(false, reason));
@@ -455,25 +427,6 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
         }
     }
     session.undo(what, options)
-}
-
-async fn model_of(session: &mut Session, options: &Options, model: &str) -> News {
-    if model.is_empty() {
-        let model = session.model();
-        let text = format!("the model is {model}; `/model provider/model` changes it");
-        return News::Note(true, text);
-    }
-    match session.answer_with(options, model).await {
-        Ok(warning) => News::Model {
-            id: session.model().to_owned(),
-            window: session.context_window(),
-            warning,
-        },
-        Err(error) => {
-            let text = format!("{error}; {} still answers", session.model());
-            News::Note(false, text)
-        }
-    }
 }
 
 /// A session's timeline.

@@ -535,11 +535,11 @@ impl Control {
         }
     }
 
-    /// Takes a message of the user while the turn runs. A stop phrase interrupts; anything else is delivered
-    /// after the current tool.
+    /// Takes a message of the user while the turn runs. It is delivered after the current tool; a stop phrase
+    /// also interrupts.
     pub fn steer(&self, message: UserInput) {
         if message.is_stop() {
-            return self.interrupt(Interrupt::User);
+            self.interrupt(Interrupt::User);
         }
         locked(&self.0.requests).messages.push_back(message);
     }

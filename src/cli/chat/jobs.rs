@@ -102,12 +102,11 @@ impl<'a> Jobs<'a> {
             Request::OwnCommands => {
                 self.handle.tell(News::OwnCommands(self.places.commands()));
             }
-            Request::Shell(command) => self.shell(command),
+            Request::Shell(id, command) => self.shell(id, command),
             Request::Edit(text) => self.edit(text),
             Request::Command(action, arguments) => self.command(action, &arguments),
             // Handled where the session is.
             Request::Submit(_)
-            | Request::Steer(_)
             | Request::TakeBack
             | Request::Interrupt
             | Request::Answer(..)
@@ -116,7 +115,8 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    fn command(&mut self, action: CommandAction, arguments: &str) {
+    /// Runs a command that does not need the session.
+    pub(super) fn command(&mut self, action: CommandAction, arguments: &str) {
         match action {
             CommandAction::Sessions if arguments == "list" => {
                 let mut sessions = super::sessions(self.options);
@@ -175,35 +175,9 @@ impl<'a> Jobs<'a> {
                     }
                 }
             }
-            CommandAction::Help
-            | CommandAction::Init
-            | CommandAction::Review
-            | CommandAction::AddDir
-            | CommandAction::Fork
-            | CommandAction::Rename
-            | CommandAction::StatusLine
-            | CommandAction::Vim
-            | CommandAction::Model
-            | CommandAction::Mode
-            | CommandAction::Plan
-            | CommandAction::Todos
-            | CommandAction::Undo
-            | CommandAction::Redo
-            | CommandAction::Rewind
-            | CommandAction::Compact
-            | CommandAction::Context
-            | CommandAction::Pin
-            | CommandAction::Pins
-            | CommandAction::Permissions
-            | CommandAction::Unpin
-            | CommandAction::Resume
-            | CommandAction::Clear
-            | CommandAction::Cost
-            | CommandAction::Copy
-            | CommandAction::Theme
-            | CommandAction::Keys
-            | CommandAction::Quit => {
-                let text = "the agent is working: wait, or stop it with Esc, and try again";
+            // The chat's screen runs the others, and requests none while the agent works.
+            _ => {
+                let text = "the agent works: send this command again when it is idle";
                 self.handle.tell(News::Note(false, text.to_owned()));
             }
         }
@@ -323,12 +297,11 @@ impl<'a> Jobs<'a> {
         );
     }
 
-    fn shell(&mut self, command: String) {
+    fn shell(&mut self, id: u32, command: String) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
-        let (watcher, masks, command_of) = (handle.clone(), masker.clone(), command.clone());
+        let (watcher, masks) = (handle.clone(), masker.clone());
         let watcher = move |tail: &str| {
-            let (command, tail) = (command_of.clone(), masks.mask(tail).into_owned());
-            watcher.tell(News::ShellOutput { command, tail });
+            watcher.tell(News::ShellOutput { id, tail: masks.mask(tail).into_owned() });
         };
         let run = self.run(command.clone(), Some(Box::new(watcher)));
         self.running.push(
@@ -336,7 +309,7 @@ impl<'a> Jobs<'a> {
                 let Shown { output, left_out, exit_code } = run.await;
                 let output = masker.mask(&output).into_owned();
                 let (shown, wrote) = (command.clone(), output.clone());
-                handle.tell(News::Shell { command: shown, output: wrote, left_out, exit_code });
+                handle.tell(News::Shell { id, command: shown, output: wrote, left_out, exit_code });
                 Some(Ran { command, output, exit_code })
             }
             .boxed_local(),

@@ -1,6 +1,5 @@
 //! Commands that end the session of the chat, and what follows it.
 
-use super::{Work, tasks};
 use crate::app::{
     self, OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which,
 };
@@ -14,46 +13,33 @@ pub(super) enum Next {
     Open(Which),
     /// The same conversation in this session: it stays on the screen.
     Continue(Which),
-    /// This session, rewound to before that turn.
-    Rewind(u32, Rewind),
+    /// The session with this id, rewound to before that turn.
+    Rewind(String, u32, Rewind),
 }
 
-/// What a command leads to.
-pub(super) enum Begun {
-    Work(Work),
-    Next(Next),
-}
-
-/// Begins what a command asks for, or says why not.
-pub(super) async fn begin(
+/// What follows after a command that opens a session, or why it cannot be opened.
+pub(super) fn next(
     session: &Session,
     options: &Options,
     action: CommandAction,
-    arguments: String,
-) -> Result<Begun, String> {
+    arguments: &str,
+) -> Result<Next, String> {
     Ok(match action {
-        CommandAction::Compact => Begun::Work(Work::Compact(arguments)),
-        CommandAction::Model => Begun::Work(Work::Model(arguments)),
-        CommandAction::Resume => {
-            Begun::Next(Next::Open(Which::Resume(resume(options, session, &arguments)?)))
-        }
+        CommandAction::Resume => Next::Open(Which::Resume(resume(options, session, arguments)?)),
         CommandAction::Rewind => {
-            let turn = rewind_of(&arguments).filter(|_| session.log_path.is_some());
+            let turn = rewind_of(arguments).filter(|_| session.log_path.is_some());
             let (turn, what) = turn.ok_or(
                 "/rewind TURN [files|conversation]: the number of the turn; a session that is not recorded cannot go \
                  back",
             )?;
-            Begun::Next(Next::Rewind(turn, what))
+            Next::Rewind(session.id().to_owned(), turn, what)
         }
         CommandAction::Fork if !session.has_begun() => {
             return Err("there is nothing to copy yet: this session has no message".to_owned());
         }
-        CommandAction::Fork => Begun::Next(Next::Continue(Which::Fork(Some(reopenable(session)?)))),
-        CommandAction::AddDir => Begun::Next(add_directory(session, options, &arguments)?),
-        CommandAction::Init | CommandAction::Review => {
-            Begun::Work(Work::Turn(tasks::message(session, options, action, &arguments).await?))
-        }
-        _ => Begun::Next(Next::Open(Which::New)),
+        CommandAction::Fork => Next::Continue(Which::Fork(Some(reopenable(session)?))),
+        CommandAction::AddDir => add_directory(session, options, arguments)?,
+        _ => Next::Open(Which::New),
     })
 }
 

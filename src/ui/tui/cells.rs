@@ -153,7 +153,8 @@ impl Cell {
             Self::Head(rows) => rows
                 .iter()
                 .map(|(name, value)| {
-                    let value = cut(value, look.width.saturating_sub(10)).into_owned();
+                    let value = clean(value).replace('\n', " ");
+                    let value = cut(&value, look.width.saturating_sub(10)).into_owned();
                     let part = if name == "agent" { Part::Strong } else { Part::Quiet };
                     let name = Span::styled(format!("{name:<9} "), theme.style(part));
                     Line::from(vec![name, Span::styled(value, quiet)])

@@ -88,6 +88,37 @@ pub struct Command {
     pub args: &'static str,
     /// A description in one line.
     pub what: &'static str,
+    /// When it runs.
+    pub timing: Timing,
+}
+
+/// When a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// At once, also while the agent works.
+    AtOnce,
+    /// While the session is idle.
+    Idle,
+    /// While the session is idle; then the session works, on this.
+    Works(&'static str),
+    /// While the session is idle and no command of the user runs: a session is opened, which would end them.
+    Opens,
+}
+
+impl CommandAction {
+    /// The command with this action.
+    pub fn command(self) -> &'static Command {
+        COMMANDS.iter().find(|command| command.action == self).unwrap_or(&COMMANDS[0])
+    }
+
+    /// When it runs with these arguments.
+    pub fn timing(self, arguments: &str) -> Timing {
+        match self {
+            // It only says which one answers.
+            Self::Model if arguments.is_empty() => Timing::Idle,
+            _ => self.command().timing,
+        }
+    }
 }
 
 const fn command(
@@ -96,33 +127,45 @@ const fn command(
     args: &'static str,
     what: &'static str,
 ) -> Command {
-    Command { action, name, args, what }
+    Command { action, name, args, what, timing: Timing::AtOnce }
+}
+
+impl Command {
+    /// A command that does not run at once.
+    const fn when(self, timing: Timing) -> Self {
+        Self { timing, ..self }
+    }
 }
 
 /// Every command.
 pub const COMMANDS: &[Command] = &[
     command(CommandAction::Help, "help", "", "commands, and the most useful keys"),
-    command(CommandAction::Model, "model", "[PROVIDER/MODEL]", "which model answers, or another"),
+    command(CommandAction::Model, "model", "[PROVIDER/MODEL]", "which model answers, or another")
+        .when(Timing::Works("connecting")),
     command(CommandAction::Mode, "mode", "[MODE]", "the permission mode"),
     command(
         CommandAction::Permissions,
         "permissions",
         "[add RULE [SCOPE]|remove NUMBER]",
         "the permission rules; add one, remove one of this session",
-    ),
+    )
+    .when(Timing::Idle),
     command(
         CommandAction::AddDir,
         "add-dir",
         "PATH",
         "a further directory that the agent may work in",
-    ),
-    command(CommandAction::Init, "init", "[TEXT]", "write or update the rules file of the project"),
+    )
+    .when(Timing::Opens),
+    command(CommandAction::Init, "init", "[TEXT]", "write or update the rules file of the project")
+        .when(Timing::Works("starting")),
     command(
         CommandAction::Review,
         "review",
         "[BRANCH]",
         "review the uncommitted changes, or those since BRANCH",
-    ),
+    )
+    .when(Timing::Works("starting")),
     command(
         CommandAction::Plan,
         "plan",
@@ -130,38 +173,45 @@ pub const COMMANDS: &[Command] = &[
         "plan first: it reads, and you accept or reject its plan",
     ),
     command(CommandAction::Todos, "todos", "", "the todo list, whole"),
-    command(CommandAction::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn"),
-    command(CommandAction::Redo, "redo", "", "take the latest undo back"),
+    command(CommandAction::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn")
+        .when(Timing::Idle),
+    command(CommandAction::Redo, "redo", "", "take the latest undo back").when(Timing::Idle),
     command(
         CommandAction::Rewind,
         "rewind",
         "TURN [files|conversation]",
         "go back to before a turn: files, conversation or both",
-    ),
+    )
+    .when(Timing::Opens),
     command(CommandAction::Diff, "diff", "", "what this session changed, outside git too"),
     command(CommandAction::Sessions, "sessions", "", "the sessions of this project"),
-    command(CommandAction::Resume, "resume", "ID", "resume another session"),
-    command(CommandAction::Fork, "fork", "", "continue in a copy of this session"),
-    command(CommandAction::Rename, "rename", "NAME", "name this session, for /resume and the list"),
+    command(CommandAction::Resume, "resume", "ID", "resume another session").when(Timing::Opens),
+    command(CommandAction::Fork, "fork", "", "continue in a copy of this session")
+        .when(Timing::Opens),
+    command(CommandAction::Rename, "rename", "NAME", "name this session, for /resume and the list")
+        .when(Timing::Idle),
     command(
         CommandAction::Compact,
         "compact",
         "[FOCUS]",
         "summarise the older part of the conversation",
-    ),
+    )
+    .when(Timing::Works("compacting")),
     command(CommandAction::Context, "context", "", "the size of each layer of the context"),
-    command(CommandAction::Pin, "pin", "TEXT", "keep a text for the whole session"),
-    command(CommandAction::Pins, "pins", "", "the pins of this session"),
-    command(CommandAction::Unpin, "unpin", "NUMBER", "remove a pin"),
+    command(CommandAction::Pin, "pin", "TEXT", "keep a text for the whole session")
+        .when(Timing::Idle),
+    command(CommandAction::Pins, "pins", "", "the pins of this session").when(Timing::Idle),
+    command(CommandAction::Unpin, "unpin", "NUMBER", "remove a pin").when(Timing::Idle),
     command(
         CommandAction::Memory,
         "memory",
         "[add TEXT|show ID|forget ID]",
         "lessons of earlier sessions",
     ),
-    command(CommandAction::Clear, "clear", "", "begin a new session; this one stays recorded"),
+    command(CommandAction::Clear, "clear", "", "begin a new session; this one stays recorded")
+        .when(Timing::Opens),
     command(CommandAction::Trace, "trace", "", "the timeline of this session, step by step"),
-    command(CommandAction::Cost, "cost", "", "tokens and money of this session"),
+    command(CommandAction::Cost, "cost", "", "tokens and money since this conversation was opened"),
     command(CommandAction::Copy, "copy", "", "copy the last answer"),
     command(
         CommandAction::Export,

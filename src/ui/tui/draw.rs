@@ -93,16 +93,18 @@ impl State {
         let mut lines = viewer.draw(cells, saying, is_browsing, look, height);
         lines.resize(height, Line::default());
         lines.append(&mut above);
+        // On a very low screen the input field and the status are kept.
+        let n_over = (lines.len() + foot.lines.len()).saturating_sub(rows).min(lines.len());
+        lines.drain(..n_over);
         let offset = lines.len();
         lines.append(&mut foot.lines);
-        lines.truncate(rows);
         Live { lines, cursor: foot.cursor.map(|(row, column)| (offset + row, column)) }
     }
 
     /// The current activity: the end of the answer, running calls, the plan, queued messages.
     fn above(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(Part::Quiet);
-        let waiting = self.waiting(look, room.saturating_sub(CALL_ROWS));
+        let waiting = self.waiting(look, room.saturating_sub(CALL_ROWS).max(1));
         let mut end = Vec::new();
         // The call of a question is shown next to the question, and a plan that was printed last is still
         // visible. The running calls are more important than the plan.
@@ -158,22 +160,35 @@ impl State {
         lines
     }
 
-    /// Queued messages, and running commands of the user.
+    /// Queued messages, and running commands of the user, in at most `room` lines.
     fn waiting(&self, look: Look, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(Part::Quiet);
-        let queued = self.queue.iter().map(|message| ("queued", message));
-        let follow_ups = self.follow_ups.iter().map(|message| ("after this turn", message));
-        let lines = queued.chain(follow_ups).map(|(when, message)| {
+        let queued = self.shown_queue().map(|message| ("queued", message));
+        let after = if self.is_idle() { "after your command" } else { "after this turn" };
+        let follow_ups = self.follow_ups.iter().map(|message| (after, message));
+        let messages: Vec<_> = queued.chain(follow_ups).collect();
+        // Each command has its line.
+        let room_of_messages = room.saturating_sub(self.shells.len());
+        let is_more = messages.len() > room_of_messages;
+        let n_shown = if is_more { room_of_messages.saturating_sub(1) } else { messages.len() };
+        let lines = messages.iter().take(n_shown).map(|(when, message)| {
             // Only the part of a message that can be displayed is processed.
             let end = message.text.floor_char_boundary(look.width * 4);
             let text = clean(&message.text[..end]).replace('\n', " ");
             Line::styled(cut(&format!("▸ {when}: {text}"), look.width).into_owned(), quiet)
         });
         let mut lines: Vec<_> = lines.collect();
-        let room_of_each = room.saturating_sub(lines.len()) / self.shells.len().max(1);
-        for (command, tail) in &self.shells {
-            lines.extend(running_shell(command, tail, look).into_iter().take(room_of_each.max(1)));
+        if is_more {
+            let more = if n_shown == 0 { "" } else { " more" };
+            let more = format!("… {}{more} queued", messages.len() - n_shown);
+            lines.push(Line::styled(cut(&more, look.width).into_owned(), quiet));
         }
+        let room_of_each = room.saturating_sub(lines.len()) / self.shells.len().max(1);
+        for shell in &self.shells {
+            let shown = running_shell(&shell.command, &shell.tail, look);
+            lines.extend(shown.into_iter().take(room_of_each.max(1)));
+        }
+        lines.truncate(room);
         lines
     }
 

@@ -31,9 +31,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub use commands::{COMMANDS, Command, CommandAction, OwnCommand, built_in};
+pub use commands::{COMMANDS, Command, CommandAction, OwnCommand, Timing, built_in};
 pub use keys::{BINDINGS, Key, Keymap};
-pub use state::{News, PagePlace, Request, Settings};
+pub use state::{Ended, News, PagePlace, Request, Settings};
 pub use statusline::StatusItem;
 pub use terminal::{is_here, panic_if_requested};
 pub use theme::{Background, Depth, Theme};

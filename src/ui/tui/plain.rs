@@ -9,6 +9,7 @@ use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Message;
+use super::cells::Tone;
 use super::composer::Written;
 use super::state::{Action, Asked, Choice, Input, Request, Settings, State};
 use super::terminal;
@@ -38,7 +39,7 @@ pub(super) fn run(
     }
     let is_echoed = has_input && io::stdin().is_terminal();
     state.conversation.hides_user = is_echoed;
-    state.opens_pages = false;
+    state.has_screen = false;
     let mut is_prompted = false;
     let mut asked = None;
     // A pipe delivers all lines immediately: each waits until it can be processed.
@@ -77,13 +78,14 @@ pub(super) fn run(
                     Action::Copy(_) | Action::Notify(_) | Action::Suspend | Action::Redraw => {}
                 }
             }
+            tell(&mut state);
             is_prompted &= !print(&mut state)?;
             let about = state.asked.as_ref().map(|asked| asked.about.clone());
             if about.is_some() && about != asked {
                 write(&question(&state))?;
             }
             asked = about;
-            let is_free = !state.is_working && !state.is_ending && state.shells.is_empty();
+            let is_free = state.is_idle() && state.shells.is_empty();
             if is_free && has_input && !is_prompted {
                 write("\n› ")?;
                 is_prompted = true;
@@ -147,6 +149,17 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
         };
     }
     state.send_message(Written::own(line), Instant::now())
+}
+
+/// Adds to the conversation what a screen would show below it: a notice, and messages that came back.
+fn tell(state: &mut State) {
+    if let Some((toast, _)) = state.toast.take() {
+        state.conversation.remark(Tone::Quiet, &toast);
+    }
+    let returned = state.composer.take();
+    if !returned.is_empty() {
+        state.conversation.remark(Tone::Warn, &format!("not sent: {returned}"));
+    }
 }
 
 /// Prints new output; false if there is none.

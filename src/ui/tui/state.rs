@@ -77,10 +77,8 @@ pub struct Settings {
 /// A request of the chat to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Work on this message.
+    /// Deliver this message to the running turn, or work on it if the session is idle.
     Submit(UserInput),
-    /// Deliver this message to the running turn.
-    Steer(UserInput),
     /// Return the latest message that was not delivered yet.
     TakeBack,
     /// Stop the turn.
@@ -89,8 +87,8 @@ pub enum Request {
     Answer(String, Approval),
     /// Change the mode.
     Mode(PermissionMode),
-    /// Run a command of the user.
-    Shell(String),
+    /// Run a command of the user, which has this number in the chat.
+    Shell(u32, String),
     /// Find the files of the project.
     Files,
     /// Find the user's commands.
@@ -114,10 +112,14 @@ pub enum News {
     Recorded(Vec<Event>),
     /// Another session begins.
     NewSession,
+    /// A turn begins with the oldest messages that were not delivered yet, so many.
+    Delivered(usize),
     /// The session is idle.
     Idle {
-        /// The turn was interrupted: queued messages are returned to the input field.
-        interrupted: bool,
+        /// How its work ended.
+        ended: Ended,
+        /// The messages that it received and did not deliver.
+        undelivered: Vec<UserInput>,
     },
     /// A message that was taken back before it was delivered.
     TakenBack(UserInput),
@@ -129,13 +131,15 @@ pub enum News {
     Sessions(Vec<(String, String)>),
     /// New output of a user's command.
     ShellOutput {
-        /// The command.
-        command: String,
+        /// The number of the command.
+        id: u32,
         /// The end of it.
         tail: String,
     },
     /// A user's command has ended.
     Shell {
+        /// The number of the command.
+        id: u32,
         /// The command.
         command: String,
         /// Its output.
@@ -173,6 +177,17 @@ pub enum News {
     Branch(Option<String>),
     /// The program ends.
     End,
+}
+
+/// How the work of the session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It did what was asked for.
+    Well,
+    /// It did not.
+    Failed,
+    /// The user stopped it.
+    Interrupted,
 }
 
 /// Where the output of a command is displayed.
@@ -323,6 +338,15 @@ struct Pressed {
     counts: bool,
 }
 
+/// A running command of the user.
+#[derive(Debug)]
+pub(super) struct RunningShell {
+    id: u32,
+    pub(super) command: String,
+    /// The end of its output.
+    pub(super) tail: String,
+}
+
 /// The state of the chat.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 pub(super) struct State {
@@ -334,7 +358,7 @@ pub(super) struct State {
     pub(super) asked: Option<Asked>,
     /// The final text of a turn in mode plan, until the session is idle.
     finished_plan: Option<String>,
-    /// Messages that were sent and not delivered yet.
+    /// Messages that were sent and not delivered yet, the oldest first. The session has them.
     pub(super) queue: VecDeque<UserInput>,
     /// Messages to send after the turn.
     pub(super) follow_ups: VecDeque<UserInput>,
@@ -342,8 +366,8 @@ pub(super) struct State {
     pub(super) viewer: Option<Viewer>,
     /// The output of a command on the full screen.
     pub(super) page: Option<PageViewer>,
-    /// Long output of commands is displayed on the full screen.
-    pub(super) opens_pages: bool,
+    /// There is a screen, with an input field, lists and pages.
+    pub(super) has_screen: bool,
     pub(super) settings: Settings,
     pub(super) size: (usize, usize),
     pub(super) is_working: bool,
@@ -353,8 +377,9 @@ pub(super) struct State {
     pub(super) shows_plan: bool,
     /// A short message in the status line, and until when it is displayed.
     pub(super) toast: Option<(String, Instant)>,
-    /// Running commands of the user, with the end of each output.
-    pub(super) shells: Vec<(String, String)>,
+    /// Running commands of the user.
+    pub(super) shells: Vec<RunningShell>,
+    n_shells: u32,
     pub(super) vi: Option<Vi>,
     /// The current time.
     pub(super) now: Instant,
@@ -364,6 +389,8 @@ pub(super) struct State {
     /// The message of the turn to which the session is being rewound.
     rewound: Option<String>,
     finder: Finder,
+    /// The text before the cursor for which the list was made.
+    listed: String,
     /// Start of the mention for which files are searched.
     searches: Option<usize>,
     sessions: Vec<(String, String)>,
@@ -393,7 +420,7 @@ impl State {
             follow_ups: VecDeque::new(),
             popup: None,
             page: None,
-            opens_pages: true,
+            has_screen: true,
             viewer: settings.full_screen.then(|| Viewer::at_end(0, false)),
             vi: settings.vi.then(Vi::default),
             settings,
@@ -404,11 +431,13 @@ impl State {
             shows_plan: true,
             toast: None,
             shells: Vec::new(),
+            n_shells: 0,
             now,
             has_focus: true,
             recalled: None,
             rewound: None,
             finder: Finder::default(),
+            listed: String::new(),
             searches: None,
             sessions: Vec::new(),
             quits_at: None,
@@ -436,7 +465,20 @@ impl State {
         let moment = if let Input::Typed(_, at) = &input { *at } else { now };
         let mut actions = self.settle_answer(moment);
         actions.extend(self.take_note(input));
+        // A list is only used with the text for which it was made.
+        if self.before_cursor() != self.listed {
+            self.close_list();
+        }
         actions
+    }
+
+    fn before_cursor(&self) -> &str {
+        &self.composer.text()[..self.composer.cursor()]
+    }
+
+    /// The session does nothing, and has no message.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_working && !self.is_ending
     }
 
     fn take_note(&mut self, input: Input) -> Vec<Action> {
@@ -510,45 +552,21 @@ impl State {
             }
             News::NewSession => {
                 self.conversation = Conversation::below(&self.conversation);
-                self.queue.clear();
                 self.asked = None;
                 self.focus = Focus::Composer;
                 if let Some(viewer) = &mut self.viewer {
                     viewer.reset();
                 }
             }
-            News::Idle { interrupted } => {
-                self.is_working = false;
-                self.is_ending = false;
-                self.is_stopping = false;
-                self.conversation.turn = None;
-                // A plan stays open: it is about no call.
-                if !self.asks_about_plan() {
-                    self.drop_question();
-                }
-                let mut queued: Vec<UserInput> = self.queue.drain(..).collect();
-                if interrupted {
-                    queued.extend(self.follow_ups.drain(..));
-                } else if !self.follow_ups.is_empty() {
-                    let actions = self.send_follow_ups();
-                    if !self.is_working {
-                        self.ask_about_plan();
-                    }
-                    return actions;
-                }
-                if interrupted && !queued.is_empty() {
-                    self.composer.put_before(&UserInput::joined(queued, "\n"));
-                    self.close_list();
-                }
-                if !interrupted {
-                    self.ask_about_plan();
-                }
+            News::Delivered(n) => {
+                self.queue.drain(..n.min(self.queue.len()));
             }
+            News::Idle { ended, undelivered } => return self.idle(ended, undelivered),
             News::TakenBack(message) => {
                 if let Some(at) = self.queue.iter().rposition(|queued| *queued == message) {
                     self.queue.remove(at);
                 }
-                self.edit_again(&message, message.prompt.is_some());
+                self.edit_again(&message, false);
             }
             News::Files(files) => {
                 self.finder.set_files(files);
@@ -564,17 +582,16 @@ impl State {
             News::OwnCommands(commands) => {
                 self.own_commands_are(commands);
             }
-            News::ShellOutput { command, tail } => {
-                if let Some((_, before)) = self.shells.iter_mut().find(|(it, _)| *it == command) {
-                    *before = tail;
+            News::ShellOutput { id, tail } => {
+                if let Some(shell) = self.shells.iter_mut().find(|shell| shell.id == id) {
+                    shell.tail = tail;
                 }
             }
-            News::Shell { command, output, left_out, exit_code } => {
-                if let Some(at) = self.shells.iter().position(|(it, _)| *it == command) {
-                    self.shells.remove(at);
-                }
+            News::Shell { id, command, output, left_out, exit_code } => {
+                self.shells.retain(|shell| shell.id != id);
                 let shell = Shell { command, output, left_out, exit_code };
                 self.conversation.aside(Cell::Shell(Box::new(shell)));
+                return self.send_follow_ups();
             }
             News::Page { title, text, place } => self.page(&title, text, place),
             News::Note(is_good, text) => {
@@ -599,13 +616,12 @@ impl State {
             News::Edited(edited) => {
                 self.is_editing = false;
                 match edited {
-                    Ok(text) => {
-                        self.writing().set_edited(text.trim_end());
-                        self.close_list();
-                    }
+                    Ok(text) => self.writing().set_edited(text.trim_end()),
                     Err(reason) => self.say(&reason),
                 }
-                return vec![Action::Redraw];
+                let mut actions = vec![Action::Redraw];
+                actions.extend(self.send_follow_ups());
+                return actions;
             }
             News::Branch(branch) => self.settings.branch = branch,
             News::End => return vec![Action::Leave],
@@ -613,10 +629,43 @@ impl State {
         Vec::new()
     }
 
-    /// Sends the queued messages up to the first that begins a turn.
+    /// The session is idle. The messages that are still in the queue are on their way to it.
+    fn idle(&mut self, ended: Ended, undelivered: Vec<UserInput>) -> Vec<Action> {
+        self.queue.drain(..undelivered.len().min(self.queue.len()));
+        self.is_working = !self.queue.is_empty();
+        self.is_ending = false;
+        self.is_stopping = false;
+        self.conversation.turn = None;
+        // A plan stays open: it is about no call.
+        if !self.asks_about_plan() {
+            self.drop_question();
+        }
+        let mut returned = undelivered;
+        let mut is_command = false;
+        if ended != Ended::Well && !self.follow_ups.is_empty() {
+            is_command = returned.is_empty() && keys::is_one_command(&self.follow_ups);
+            returned.extend(self.follow_ups.drain(..));
+            if ended == Ended::Failed {
+                let why = "the work failed: what was to follow it is not sent, and is in the input";
+                self.conversation.remark(Tone::Warn, why);
+            }
+        }
+        if !returned.is_empty() {
+            self.edit_again(&UserInput::joined(returned, "\n"), is_command);
+        }
+        let actions = self.send_follow_ups();
+        if ended != Ended::Interrupted && !self.is_working {
+            self.ask_about_plan();
+        }
+        actions
+    }
+
+    /// Sends what was to follow, one after the other, up to the first that has to end before the next.
     fn send_follow_ups(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
-        while !self.is_working
+        while self.is_idle()
+            && self.shells.is_empty()
+            && !self.is_editing
             && let Some(next) = self.follow_ups.pop_front()
         {
             actions.extend(self.dispatch(next));
@@ -636,12 +685,9 @@ impl State {
                 if self.asks_about_plan() {
                     self.drop_question();
                 }
-                self.queue.clear();
             }
-            Body::TurnSteered { input, .. } => {
-                if let Some(at) = self.queue.iter().position(|queued| queued.text == *input) {
-                    self.queue.remove(at);
-                }
+            Body::TurnSteered { .. } => {
+                self.queue.pop_front();
             }
             Body::PermissionRequested { call, tool, .. } => {
                 self.ask(Subject::Call(call.clone()));

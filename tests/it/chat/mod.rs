@@ -12,6 +12,7 @@ mod manners;
 mod pages;
 mod planning;
 mod pty;
+mod queue;
 mod requests;
 mod session_commands;
 mod settings;

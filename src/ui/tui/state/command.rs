@@ -1,11 +1,11 @@
 //! Handles a sent text: a message to the model, a command of the chat, or a command of the user.
 
-use super::{Action, Focus, PagePlace, Request, State};
+use super::{Action, Focus, PagePlace, Request, RunningShell, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
 use crate::protocol::sanitize::without_controls;
 use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
-use crate::ui::tui::commands::{COMMANDS, CommandAction, built_in};
+use crate::ui::tui::commands::{COMMANDS, CommandAction, Timing, built_in};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::KeyAction;
@@ -25,8 +25,10 @@ impl State {
             if command.is_empty() {
                 return Vec::new();
             }
-            self.shells.push((command.clone(), String::new()));
-            return vec![Action::Ask(Request::Shell(command))];
+            self.n_shells += 1;
+            let id = self.n_shells;
+            self.shells.push(RunningShell { id, command: command.clone(), tail: String::new() });
+            return vec![Action::Ask(Request::Shell(id, command))];
         }
         if let Some(rest) = message.strip_prefix('/') {
             let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -61,16 +63,11 @@ impl State {
         if let Some(viewer) = &mut self.viewer {
             *viewer = Viewer::at_end(self.conversation.cells.len(), false);
         }
-        if self.is_working && message.is_stop() {
+        if !self.is_idle() && message.is_stop() {
             return self.interrupt();
         }
-        if self.is_working {
-            self.queue.push_back(message.clone());
-            // A turn that is being interrupted accepts no messages: this one is returned.
-            let steers = !self.is_stopping;
-            return steers.then_some(Action::Ask(Request::Steer(message))).into_iter().collect();
-        }
         self.is_working = true;
+        self.queue.push_back(message.clone());
         vec![Action::Ask(Request::Submit(message))]
     }
 
@@ -108,7 +105,7 @@ impl State {
         let page = Cell::Page { title: title.to_owned(), text };
         let is_free = self.composer.is_empty() && self.focus == Focus::Composer;
         let fits = || page.lines(self.look(), Detail::Full).len() + ROWS_BELOW_PAGE <= self.size.1;
-        if self.opens_pages && is_free && (place != PagePlace::Conversation || !fits()) {
+        if self.has_screen && is_free && (place != PagePlace::Conversation || !fits()) {
             self.page = Some(PageViewer::new(page, place == PagePlace::ViewerAtEnd));
         } else {
             self.conversation.aside(page);
@@ -116,6 +113,20 @@ impl State {
     }
 
     pub(super) fn command(&mut self, action: CommandAction, arguments: &str) -> Vec<Action> {
+        let timing = action.timing(arguments);
+        if let Some(who) = self.hinders(timing) {
+            let text = format!("/{} {arguments}", action.command().name);
+            // It is kept, and can be sent when nothing runs any more.
+            self.edit_again(&text.trim_end().into(), true);
+            let how = if self.has_screen {
+                let stop = self.settings.keymap.key_for(KeyAction::Escape);
+                format!("{stop} stops it, then send this")
+            } else {
+                "wait until it ends, then send this".to_owned()
+            };
+            self.say(&format!("{who}: {how}"));
+            return Vec::new();
+        }
         match action {
             CommandAction::Help => {
                 let text = self.help();
@@ -145,7 +156,7 @@ impl State {
             }
             CommandAction::Cost => {
                 let text = self.cost_in_words();
-                self.page("Since this chat began", text, PagePlace::Conversation);
+                self.page("Since this conversation was opened", text, PagePlace::Conversation);
             }
             CommandAction::Context => {
                 let text = self.conversation.context_in_words();
@@ -169,89 +180,43 @@ impl State {
             }
             CommandAction::Mode => return self.mode_command(arguments),
             CommandAction::Quit => return vec![Action::Ask(Request::Quit)],
-            CommandAction::Undo
-            | CommandAction::Redo
-            | CommandAction::Rewind
-            | CommandAction::Resume
-            | CommandAction::Clear
-            | CommandAction::Compact
-            | CommandAction::Pin
-            | CommandAction::Pins
-            | CommandAction::Permissions
-            | CommandAction::Unpin
-            | CommandAction::Init
-            | CommandAction::Review
-            | CommandAction::AddDir
-            | CommandAction::Fork
-            | CommandAction::Rename
-            | CommandAction::Model
-                if self.is_working || self.would_end_shells(action) =>
-            {
-                // It is kept, and can be sent when the session is idle.
-                let name = COMMANDS.iter().find(|it| it.action == action).map_or("", |it| it.name);
-                let command = format!("/{name} {arguments}");
-                self.composer.set(Written::message(command.trim_end()));
-                let stop = self.settings.keymap.key_for(KeyAction::Escape);
-                let who = if self.is_working { "the agent works" } else { "your command runs" };
-                self.say(&format!("{who}: {stop} stops it, then send this"));
-            }
-            CommandAction::Rewind => {
-                let number = arguments.split(' ').next().and_then(|turn| turn.parse::<u32>().ok());
-                let turns = &self.conversation.turns;
-                let turn = turns.iter().find(|turn| Some(turn.number) == number);
-                self.rewound = turn.map(|turn| turn.message.clone());
-                return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
-            }
-            CommandAction::Compact => {
-                self.begins(Doing::Consulting("compacting"));
-                return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
-            }
-            CommandAction::Model
-                if arguments.is_empty()
-                    && self.settings.models.iter().any(|id| *id != self.conversation.model) =>
-            {
-                // The list of models opens.
-                self.composer.set(Written::own("/model "));
-                self.complete();
-                return vec![Action::Ask(Request::Command(action, String::new()))];
-            }
-            CommandAction::Model if !arguments.is_empty() => {
-                self.begins(Doing::Consulting("connecting"));
-                return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
-            }
-            CommandAction::Init
-            | CommandAction::Review
-            | CommandAction::AddDir
-            | CommandAction::Fork
-            | CommandAction::Rename
-            | CommandAction::Model
-            | CommandAction::Undo
-            | CommandAction::Redo
-            | CommandAction::Diff
-            | CommandAction::Sessions
-            | CommandAction::Resume
-            | CommandAction::Pin
-            | CommandAction::Pins
-            | CommandAction::Permissions
-            | CommandAction::Unpin
-            | CommandAction::Clear
-            | CommandAction::Memory
-            | CommandAction::Trace
-            | CommandAction::Export
-            | CommandAction::Config
-            | CommandAction::Doctor => {
+            _ => {
+                if action == CommandAction::Rewind {
+                    let number = arguments.split(' ').next().and_then(|turn| turn.parse().ok());
+                    let mut turns = self.conversation.turns.iter();
+                    let turn = turns.find(|turn| Some(turn.number) == number);
+                    self.rewound = turn.map(|turn| turn.message.clone());
+                }
+                let others = self.settings.models.iter().any(|id| *id != self.conversation.model);
+                let lists = action == CommandAction::Model && arguments.is_empty() && others;
+                if lists && self.has_screen && self.composer.is_empty() {
+                    // The list of models opens.
+                    self.composer.set(Written::own("/model "));
+                    self.complete();
+                }
+                if let Timing::Works(what) = timing {
+                    self.begins(Doing::Consulting(what));
+                }
                 return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
             }
         }
         Vec::new()
     }
 
-    /// The session is opened again: the user's commands would be ended.
-    fn would_end_shells(&self, action: CommandAction) -> bool {
-        !self.shells.is_empty() && matches!(action, CommandAction::AddDir | CommandAction::Fork)
+    /// What has to end before a command can run.
+    fn hinders(&self, timing: Timing) -> Option<&'static str> {
+        if timing == Timing::AtOnce {
+            None
+        } else if !self.is_idle() {
+            Some("the agent works")
+        } else if timing == Timing::Opens && !self.shells.is_empty() {
+            Some("your command runs")
+        } else {
+            None
+        }
     }
 
-    /// Tokens and cost since the chat started.
+    /// Tokens and cost since the conversation was opened.
     fn cost_in_words(&self) -> String {
         let usage = self.conversation.usage;
         let cost = self.conversation.cost_usd.map_or_else(

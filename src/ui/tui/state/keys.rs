@@ -22,8 +22,7 @@ impl State {
         self.toast = None;
         let was_writing = self.focus == Focus::Composer && !self.composer.is_empty();
         let actions = self.press(key, at);
-        let is_said =
-            |action: &Action| matches!(action, Action::Ask(Request::Steer(_) | Request::Submit(_)));
+        let is_said = |action: &Action| matches!(action, Action::Ask(Request::Submit(_)));
         // The draft was deleted: keys now go to the waiting question, as if it had just appeared. Not after a
         // message was sent, since the user may type another.
         if let Some(asked) = &mut self.asked
@@ -364,7 +363,7 @@ impl State {
             }
             KeyAction::SearchHistory => self.focus = Focus::Search(String::new(), 0),
             KeyAction::Complete if self.asked.is_some() => self.focus = Focus::Question,
-            KeyAction::Complete if self.is_working && self.focus == Focus::Composer => {
+            KeyAction::Complete if !self.is_idle() && self.focus == Focus::Composer => {
                 return self.follow_up();
             }
             KeyAction::Complete => {}
@@ -465,7 +464,6 @@ impl State {
         self.composer.take();
         self.toast = None;
         self.recalled = None;
-        self.popup = None;
         if let Some(vi) = &mut self.vi {
             vi.reset();
         }
@@ -477,9 +475,14 @@ impl State {
         (input, actions)
     }
 
+    /// The queued messages, without the one with which a turn is about to begin.
+    pub(in crate::ui::tui) fn shown_queue(&self) -> impl Iterator<Item = &UserInput> {
+        self.queue.iter().skip(usize::from(self.conversation.turn.is_none()))
+    }
+
     /// A queued message can be taken back. (While the turn is being stopped, all are about to come back.)
     pub(in crate::ui::tui) fn has_queued(&self) -> bool {
-        !self.is_stopping && self.queue.len() + self.follow_ups.len() > 0
+        !self.is_stopping && self.shown_queue().count() + self.follow_ups.len() > 0
     }
 
     /// Takes the latest queued message back for editing. The session may be delivering one of the turn.
@@ -487,7 +490,7 @@ impl State {
         let Some(message) = self.follow_ups.pop_back() else {
             return vec![Action::Ask(Request::TakeBack)];
         };
-        let is_command = message.text.starts_with(['!', '/']);
+        let is_command = is_one_command([&message]);
         self.edit_again(&message, is_command);
         Vec::new()
     }
@@ -499,7 +502,6 @@ impl State {
         } else {
             self.composer.put_before(message);
         }
-        self.close_list();
     }
 
     /// Keeps the message until the turn has ended.
@@ -556,4 +558,11 @@ impl State {
         actions.extend(self.dispatch(input));
         actions
     }
+}
+
+/// It is a single queued command.
+pub(super) fn is_one_command<'a>(messages: impl IntoIterator<Item = &'a UserInput>) -> bool {
+    let mut messages = messages.into_iter();
+    let first = messages.next().is_some_and(|message| message.text.starts_with(['!', '/']));
+    first && messages.next().is_none()
 }

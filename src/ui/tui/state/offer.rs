@@ -11,6 +11,7 @@ impl State {
     /// Updates the list for the current text.
     pub(super) fn complete(&mut self) -> Vec<Action> {
         self.close_list();
+        self.listed = self.before_cursor().to_owned();
         if self.focus != Focus::Composer || self.recalled.is_some() {
             return Vec::new();
         }
