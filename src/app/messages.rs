@@ -141,6 +141,10 @@ impl Session {
         }
         let warning = opened.check().await?;
         self.kernel.answer_with(opened.speaker);
+        if let Some(learning) = &self.learning {
+            let request = self.log_path.is_some().then(|| self.kernel.background_request());
+            learning.session(&self.events, request, &Arc::new(options.config.prompts.clone()));
+        }
         Ok(warning)
     }
 

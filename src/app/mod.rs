@@ -48,7 +48,7 @@ pub use undo::{Recorded, Rewind, Rewound};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, BackgroundRequest, Kernel, Limits, Parts, Speaker, SpendLimit};
+use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, Speaker, SpendLimit};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -292,12 +292,11 @@ impl Session {
             prompts: prompts.clone(),
             spend_limit: SpendLimit::default(),
         };
-        if let Some(learning) = &learning {
-            let (light, limit) = (parts.light.clone(), parts.spend_limit.clone());
-            let request = BackgroundRequest::new(light, events.clone(), control.clone(), limit);
-            learning.session(&events, log_path.is_some().then_some(request), &prompts);
-        }
         let mut kernel = Kernel::new(parts);
+        if let Some(learning) = &learning {
+            let request = log_path.is_some().then(|| kernel.background_request());
+            learning.session(&events, request, &prompts);
+        }
         match loaded {
             None => {
                 events.emit(Body::SessionStarted(started));

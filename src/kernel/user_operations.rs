@@ -1,8 +1,9 @@
 //! Operations of the user between two turns.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{Kernel, Speaker};
+use super::{BackgroundRequest, Kernel, Parts, Speaker};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::Body;
 
@@ -20,10 +21,19 @@ impl Kernel {
         self.history.apply(&event);
     }
 
-    /// Changes the model.
+    /// Changes the model, which is the light model, too, unless another one is configured.
     pub fn answer_with(&mut self, speaker: Speaker) {
+        if Arc::ptr_eq(&self.parts.light.model, &self.parts.main.model) {
+            self.parts.light = speaker.clone();
+        }
         self.budget = self.budget.of(speaker.model.id(), speaker.context_window);
         self.parts.main = speaker;
+    }
+
+    /// Sends requests to the light model in the background.
+    pub fn background_request(&self) -> BackgroundRequest {
+        let Parts { light, events, control, spend_limit, .. } = &self.parts;
+        BackgroundRequest::new(light.clone(), events.clone(), control.clone(), spend_limit.clone())
     }
 
     /// Records the changes of background commands that have ended; `all`: that every one has.

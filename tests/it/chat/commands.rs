@@ -584,7 +584,8 @@ fn model_picker_checks_the_server_and_updates_the_status() {
         if request.path.ends_with("/models") {
             server::json(200, &serde_json::json!({"data": [{"id": "small"}, {"id": "large"}]}))
         } else {
-            server::sse_text(&format!("I am {}", request.json()["model"].as_str().unwrap()))
+            let model = request.json()["model"].as_str().unwrap().to_owned();
+            server::sse_text(&format!("{}I am {model}", "well, ".repeat(500)))
         }
     });
     let config = format!(
@@ -611,4 +612,16 @@ fn model_picker_checks_the_server_and_updates_the_status() {
     pty.wait_for("mine/unlisted still answers");
     pty.say("who are you?");
     pty.wait_for("I am unlisted");
+    // It also writes summaries, as no light model is configured.
+    for n in 2..5 {
+        pty.wait_for("/help");
+        pty.say(&format!("and now, {n}?"));
+        pty.wait("the next answer", |_| test.events_of("turn.finished").len() == n);
+    }
+    pty.wait_for("/help");
+    pty.say("/compact");
+    pty.wait("a summary", |_| !test.events_of("context.compacted").is_empty());
+    let asked = test.events_of("model.requested");
+    let summary = asked.iter().find(|it| it["purpose"] == "summary").unwrap();
+    assert_eq!(summary["model"], "mine/unlisted");
 }
