@@ -1,5 +1,6 @@
 //! Directories that the user adds to a session while it runs (`/add-dir`).
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{OpenError, Options, StateDirs, Storage, Which};
@@ -31,35 +32,42 @@ pub fn addable(named: &str, places: &[PathBuf], own: &StateDirs) -> Result<PathB
     if real.to_str().is_none() {
         return wrong("its path is not UTF-8");
     }
-    match own.why_closed(&real) {
-        Some(why) => wrong(why),
-        None => Ok(real),
+    if let Some(why) = own.why_closed(&real) {
+        return wrong(why);
+    }
+    match fs::read_dir(&real) {
+        Ok(_) => Ok(real),
+        Err(error) => wrong(&error.to_string()),
     }
 }
 
-/// Adds the directories of the recorded session that these options name; returns a notice for each that cannot
-/// be used any more.
-pub(super) fn recall(options: &mut Options, own: &StateDirs) -> Result<Vec<String>, OpenError> {
-    let storage = options.recorded();
-    let id = match &options.session {
-        Which::New | Which::NewWithId(_) => return Ok(Vec::new()),
-        Which::Latest => storage.choose(None)?,
-        Which::Resume(id) => storage.choose(Some(id))?,
-        Which::Fork(id) => storage.choose(id.as_deref())?,
+/// Names the recorded session of these options by its whole id, and adds its directories. Returns the id, and a
+/// notice for each directory that cannot be used any more.
+pub fn recall(
+    options: &mut Options,
+    own: &StateDirs,
+) -> Result<(Option<String>, Vec<String>), OpenError> {
+    let (part, is_fork) = match &options.session {
+        Which::New | Which::NewWithId(_) => return Ok((None, Vec::new())),
+        Which::Latest => (None, false),
+        Which::Resume(id) => (Some(id.as_str()), false),
+        Which::Fork(id) => (id.as_deref(), true),
     };
-    let (added, notices) = recorded(&storage, &id, &options.root, own);
-    for directory in added {
-        if !options.add_dirs.contains(&directory) {
-            options.add_dirs.push(directory);
-        }
-    }
-    Ok(notices)
+    let storage = options.recorded();
+    let id = storage.choose(part)?;
+    options.session =
+        if is_fork { Which::Fork(Some(id.clone())) } else { Which::Resume(id.clone()) };
+    let (directories, notices) =
+        with_recorded(&options.add_dirs, (&storage, &id), &options.root, own);
+    options.add_dirs = directories;
+    Ok((Some(id), notices))
 }
 
-/// The directories that the user added to the session with this id, and notices about the others.
-pub(super) fn recorded(
-    storage: &Storage,
-    id: &str,
+/// These directories and those that the user added to the session, and a notice for each of the latter that
+/// cannot be used any more.
+pub(super) fn with_recorded(
+    given: &[PathBuf],
+    (storage, id): (&Storage, &str),
     root: &Path,
     own: &StateDirs,
 ) -> (Vec<PathBuf>, Vec<String>) {
@@ -76,5 +84,6 @@ pub(super) fn recorded(
             Err(reason) => notices.push(reason),
         }
     }
-    (places.split_off(1), notices)
+    let added = places.split_off(1).into_iter().filter(|place| !given.contains(place));
+    (given.iter().cloned().chain(added).collect(), notices)
 }

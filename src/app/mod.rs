@@ -26,7 +26,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 pub use crate::workspace::UndoOptions;
-pub use added_dirs::addable;
+pub use added_dirs::{addable, recall};
 use checkpoints::FirstCheckpoint;
 pub use checkpoints::{limits, with_checkpoints};
 pub use host_programs::HostPrograms;
@@ -191,7 +191,7 @@ impl Session {
         faces: Vec<Box<dyn Sink>>,
     ) -> Result<Self, OpenError> {
         let own = StateDirs::of(options.dirs.as_ref());
-        let mut notices = added_dirs::recall(&mut options, &own)?;
+        let (recorded, mut notices) = recall(&mut options, &own)?;
         // Everything that can fail is checked first: an error leaves nothing behind.
         let config = &options.config.config;
         let mut mode = options.config.mode(options.default_mode);
@@ -221,7 +221,7 @@ impl Session {
         let storage = storage_of(&options, workspace.root());
         let is_ephemeral = options.ephemeral || storage.is_ephemeral;
         notices.extend(storage.notice.clone());
-        let (log, loaded, id) = open_log(&options, &storage)?;
+        let (log, loaded, id) = open_log(&options, recorded, &storage)?;
         let log_path = (!is_ephemeral).then(|| storage.log_path(&id));
         if let Some(recorded) = recorded_mode(&options, loaded.as_ref()) {
             mode = recorded;
@@ -466,12 +466,15 @@ fn recorded_mode(options: &Options, loaded: Option<&record::Loaded>) -> Option<P
 
 type OpenLog = (Option<Log>, Option<record::Loaded>, String);
 
-fn open_log(options: &Options, storage: &Storage) -> Result<OpenLog, OpenError> {
-    let resumed = match &options.session {
-        Which::New | Which::NewWithId(_) => None,
-        Which::Latest => Some(storage.choose(None)?),
-        Which::Resume(id) => Some(storage.choose(Some(id))?),
-        Which::Fork(id) => Some(storage.fork(&storage.choose(id.as_deref())?, None)?),
+/// `recorded`: the session that is resumed or forked.
+fn open_log(
+    options: &Options,
+    recorded: Option<String>,
+    storage: &Storage,
+) -> Result<OpenLog, OpenError> {
+    let resumed = match (recorded, &options.session) {
+        (Some(id), Which::Fork(_)) => Some(storage.fork(&id, None)?),
+        (recorded, _) => recorded,
     };
     if let Some(id) = resumed {
         let (log, loaded) =

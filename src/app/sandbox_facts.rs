@@ -117,6 +117,9 @@ impl StateDirs {
         if directory.parent().is_none() || self.homes.iter().any(is_above) {
             return Some("it contains a home directory; add the directory in it that you need");
         }
+        if self.stores().any(|store| directory.starts_with(canonical_prefix(&store))) {
+            return Some("credentials are kept there, and every call is refused there");
+        }
         let mut own = self.folders().map(|path| canonical_prefix(path));
         let is_own = own.any(|own| directory.starts_with(&own) || is_above(&own));
         is_own.then_some("the agent keeps its configuration or state there")

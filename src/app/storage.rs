@@ -171,7 +171,7 @@ impl Storage {
         }
         if is_part_of_id(name) {
             return Err(format!(
-                "{name} could be the beginning of a session's id; add a letter after f, or a blank"
+                "{name} could be a part of a session's id: a name needs a character other than 0–9, a–f and -"
             ));
         }
         let others = self.sessions().into_iter().filter(|other| other != id);

@@ -49,9 +49,8 @@ impl Recorded {
     ) -> Result<Self, OpenError> {
         let (log, loaded) =
             Log::resume(&storage.log_path(id)).map_err(|error| storage.log_error(error))?;
-        let (mut added, _) = added_dirs::recorded(storage, id, root, own);
-        added.retain(|dir| !add_dirs.contains(dir));
-        let workspace = open_workspace(root, &[add_dirs, &added].concat(), own)?;
+        let (directories, _) = added_dirs::with_recorded(add_dirs, (storage, id), root, own);
+        let workspace = open_workspace(root, &directories, own)?;
         let workspace = with_checkpoints(workspace, config, storage, id)?;
         let masker = masker(config, &[])?;
         let seq = loaded.events.len() as u64;

@@ -66,22 +66,7 @@ async fn work(
     for warning in &config.warnings {
         ui::tell(warning);
     }
-    // Opened first, so that an error is reported before the task runs.
-    let mut output_file = match &args.output_file {
-        Some(path) => {
-            let workspace = app::open_workspace(&root, &args.tools.add_dir, &StateDirs::default())?;
-            let writable = Writable::of(&config.config, &workspace)?;
-            // A command of an earlier run may have created a link or a FIFO in these places.
-            let opened = std::env::current_dir().and_then(|here| {
-                ResolvedPath::of(&here.join(path), writable.places()).open_to_write()
-            });
-            Some(opened.map_err(|error| {
-                OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
-            })?)
-        }
-        None => None,
-    };
-    let options = Options {
+    let mut options = Options {
         root,
         add_dirs: args.tools.add_dir.clone(),
         config,
@@ -92,6 +77,23 @@ async fn work(
         answer_schema: answer_schema(args)?,
         default_mode: PermissionMode::AutoEdit,
         dirs,
+    };
+    // Opened first, so that an error is reported before the task runs.
+    let mut output_file = match &args.output_file {
+        Some(path) => {
+            let own = StateDirs::of(options.dirs.as_ref());
+            app::recall(&mut options, &own)?;
+            let workspace = app::open_workspace(&options.root, &options.add_dirs, &own)?;
+            let writable = Writable::of(&options.config.config, &workspace)?;
+            // A command of an earlier run may have created a link or a FIFO in these places.
+            let opened = std::env::current_dir().and_then(|here| {
+                ResolvedPath::of(&here.join(path), writable.places()).open_to_write()
+            });
+            Some(opened.map_err(|error| {
+                OpenError::Usage(format!("--output-last-message {}: {error}", path.display()))
+            })?)
+        }
+        None => None,
     };
     let mut session = Session::open(options, control.clone(), faces).await?;
     // (A pipe or a terminal has no length.)

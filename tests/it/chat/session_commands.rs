@@ -1,5 +1,8 @@
 //! `/rename`, `/fork` and `/add-dir`.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::pty::Pty;
 use crate::support::{Test, events};
 
@@ -30,7 +33,7 @@ fn named_session_is_listed_and_resumed_by_its_name() {
     pty.wait_for("session   a new one");
     for (name, why) in [
         ("the parser", "is named the parser already"),
-        ("cafe-1", "could be the beginning of a session's id"),
+        ("cafe-1", "a name needs a character other than"),
         ("", "say the new name"),
         (&"x".repeat(81), "at most 80 characters"),
     ] {
@@ -114,11 +117,13 @@ fn added_directory_can_be_used_and_is_known_after_resume() {
     for (path, why) in [
         ("/", "it contains a home directory"),
         ("~/.config/..", "it contains a home directory"),
+        ("~/.ssh", "credentials are kept there"),
         ("nowhere", "No such file or directory"),
         (".", "which the agent works in already"),
         (&file, "it is a file"),
     ] {
         std::fs::create_dir_all(test.home().join(".config")).unwrap();
+        std::fs::create_dir_all(test.home().join(".ssh")).unwrap();
         pty.say(&format!("/add-dir {path}"));
         pty.wait_for(why);
     }
@@ -136,6 +141,22 @@ fn added_directory_can_be_used_and_is_known_after_resume() {
         test.script(&format!("when: The user has added the directory\n{write}\n---\ntext: done"));
     test.run(&["--resume", &id(&test), "--yolo", "write it"]).expect_code(0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\n");
+    // Commands can write links there: the answer is not written through one.
+    std::os::unix::fs::symlink("../outside", there.join("link")).unwrap();
+    let test = test.script("text: done");
+    let outside = there.join("link").display().to_string();
+    test.run(&["--resume", &id(&test), "-o", &outside, "say it"])
+        .expect_code(2)
+        .expect_stderr("--output-last-message");
+    assert!(!there.with_file_name("outside").exists());
+    // A directory that can no longer be read is left out.
+    if !crate::support::is_root() {
+        let mode = |mode| std::fs::set_permissions(&there, Permissions::from_mode(mode)).unwrap();
+        mode(0);
+        let done = test.run(&["--resume", &id(&test), "and now"]);
+        mode(0o755);
+        done.expect_code(0).expect_stderr("cannot be added: Permission denied");
+    }
     // Without the directory the session continues.
     std::fs::remove_dir_all(&there).unwrap();
     let test = test.script("text: done");
