@@ -26,6 +26,7 @@ use crate::{record, ui};
 use jobs::{Jobs, Ran};
 use next::{Continued, Next, next, rewind};
 use places::Places;
+use rules::StoredRules;
 pub(super) use start::ChatArgs;
 use start::{settings, welcome};
 use work::{Work, do_work, work_of};
@@ -155,7 +156,10 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         let model = session.model().to_owned();
         let handle = chat.handle.clone();
         session.exec().forward_listeners(move |text| handle.tell(News::Note(true, text)));
-        let next = Box::pin(converse(&mut session, &options, &places, &mut chat)).await;
+        let mut stored = Vec::new();
+        let conversing = converse(&mut session, &options, &places, &mut chat, &mut stored);
+        let next = Box::pin(conversing).await;
+        options.config.rules.append(&mut stored);
         let id = session.log_path.is_some().then(|| session.id().to_owned());
         mode = Some(session.mode());
         // The model that the user chose stays.
@@ -237,6 +241,7 @@ async fn converse(
     options: &Options,
     places: &Places,
     chat: &mut Chat,
+    stored: &mut StoredRules,
 ) -> Next {
     let handle = chat.handle.clone();
     for notice in &session.notices {
@@ -278,7 +283,7 @@ async fn converse(
                     Request::Command(action, arguments) => match action.timing(&arguments) {
                         Timing::AtOnce => jobs.command(action, &arguments),
                         Timing::Idle => {
-                            if let Some(news) = instruct(session, options, action, &arguments) {
+                            if let Some(news) = instruct(session, options, action, &arguments, stored) {
                                 handle.tell(news);
                             }
                         }
@@ -357,13 +362,16 @@ fn instruct(
     options: &Options,
     command: CommandAction,
     arguments: &str,
+    stored: &mut StoredRules,
 ) -> Option<News> {
     let failure = match command {
         CommandAction::Pins => {
             let (title, text) = ("Pins".to_owned(), pins(session));
             return Some(News::Page { title, text, place: PagePlace::Conversation });
         }
-        CommandAction::Permissions => return Some(rules::permissions(session, options, arguments)),
+        CommandAction::Permissions => {
+            return Some(rules::permissions(session, options, arguments, stored));
+        }
         CommandAction::Undo | CommandAction::Redo => {
             let undone = if command == CommandAction::Undo {
                 undo(session, arguments)

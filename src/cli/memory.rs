@@ -147,24 +147,25 @@ struct Memory {
 impl Memory {
     /// Works even if learning is off.
     fn open(project_args: &ProjectArgs) -> Result<Self, OpenError> {
-        Self::open_telling(project_args, |line| ui::tell(&line))
+        let root = options::root(project_args.cwd.as_deref())?;
+        let tools = ToolOptions { trust: project_args.trust, ..ToolOptions::default() };
+        let loaded = options::load(&root, UserDirs::find().as_ref(), &tools, None)?;
+        Self::of(root, loaded.config, loaded.trusted, |line| ui::tell(&line))
     }
 
-    /// The same; `tell` receives notices for the user, one line each.
-    fn open_telling(
-        project_args: &ProjectArgs,
+    /// With a configuration that is loaded; `tell` receives notices for the user, one line each.
+    fn of(
+        root: PathBuf,
+        config: Config,
+        is_trusted: bool,
         tell: impl Fn(String) + Send + 'static,
     ) -> Result<Self, OpenError> {
-        let root = options::root(project_args.cwd.as_deref())?;
         let dirs = UserDirs::find();
-        let tools = ToolOptions { trust: project_args.trust, ..ToolOptions::default() };
-        let loaded = options::load(&root, dirs.as_ref(), &tools, None)?;
-        let file = app::memory_file(&loaded.config, dirs.as_ref())?;
         Ok(Self {
-            store: SqliteStore::new(file, tell),
-            project: app::identity(&root, loaded.trusted),
+            store: SqliteStore::new(app::memory_file(&config, dirs.as_ref())?, tell),
+            project: app::identity(&root, is_trusted),
             storage: Storage::find(&root, dirs.as_ref()),
-            config: loaded.config,
+            config,
             root,
         })
     }

@@ -18,7 +18,7 @@ pub(super) struct TrustArgs {
 }
 
 pub(super) fn trust(args: &TrustArgs) -> u8 {
-    let done = options::root(args.dir.as_deref()).and_then(|root| trust_as_it_is(&root, ui::tell));
+    let done = options::root(args.dir.as_deref()).and_then(|root| trust_as_it_is(&root));
     match done {
         Ok(text) => {
             ui::print(&text);
@@ -31,8 +31,8 @@ pub(super) fn trust(args: &TrustArgs) -> u8 {
     }
 }
 
-/// Trusts a folder with its current settings; `tell` receives the warnings about them.
-pub(super) fn trust_as_it_is(root: &Path, tell: impl Fn(&str)) -> Result<String, OpenError> {
+/// Trusts a folder with its current settings.
+fn trust_as_it_is(root: &Path) -> Result<String, OpenError> {
     let no_home =
         || OpenError::Usage("there is no home folder to store it in: set HOME".to_owned());
     let dirs = UserDirs::find().ok_or_else(no_home)?;
@@ -40,7 +40,7 @@ pub(super) fn trust_as_it_is(root: &Path, tell: impl Fn(&str)) -> Result<String,
     let in_full = ToolOptions { trust: true, ..ToolOptions::default() };
     let loaded = options::load(root, Some(&dirs), &in_full, None)?;
     for warning in &loaded.warnings {
-        tell(warning);
+        ui::tell(warning);
     }
     let (shown, seal, needs) = (root.display(), loaded.needs.seal(), in_words(&loaded)?);
     if matches!(config::trust_in(Some(&dirs), root), Trust::With(old) if old == seal) {

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
-/// Permission modes, from the most to the least restrictive; `plan` counts as `read-only`.
-const MODES: [&str; 4] = ["read-only", "ask", "auto-edit", "full"];
+use crate::protocol::control::PermissionMode;
 
 /// Settings by name, with their values; prompts of the folder by name (`prompts/learn.md`).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,7 +34,7 @@ impl Needs {
         let inner = |key: &str| table.get(key).and_then(Value::as_table).into_iter().flatten();
         for (key, value) in inner("permissions") {
             // The project may be more restrictive, not less.
-            if key == "allow" || key == "mode" && freedom(Some(value)) > 0 {
+            if key == "allow" || key == "mode" && freedom(Some(value)) > PermissionMode::ReadOnly {
                 need(format!("permissions.{key}"), value);
             }
         }
@@ -57,6 +56,21 @@ impl Needs {
     /// Adds a prompt of the folder.
     pub(super) fn add_prompt(&mut self, name: &str, text: &str) {
         self.0.insert(format!("prompts/{name}"), Value::from(text));
+    }
+
+    /// With further rules that allow calls.
+    #[must_use]
+    pub fn allowing<'a>(mut self, rules: impl Iterator<Item = &'a str>) -> Self {
+        let list = self.0.entry("permissions.allow".to_owned());
+        let list = list.or_insert_with(|| Value::Array(Vec::new()));
+        if let Some(list) = list.as_array_mut() {
+            for rule in rules.map(Value::from) {
+                if !list.contains(&rule) {
+                    list.push(rule);
+                }
+            }
+        }
+        self
     }
 
     /// There are no such settings.
@@ -108,16 +122,17 @@ fn is_free(name: &str, value: Option<&Value>, user: &Table) -> bool {
         Some(("limits", key)) => set("limits", key).is_none(),
         Some(("permissions", "mode")) => {
             let own = set("permissions", "mode");
-            let most = own.map_or(freedom(Some(&Value::from("ask"))), |own| freedom(Some(own)));
+            let most = own.map_or(PermissionMode::Ask, |own| freedom(Some(own)));
             freedom(value) <= most
         }
         _ => false,
     }
 }
 
-fn freedom(mode: Option<&Value>) -> usize {
-    let mode = mode.and_then(Value::as_str);
-    MODES.iter().position(|known| Some(*known) == mode).unwrap_or(0)
+/// (`plan` permits as much as `read-only`.)
+fn freedom(mode: Option<&Value>) -> PermissionMode {
+    let mode = mode.and_then(|mode| mode.clone().try_into().ok());
+    mode.map_or(PermissionMode::ReadOnly, |mode: PermissionMode| mode.max(PermissionMode::ReadOnly))
 }
 
 /// (The tables of a value are sorted by key, and comments are not part of a value.)
@@ -206,5 +221,6 @@ mod tests {
         let careful = "permissions.mode = \"read-only\"";
         check("sandbox.enabled = false", &mode("ask"), careful, Err("permissions.mode (new)"));
         check(&mode("full"), &mode("full"), careful, Ok(()));
+        check("sandbox.enabled = false", &mode("plan"), careful, Ok(()));
     }
 }

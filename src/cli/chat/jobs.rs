@@ -190,11 +190,11 @@ impl<'a> Jobs<'a> {
     /// Adds a lesson of the user.
     fn learn(&mut self, text: String) {
         let (handle, root) = (self.handle.clone(), self.options.root.clone());
-        let is_trusted = self.options.config.trusted;
+        let loaded = self.options.config.clone();
         let notices = handle.clone();
         let tell = move |line| notices.tell(News::Note(false, line));
         let adding =
-            tokio::task::spawn_blocking(move || memory::add_rule(root, is_trusted, &text, tell));
+            tokio::task::spawn_blocking(move || memory::add_rule(root, loaded, &text, tell));
         self.running.push(
             async move {
                 handle.tell(match adding.await {

@@ -5,10 +5,10 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::app::{self, Options, Session};
+use crate::app::{self, OpenError, Options, Session};
 use crate::cli::options::{self, ToolOptions};
-use crate::cli::trust;
-use crate::config::{self, AGENT_DIR, Trust, with_rule};
+use crate::config::{self, AGENT_DIR, Loaded, Needs, Origin, Trust, UserDirs, with_rule};
+use crate::permission::Rule;
 use crate::protocol::event::SessionRule;
 use crate::ui::tui::{News, PagePlace};
 
@@ -23,20 +23,23 @@ enum Scope {
     User,
 }
 
-pub(super) fn permissions(session: &Session, options: &Options, arguments: &str) -> News {
+/// Rules that were added to a file since the configuration was loaded: list, rule, origin.
+pub(super) type StoredRules = Vec<(String, String, Origin)>;
+
+pub(super) fn permissions(
+    session: &Session,
+    options: &Options,
+    arguments: &str,
+    stored: &mut StoredRules,
+) -> News {
     let (word, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let done = match (word, rest.trim()) {
         ("" | "list", "") => {
             let (title, text) = ("Permissions".to_owned(), in_words(session, options));
             return News::Page { title, text, place: PagePlace::Conversation };
         }
-        ("add", rule) if !rule.is_empty() => add(session, options, rule),
-        ("remove", number) if number.parse().is_ok_and(|id| session.remove_rule(id)) => {
-            Ok("the rule is removed".to_owned())
-        }
-        ("remove", _) => {
-            Err("there is no session rule of this number: /permissions lists them".to_owned())
-        }
+        ("add", rule) if !rule.is_empty() => add(session, options, rule, stored),
+        ("remove", number) => remove(session, options, number, stored),
         _ => Err(USAGE.to_owned()),
     };
     match done {
@@ -46,51 +49,92 @@ pub(super) fn permissions(session: &Session, options: &Options, arguments: &str)
 }
 
 /// Adds `allow Bash(cargo test *) user`; returns what was done.
-fn add(session: &Session, options: &Options, text: &str) -> Result<String, String> {
+fn add(
+    session: &Session,
+    options: &Options,
+    text: &str,
+    stored: &mut StoredRules,
+) -> Result<String, String> {
     let (list, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     if !matches!(list, "allow" | "ask" | "deny") {
         return Err(format!("begin the rule with allow, ask or deny: {USAGE}"));
     }
     let (rule, scope) = scope_of(rest.trim());
     let rules = app::permission_rules(rule)?;
-    let is_trusted = scope == Scope::Project && is_trusted(options);
-    let stored = match file_of(options, scope)? {
-        Some(file) => {
-            for rule in &rules {
-                store(&file, list, rule.text())?;
-            }
-            Some(file)
-        }
-        None => None,
-    };
-    // A stored rule applies to this session, too.
-    let is_new = session.add_rules(list, &rules);
-    let Some(file) = stored else {
+    let Some(file) = file_of(options, scope)? else {
+        let is_new = session.add_rules(list, &rules);
         let text =
             if is_new { "the rule applies to this session" } else { "this rule is there already" };
         return Ok(text.to_owned());
     };
-    let file = file.display();
     // Only what permits something needs trust in the folder.
-    if scope == Scope::User || list != "allow" {
-        return Ok(format!("the rule is in {file}"));
+    let needs_trust = scope == Scope::Project && list == "allow";
+    let trusted = trusted(options).filter(|_| needs_trust);
+    store(&file, list, &rules)?;
+    // A stored rule applies to this session, too.
+    session.add_rules(list, &rules);
+    let is_still_trusted = trusted.is_some();
+    if let Some((dirs, needs)) = trusted {
+        // The settings that were checked and this rule, not what the files contain by now.
+        let seal = needs.allowing(rules.iter().map(Rule::text)).seal();
+        config::trust(dirs, &options.root, &seal).map_err(|error| error.to_string())?;
     }
-    if !is_trusted {
-        return Ok(format!(
-            "the rule is in {file}; later sessions apply it once you run `agent trust`"
-        ));
-    }
-    // The user trusts the folder, and wrote this change.
-    trust::trust_as_it_is(&options.root, |_| ()).map_err(|error| error.to_string())?;
-    Ok(format!("the rule is in {file}, which is trusted with it"))
+    // Without trust in the folder this leaves out what needs it.
+    let loaded = load(options).map(|loaded| loaded.rules).unwrap_or_default();
+    let is_this = |(its_list, text): (&str, &str)| {
+        its_list == list && rules.iter().any(|rule| rule.text() == text)
+    };
+    let is_known = options.config.rules.iter().chain(&*stored).any(|it| is_this((&it.0, &it.1)));
+    stored.extend(loaded.into_iter().filter(|it| !is_known && is_this((&it.0, &it.1))));
+    let then = match (needs_trust, is_still_trusted) {
+        (false, _) => "",
+        (true, true) => "; the folder is still trusted",
+        (true, false) => "; later sessions apply it once you run `agent trust`",
+    };
+    Ok(format!("the rule is stored in {}{then}", file.display()))
 }
 
-/// The user trusts the folder with the settings that it has now.
-fn is_trusted(options: &Options) -> bool {
-    let (root, dirs) = (&options.root, options.dirs.as_ref());
-    let loaded = || options::load(root, dirs, &ToolOptions::default(), None);
-    matches!(config::trust_in(dirs, root), Trust::With(_))
-        && loaded().is_ok_and(|loaded| loaded.trusted)
+/// Removes the rule of this number from the session; returns what was done, and which file still has the rule.
+fn remove(
+    session: &Session,
+    options: &Options,
+    number: &str,
+    stored: &mut StoredRules,
+) -> Result<String, String> {
+    let rules = session.session_rules();
+    let removed = rules.iter().find(|rule| rule.id.to_string() == number);
+    let removed = removed.filter(|rule| session.remove_rule(rule.id));
+    let removed =
+        removed.ok_or("there is no session rule of this number: /permissions lists them")?;
+    let (list, rule) = removed.rule.split_once(' ').unwrap_or_default();
+    stored.retain(|(its_list, text, _)| (its_list.as_str(), text.as_str()) != (list, rule));
+    let has_it = |file: &PathBuf| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        with_rule(&text, list, rule).is_ok_and(|new| new == text)
+    };
+    let files = [Scope::Project, Scope::User].map(|scope| file_of(options, scope).ok().flatten());
+    let files: Vec<String> =
+        files.into_iter().flatten().filter(has_it).map(|it| it.display().to_string()).collect();
+    Ok(match files.as_slice() {
+        [] => "the rule is removed".to_owned(),
+        files => format!(
+            "the rule is removed from this session, but {} still has it; remove it there, then start the agent again",
+            files.join(" and ")
+        ),
+    })
+}
+
+/// The settings of the folder, if the user trusts it with them.
+fn trusted(options: &Options) -> Option<(&UserDirs, Needs)> {
+    let dirs = options.dirs.as_ref()?;
+    let is_sealed = matches!(config::trust_in(Some(dirs), &options.root), Trust::With(_));
+    let loaded = load(options).ok().filter(|loaded| is_sealed && loaded.trusted);
+    loaded.map(|loaded| (dirs, loaded.needs))
+}
+
+/// The configuration of the files as they are now.
+fn load(options: &Options) -> Result<Loaded, OpenError> {
+    options::load(&options.root, options.dirs.as_ref(), &ToolOptions::default(), None)
 }
 
 /// The rule and where it is kept: the last word, if that is a scope.
@@ -124,15 +168,15 @@ fn file_of(options: &Options, scope: Scope) -> Result<Option<PathBuf>, String> {
     Ok(Some(file))
 }
 
-/// Adds the rule to the file, which keeps everything else.
-fn store(file: &Path, list: &str, rule: &str) -> Result<(), String> {
+/// Adds the rules to the file, which keeps everything else.
+fn store(file: &Path, list: &str, rules: &[Rule]) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     let old = match fs::read_to_string(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         read => read.map_err(failed)?,
     };
-    let new =
-        with_rule(&old, list, rule).map_err(|reason| format!("{}: {reason}", file.display()))?;
+    let new = rules.iter().try_fold(old, |text, rule| with_rule(&text, list, rule.text()));
+    let new = new.map_err(|reason| format!("{}: {reason}", file.display()))?;
     // (The user's configuration may be a link to a file elsewhere.)
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = real.parent().unwrap_or(&real);

@@ -8,7 +8,7 @@ use super::{Kind, Memory, ProjectArgs, now_ms};
 use crate::app::{HostPrograms, OpenError};
 use crate::cli::ask::is_agreed;
 use crate::cli::{block_on, editor};
-use crate::config::UserDirs;
+use crate::config::{Loaded, UserDirs};
 use crate::learning::lesson::{Lesson, Origin, Scope};
 use crate::learning::store::{Batch, Learned};
 use crate::protocol::control::Control;
@@ -69,14 +69,14 @@ pub(in crate::cli) struct ForgetArgs {
     project_args: ProjectArgs,
 }
 
-/// Adds a rule for the project in this folder; `tell` receives notices.
+/// Adds a rule for the project in this folder, with the configuration of its session; `tell` receives notices.
 pub(in crate::cli) fn add_rule(
     root: PathBuf,
-    trust: bool,
+    loaded: Loaded,
     text: &str,
     tell: impl Fn(String) + Send + 'static,
 ) -> Result<String, OpenError> {
-    let memory = Memory::open_telling(&ProjectArgs { cwd: Some(root), trust }, tell)?;
+    let memory = Memory::of(root, loaded.config, loaded.trusted, tell)?;
     let (scope, text) = (memory.scope(), memory.text(text)?);
     store(&memory, scope, LessonKind::Rule, text)
 }

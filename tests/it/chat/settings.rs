@@ -54,9 +54,11 @@ fn rule_is_added_to_the_configuration_of_user_and_project() {
     test.agent(&["trust"]).expect_code(0);
     let mut pty = chat(&test, &[]);
     pty.say("/permissions add ask Bash(git push *) user");
-    pty.wait_for("the rule is in ");
+    pty.wait_for("the rule is stored in ");
     pty.say("/permissions add allow Write(src/**) project");
-    pty.wait_for("which is trusted with it");
+    pty.wait_for("the folder is still trusted");
+    pty.say("/permissions remove 1");
+    pty.wait_for("still has it");
     pty.say("/quit");
     pty.end();
     let own = std::fs::read_to_string(test.home().join(".config/agent/config.toml")).unwrap();
@@ -69,8 +71,21 @@ fn rule_is_added_to_the_configuration_of_user_and_project() {
     let test = Test::new().script("text: x");
     let mut pty = chat(&test, &[]);
     pty.say("/permissions add allow Write(src/**) project");
-    pty.wait_for("later sessions apply it once you run `agent");
+    pty.wait_for("; later sessions apply it once you run");
     assert_eq!(test.read(".agent/config.toml"), "permissions.allow = [\"Write(src/**)\"]\n");
+}
+
+#[test]
+fn stored_rule_applies_to_the_next_session_of_the_chat() {
+    let test = Test::new()
+        .script("call: Write {\"path\": \"kept/a\", \"content\": \"x\"}\n---\ntext: tried");
+    let mut pty = chat(&test, &["--yolo"]);
+    pty.say("/permissions add deny Edit(kept/**) user");
+    pty.wait_for("the rule is stored in ");
+    pty.say("/clear");
+    pty.say("write it");
+    pty.wait_for("tried");
+    assert!(!test.root().join("kept/a").exists());
 }
 
 #[test]
