@@ -24,8 +24,12 @@ pub(super) fn picked(question: &str, choices: &[String]) -> Result<usize, OpenEr
     ui::tell(&format!("{question}:\n{lines}which one? [1-{}]", choices.len()));
     let answer = answer()?;
     let picked = answer.parse().ok().filter(|n| (1..=choices.len()).contains(n));
-    let nothing =
-        || OpenError::Usage(format!("{answer:?} is none of these numbers; nothing was done"));
+    let nothing = || {
+        OpenError::Usage(format!(
+            "{answer:?}: nothing was done; run it again and enter a number from 1 to {}",
+            choices.len()
+        ))
+    };
     picked.map(|n: usize| n - 1).ok_or_else(nothing)
 }
 

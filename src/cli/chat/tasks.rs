@@ -46,7 +46,7 @@ pub(super) async fn message(
 /// What `/review` is about, and the commands that show it.
 fn changes(root: &Path, branch: &str) -> Result<(String, String), String> {
     const UNTRACKED: &str =
-        "`git ls-files --others --exclude-standard` lists new files, which belong to it.";
+        "`git ls-files --others --exclude-standard` lists new files; they are part of the change.";
     let failed = |error: std::io::Error| format!("git could not be run: {error}");
     if !git::is_work_tree(root).map_err(failed)? {
         return Err(format!("/review needs a git repository, and {} is in none", root.display()));
