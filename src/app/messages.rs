@@ -1,9 +1,10 @@
 //! Operations of an interactive session between its turns.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::project::ProjectFiles;
+use super::toolbox::memory_is_outside;
 use super::{HostPrograms, OpenError, Options, Session, Storage, UndoOptions, Writable, models};
 use crate::config::Config;
 use crate::context::Project as _;
@@ -93,9 +94,13 @@ impl Session {
         Ok(())
     }
 
-    /// Records a directory that the user adds: it is available when the session is opened again.
-    pub fn record_directory(&self, path: &Path) {
-        self.events.emit(Body::DirectoryAdded { path: path.display().to_string() });
+    /// Records a directory that the user adds: it is available when the session is opened again with these
+    /// options.
+    pub fn record_directory(&self, path: PathBuf, options: &Options) -> Result<(), OpenError> {
+        let shown = path.display().to_string();
+        memory_is_outside(&options.config.config, &[path], options.dirs.as_ref())?;
+        self.events.emit(Body::DirectoryAdded { path: shown });
+        Ok(())
     }
 
     /// The user has sent a message.

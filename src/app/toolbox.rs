@@ -71,7 +71,7 @@ pub fn no_sandbox(why: &str) -> (Option<Sandbox>, Guarantees) {
 }
 
 /// Checks that commands cannot write the memory, which later sessions use.
-fn memory_is_outside(
+pub(super) fn memory_is_outside(
     config: &Config,
     places: &[PathBuf],
     dirs: Option<&UserDirs>,

@@ -71,7 +71,7 @@ fn add_directory(session: &Session, options: &Options, path: &str) -> Result<Nex
     })?;
     let own = StateDirs::of(options.dirs.as_ref());
     let path = app::addable(path, &session.workspace().places(), &own)?;
-    session.record_directory(&path);
+    session.record_directory(path, options).map_err(|error| error.to_string())?;
     Ok(Next::Continue(Which::Resume(id)))
 }
 

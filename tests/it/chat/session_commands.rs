@@ -104,6 +104,10 @@ fn added_directory_can_be_used_and_is_known_after_resume() {
     let test = Test::new();
     let there = test.root().parent().unwrap().join("other");
     std::fs::create_dir(&there).unwrap();
+    let memory = there.with_file_name("memory");
+    std::fs::create_dir(&memory).unwrap();
+    let test =
+        test.user_config(&format!("learning.database = \"{}/lessons.db\"\n", memory.display()));
     std::fs::write(there.join("b.txt"), "one\n").unwrap();
     let file = there.join("b.txt").display().to_string();
     let read = format!("call: Read {{\"path\": \"{file}\"}}");
@@ -118,6 +122,7 @@ fn added_directory_can_be_used_and_is_known_after_resume() {
         ("/", "it contains a home directory"),
         ("~/.config/..", "it contains a home directory"),
         ("~/.ssh", "credentials are kept there"),
+        ("../memory", "learning.database"),
         ("nowhere", "No such file or directory"),
         (".", "which the agent works in already"),
         (&file, "it is a file"),
