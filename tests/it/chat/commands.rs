@@ -169,7 +169,8 @@ fn trace_export_config_and_model_commands_work() {
     pty.say("/model");
     pty.wait_for("the model is script:../script");
     pty.say("/model nobody/x");
-    pty.wait_for("nobody");
+    pty.wait_for("unknown provider \"nobody\"");
+    pty.wait_for("/help");
     pty.say("/compact");
     pty.wait_for("nothing to compact yet");
 }
