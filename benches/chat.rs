@@ -90,9 +90,10 @@ fn event(delta: &serde_json::Value) -> Chunk {
 
 /// An answer of so many tokens, so many a second.
 fn streaming(tokens: usize, a_second: u64) -> Server {
-    Server::with(move |_, _| {
+    Server::with(move |request, _| {
         let mut body = Vec::new();
-        for n in 0..tokens {
+        let is_list = request.path.ends_with("/models");
+        for n in 0..if is_list { 0 } else { tokens } {
             let text = if n % 60 == 59 { ".\n\n".to_owned() } else { format!("word{} ", n % 97) };
             body.push(event(&json!({"content": text})));
             body.push(Chunk::Pause(Duration::from_micros(1_000_000 / a_second)));

@@ -45,7 +45,7 @@ pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<Str
     let Ok(list) = serde_json::from_str::<Value>(&text) else {
         let message =
             format!("{}: the answer is not JSON; {}", endpoint_facts.url, "check base_url");
-        return Err(ModelError::new(ModelErrorKind::Unavailable, message));
+        return Err(ModelError::new(ModelErrorKind::Refused, message));
     };
     let models = [&list["data"], &list["models"], &list].into_iter().find_map(Value::as_array);
     let Some(models) = models else {

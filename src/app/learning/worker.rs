@@ -13,6 +13,7 @@ use crate::learning::fold::{Fold, Harvest};
 use crate::learning::lesson::{Lesson, Scope};
 use crate::learning::pair::pairs;
 use crate::learning::store::{Batch, Learned, SqliteStore, StoreError};
+use crate::learning::trace::ExecutionTrace;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::recall::MemoryWritten;
 
@@ -75,9 +76,11 @@ impl Worker {
             self.notice("the memory could not keep up; this session teaches nothing".to_owned());
             return self.report();
         }
-        let Some(harvest) = self.fold.apply(event) else { return };
+        let Some(mut harvest) = self.fold.apply(event) else { return };
         self.request = None;
-        let work = || self.batch(&harvest);
+        // They are stored only: a copy for a long turn would take megabytes.
+        let traces = std::mem::take(&mut harvest.traces);
+        let work = || self.batch(&harvest, traces);
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(batch) => {
                 self.store(&batch, harvest.events.1);
@@ -92,13 +95,13 @@ impl Worker {
     }
 
     /// The data to store for a turn.
-    fn batch(&self, harvest: &Harvest) -> Batch {
+    fn batch(&self, harvest: &Harvest, traces: Vec<ExecutionTrace>) -> Batch {
         let ids = harvest.recalled.iter().flat_map(|(_, recalled)| &recalled.items);
         let known: Vec<Lesson> =
             ids.filter_map(|item| self.store.lesson(&item.id).ok().flatten()).collect();
         let mut lessons = pairs(harvest);
         lessons.extend(distil::of_reflections(harvest).0);
-        Batch { traces: harvest.traces.clone(), lessons, credits: credits(harvest, &known) }
+        Batch { traces, lessons, credits: credits(harvest, &known) }
     }
 
     fn distilled(&mut self, request: &Request, answer: &str) {
