@@ -272,6 +272,14 @@ impl Fold {
         };
     }
 
+    /// The traces of a long turn so far, which can be stored before it ends; else nothing.
+    pub fn early_traces(&mut self) -> Vec<ExecutionTrace> {
+        if self.harvest.traces.len() < MAX_CALLS / 2 {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.harvest.traces)
+    }
+
     /// The harvest of the current turn.
     pub fn finish(&mut self) -> Option<Harvest> {
         if !std::mem::take(&mut self.is_running) {

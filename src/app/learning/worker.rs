@@ -76,7 +76,10 @@ impl Worker {
             self.notice("the memory could not keep up; this session teaches nothing".to_owned());
             return self.report();
         }
-        let Some(mut harvest) = self.fold.apply(event) else { return };
+        let harvest = self.fold.apply(event);
+        let traces = self.fold.early_traces();
+        self.store(&Batch { traces, ..Batch::default() }, event.header.seq);
+        let Some(mut harvest) = harvest else { return };
         self.request = None;
         // They are stored only: a copy for a long turn would take megabytes.
         let traces = std::mem::take(&mut harvest.traces);

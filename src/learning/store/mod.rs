@@ -37,7 +37,7 @@ pub enum Learned {
     Known,
 }
 
-/// The data of one turn; stored completely or not at all.
+/// The data of one turn, of a long one its traces in parts; stored completely or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The traces; one that is stored already is not changed.
