@@ -21,7 +21,7 @@ use super::statusline::StatusItem;
 use super::theme::{Background, Theme};
 use super::vi::Vi;
 use super::viewer::{PageViewer, Viewer};
-use crate::protocol::control::{Approval, Ending, PermissionMode};
+use crate::protocol::control::{Approval, Ending, Grant, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::prompt::Prompts;
@@ -303,7 +303,9 @@ impl Choice {
         match self {
             Self::Answer(Approval::Once) => Some('y'),
             // The narrowest grant is the first.
-            Self::Answer(Approval::Always(_)) => (n == 1).then_some('a'),
+            Self::Answer(Approval::Always(grant)) => {
+                (n == 1 && matches!(grant, Grant::Rules(_))).then_some('a')
+            }
             Self::Answer(Approval::No(_)) | Self::KeepPlanning => Some('n'),
             Self::NoWithText => Some('i'),
             Self::CarryOut(_) => (n == 0).then_some('y'),
