@@ -105,6 +105,8 @@ pub(super) fn run(
                     is_closed = false;
                     actions = vec![Action::Ask(Request::Quit)];
                 }
+                // Nobody can answer any more.
+                None if is_closed && state.asked.is_some() => actions = state.interrupt(),
                 None => break,
             }
         }

@@ -478,3 +478,12 @@ fn notification_is_sent_when_the_terminal_is_unfocused() {
     let called = "\x1b]9;agent: may it use Bash?\x07";
     pty.wait("a call", |_| String::from_utf8_lossy(&pty.bytes()).contains(called));
 }
+
+#[test]
+fn plain_mode_ends_when_its_input_ends_at_a_question() {
+    let script = "call: Bash {\"command\": \"touch a\"}\n---\ncall: Bash {\"command\": \"touch b\"}\n---\ntext: end";
+    let test = Test::new().script(script).stdin("please\ny\n");
+    let done = test.agent(&["--plain", "--model", "script:../script"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(test.root().join("a").exists() && !test.root().join("b").exists());
+}

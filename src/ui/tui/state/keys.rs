@@ -431,7 +431,7 @@ impl State {
         Vec::new()
     }
 
-    pub(super) fn interrupt(&mut self) -> Vec<Action> {
+    pub(in crate::ui::tui) fn interrupt(&mut self) -> Vec<Action> {
         self.is_stopping = true;
         self.drop_question();
         vec![Action::Ask(Request::Interrupt)]
