@@ -45,10 +45,15 @@ impl State {
         let background = match arguments {
             "dark" => Background::Dark,
             "light" => Background::Light,
-            _ => match self.settings.theme.background() {
+            "" => match self.settings.theme.background() {
                 Background::Dark => Background::Light,
                 Background::Light => Background::Dark,
             },
+            other => {
+                let text = format!("there is no theme {other:?}: dark, light");
+                self.conversation.remark(Tone::Bad, &text);
+                return Vec::new();
+            }
         };
         self.settings.theme = self.settings.theme.on(background);
         self.settings.theme_is_chosen = true;
