@@ -4,11 +4,14 @@ mod appearance;
 mod command;
 mod keys;
 mod offer;
+mod question;
 mod recall;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+pub(super) use question::{Asked, Choice, Subject};
 
 use super::cells::{Cell, Shell, Tone};
 use super::commands::{CommandAction, OwnCommand};
@@ -21,16 +24,11 @@ use super::statusline::StatusItem;
 use super::theme::{Background, Theme};
 use super::vi::Vi;
 use super::viewer::{PageViewer, Viewer};
-use crate::protocol::control::{Approval, Ending, Grant, PermissionMode};
+use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::prompt::Prompts;
-use crate::protocol::sanitize::clean;
 
-/// A key this soon after a question appeared was not meant for it.
-const TOO_SOON: Duration = Duration::from_millis(500);
-/// A letter counts as an answer if no other follows within this time: otherwise it starts a word.
-const ALONE: Duration = Duration::from_millis(150);
 /// A second Ctrl-C within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
 /// A turn of this length is notified if the window has no focus.
@@ -248,98 +246,6 @@ pub(super) enum Focus {
     Search(String, usize),
 }
 
-/// What a question is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
-    /// May this call be made?
-    Call(String),
-    /// Is this plan carried out? The session is idle.
-    Plan(String),
-}
-
-/// A waiting question.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) about: Subject,
-    /// When it was displayed.
-    shown: Option<Instant>,
-    /// The selected choice.
-    pub(super) selected: usize,
-    /// A pressed letter that becomes an answer if no other follows.
-    pressed: Option<Pressed>,
-}
-
-impl Asked {
-    fn new(about: Subject) -> Self {
-        Self { about, shown: None, selected: 0, pressed: None }
-    }
-
-    /// The call that waits for permission.
-    pub(super) fn call(&self) -> Option<&str> {
-        match &self.about {
-            Subject::Call(call) => Some(call),
-            Subject::Plan(_) => None,
-        }
-    }
-}
-
-/// A choice at a question.
-#[derive(Clone, Debug)]
-pub(super) enum Choice {
-    Answer(Approval),
-    /// No, with a text for the model.
-    NoWithText,
-    /// The plan is carried out in this mode.
-    CarryOut(PermissionMode),
-    /// The user edits the plan first.
-    EditPlan,
-    /// The plan is not carried out.
-    KeepPlanning,
-}
-
-impl Choice {
-    /// The letter that selects it, if there is one.
-    pub(super) fn letter(&self, n: usize) -> Option<char> {
-        match self {
-            Self::Answer(Approval::Once) => Some('y'),
-            // The narrowest grant is the first.
-            Self::Answer(Approval::Always(grant)) => {
-                (n == 1 && matches!(grant, Grant::Rules(_))).then_some('a')
-            }
-            Self::Answer(Approval::No(_)) | Self::KeepPlanning => Some('n'),
-            Self::NoWithText => Some('i'),
-            Self::CarryOut(_) => (n == 0).then_some('y'),
-            Self::EditPlan => Some('e'),
-        }
-    }
-
-    pub(super) fn in_words(&self) -> String {
-        match self {
-            Self::Answer(Approval::Once) => "yes".to_owned(),
-            Self::Answer(Approval::Always(grant)) => {
-                format!("yes, and for this session: {}", clean(&grant.in_words()))
-            }
-            Self::Answer(Approval::No(_)) => "no".to_owned(),
-            Self::NoWithText => "no, and say what instead".to_owned(),
-            Self::CarryOut(PermissionMode::Ask) => {
-                "yes, and ask before each change (mode ask)".to_owned()
-            }
-            Self::CarryOut(mode) => format!("yes (mode {})", mode.as_str()),
-            Self::EditPlan => "edit the plan, then carry it out".to_owned(),
-            Self::KeepPlanning => "no, keep planning".to_owned(),
-        }
-    }
-}
-
-/// A letter that was pressed at a question.
-#[derive(Clone, Copy, Debug)]
-struct Pressed {
-    letter: char,
-    at: Instant,
-    /// The question was already visible when it was pressed.
-    counts: bool,
-}
-
 /// A running command of the user.
 #[derive(Debug)]
 pub(super) struct RunningShell {
@@ -358,6 +264,8 @@ pub(super) struct State {
     pub(super) answer_text: Composer,
     pub(super) focus: Focus,
     pub(super) asked: Option<Asked>,
+    /// A mode that was selected with a key while a call waits, and when; it is not requested yet.
+    pending_mode: Option<(PermissionMode, Instant)>,
     /// The final text of a turn in mode plan, until the session is idle.
     finished_plan: Option<String>,
     /// Messages that were sent and not delivered yet, the oldest first. The session has them.
@@ -417,6 +325,7 @@ impl State {
             answer_text: Composer::default(),
             focus: Focus::Composer,
             asked: None,
+            pending_mode: None,
             finished_plan: None,
             queue: VecDeque::new(),
             follow_ups: VecDeque::new(),
@@ -467,6 +376,7 @@ impl State {
         let moment = if let Input::Typed(_, at) = &input { *at } else { now };
         let mut actions = self.settle_answer(moment);
         actions.extend(self.take_note(input));
+        actions.extend(self.settle_mode(moment));
         // A list is only used with the text for which it was made.
         if self.before_cursor() != self.listed {
             self.close_list();
@@ -523,8 +433,8 @@ impl State {
         if self.searches.is_some() && self.finder.is_searching() {
             return Some(Duration::ZERO);
         }
-        if let Some(pressed) = self.asked.as_ref().and_then(|asked| asked.pressed) {
-            return Some((pressed.at + ALONE).saturating_duration_since(self.now));
+        if let Some(tick) = self.question_tick() {
+            return Some(tick);
         }
         if let Some((_, until)) = &self.toast {
             let left = until.saturating_duration_since(self.now);
@@ -716,37 +626,9 @@ impl State {
         actions
     }
 
-    /// The question is about a plan.
-    pub(super) fn asks_about_plan(&self) -> bool {
-        self.asked.as_ref().is_some_and(|asked| asked.call().is_none())
-    }
-
-    fn ask_about_plan(&mut self) {
-        if let Some(plan) = self.finished_plan.take() {
-            self.ask(Subject::Plan(plan));
-        }
-    }
-
-    fn ask(&mut self, about: Subject) {
-        self.asked = Some(Asked::new(about));
-        // A draft is not replaced.
-        if self.composer.is_empty() && self.focus == Focus::Composer {
-            self.focus = Focus::Question;
-            self.popup = None;
-        }
-    }
-
     fn notify(&self, text: &str) -> Option<Action> {
         let is_away = self.settings.notifications && !self.has_focus;
         is_away.then(|| Action::Notify(format!("agent: {text}")))
-    }
-
-    pub(super) fn drop_question(&mut self) {
-        self.asked = None;
-        if self.focus == Focus::Question || self.answers_in_words() {
-            self.focus = Focus::Composer;
-        }
-        self.answer_text = Composer::default();
     }
 
     /// Shows a toast.

@@ -159,6 +159,20 @@ fn another_mode_answers_the_question() {
 }
 
 #[test]
+fn mode_that_is_only_passed_does_not_answer_the_question() {
+    // From ask, plan is behind auto-edit, which would allow the change.
+    let (test, mut pty) = asked(EDIT, "text: 1. Change it");
+    pty.wait_for_question();
+    pty.send("\x1b[Z");
+    pty.wait_for("auto-edit");
+    pty.send("\x1b[Z");
+    pty.wait_for("Carry out this plan?");
+    assert_eq!(test.read("a.txt"), "one\nmore\n");
+    let modes = test.events_of("mode.changed");
+    assert_eq!(modes.iter().map(|event| &event["mode"]).collect::<Vec<_>>(), ["plan"]);
+}
+
+#[test]
 fn rejection_with_a_reason_is_sent_to_the_model() {
     let (test, mut pty) =
         asked(EDIT, "expect: APPROVAL_REJECTED.*write three instead\ntext: all right");

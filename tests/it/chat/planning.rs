@@ -121,3 +121,13 @@ fn plan_question_stays_after_a_command_and_cannot_be_answered_by_a_paste() {
     std::thread::sleep(std::time::Duration::from_millis(400));
     assert_eq!(test.events_of("turn.started").len(), 1);
 }
+
+#[test]
+fn plan_question_ends_with_another_mode() {
+    let (_test, mut pty) = planned("text: as you like");
+    pty.send("\x1b[Z");
+    pty.wait("no question", |screen| !screen.contains("Carry out this plan?"));
+    pty.wait_for("ask ·");
+    pty.say("leave it");
+    pty.wait_for("as you like");
+}

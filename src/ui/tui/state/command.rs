@@ -80,6 +80,11 @@ impl State {
 
     pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Action> {
         self.conversation.mode = Some(mode);
+        self.pending_mode = None;
+        // Another mode ends the planning.
+        if mode != PermissionMode::Plan && self.asks_about_plan() {
+            self.drop_question();
+        }
         vec![Action::Ask(Request::Mode(mode))]
     }
 

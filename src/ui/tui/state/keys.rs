@@ -2,20 +2,12 @@
 
 use std::time::Instant;
 
-use super::{
-    ALONE, Action, Asked, Choice, Focus, Pressed, Request, State, Subject, TOO_SOON, TWICE,
-};
-use crate::protocol::control::{Approval, Grant, PermissionMode};
+use super::{Action, Asked, Focus, Request, State, TWICE};
 use crate::protocol::directives::UserInput;
-use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::ui::tui::cells::Call;
 use crate::ui::tui::composer::{Composer, Motion, Written};
 use crate::ui::tui::keys::{Code, Key, KeyAction};
 use crate::ui::tui::vi;
 use crate::ui::tui::viewer::{Outcome, Viewer};
-
-const ACCEPTED: Prompt = prompt!("plan/accepted.md");
-const EDITED: Prompt = prompt!("plan/edited.md");
 
 impl State {
     pub(super) fn key(&mut self, key: Key, at: Instant) -> Vec<Action> {
@@ -137,8 +129,8 @@ impl State {
             Focus::Question => {
                 self.focus = Focus::Composer;
                 // A letter immediately before it was no answer either.
-                if let Some(pressed) = self.asked.as_mut().and_then(|asked| asked.pressed.take()) {
-                    self.composer.insert(pressed.letter);
+                if let Some(letter) = self.asked.as_mut().and_then(Asked::take_letter) {
+                    self.composer.insert(letter);
                 }
                 self.composer.paste(text);
             }
@@ -147,180 +139,6 @@ impl State {
             Focus::Search(..) => {}
         }
         self.complete()
-    }
-
-    /// Handles a key while a question waits. It is an answer only if the question was visible for a moment
-    /// when it was pressed, and no text is being typed.
-    pub(super) fn answer(
-        &mut self,
-        key: Key,
-        action: Option<KeyAction>,
-        at: Instant,
-        last_key: Option<Instant>,
-    ) -> Vec<Action> {
-        let Some(asked) = &mut self.asked else {
-            self.focus = Focus::Composer;
-            return Vec::new();
-        };
-        let before = asked.pressed.take();
-        let since = |moment: Instant| at.saturating_duration_since(moment);
-        let was_seen = asked.shown.is_some_and(|shown| since(shown) >= TOO_SOON);
-        let is_typing = last_key.is_some_and(|last| since(last) < TOO_SOON / 2)
-            && asked.shown.zip(last_key).is_some_and(|(shown, last)| last < shown + TOO_SOON);
-        let counts = was_seen && !is_typing;
-        match action {
-            Some(KeyAction::Escape | KeyAction::Cancel) if asked.call().is_none() => {
-                return self.choose_answer(Choice::KeepPlanning);
-            }
-            Some(KeyAction::Escape | KeyAction::Cancel) => return self.interrupt(),
-            Some(KeyAction::NextMode) if !counts => {
-                self.say("the question had just appeared: press the key again");
-                return Vec::new();
-            }
-            Some(
-                KeyAction::Transcript
-                | KeyAction::NextMode
-                | KeyAction::Redraw
-                | KeyAction::Suspend,
-            ) => {
-                return action.map(|action| self.do_it(action)).unwrap_or_default();
-            }
-            _ => {}
-        }
-        match (key.typed(), before) {
-            (None, Some(pressed)) if action == Some(KeyAction::Send) => self.decide(pressed),
-            // Any other key cancels a letter.
-            (None, _) => self.select_answer(action, counts),
-            (Some(letter), None) if self.choice_for(letter).is_some() => {
-                if let Some(asked) = &mut self.asked {
-                    asked.pressed = Some(Pressed { letter, at, counts });
-                }
-                Vec::new()
-            }
-            // Other characters start a message.
-            (Some(char), before) => {
-                self.focus = Focus::Composer;
-                if let Some(pressed) = before {
-                    self.composer.insert(pressed.letter);
-                }
-                self.composer.insert(char);
-                self.complete()
-            }
-        }
-    }
-
-    /// Moves the selection, or answers with it.
-    fn select_answer(&mut self, action: Option<KeyAction>, counts: bool) -> Vec<Action> {
-        let mut choices = self.choices();
-        let Some(asked) = &mut self.asked else { return Vec::new() };
-        let n_choices = choices.len();
-        match action {
-            Some(KeyAction::Up) => asked.selected = (asked.selected + n_choices - 1) % n_choices,
-            Some(KeyAction::Down) => asked.selected = (asked.selected + 1) % n_choices,
-            Some(KeyAction::Send) if !counts => {
-                self.say("the question had just appeared: press Enter again");
-            }
-            Some(KeyAction::Send) => {
-                let choice = choices.swap_remove(asked.selected);
-                return self.choose_answer(choice);
-            }
-            _ => {}
-        }
-        Vec::new()
-    }
-
-    /// The choices at the question.
-    pub(in crate::ui::tui) fn choices(&self) -> Vec<Choice> {
-        if self.asked.as_ref().is_some_and(|asked| asked.call().is_none()) {
-            let modes = [PermissionMode::AutoEdit, PermissionMode::Ask].map(Choice::CarryOut);
-            return modes.into_iter().chain([Choice::KeepPlanning, Choice::EditPlan]).collect();
-        }
-        let question = self.asked_call().and_then(|call| call.question.as_deref());
-        let grants = question.map_or(&[] as &[Grant], |question| &question.grants);
-        let mut choices = vec![Choice::Answer(Approval::Once)];
-        choices.extend(grants.iter().cloned().map(|grant| Choice::Answer(Approval::Always(grant))));
-        choices.extend([Choice::Answer(Approval::No(None)), Choice::NoWithText]);
-        choices
-    }
-
-    /// The choice that a letter or a number selects.
-    pub(in crate::ui::tui) fn choice_for(&self, char: char) -> Option<Choice> {
-        let char = char.to_ascii_lowercase();
-        let number = char.to_digit(10).and_then(|number| usize::try_from(number).ok());
-        let choices = self.choices().into_iter().enumerate();
-        let is_meant = |(n, choice): &(usize, Choice)| {
-            choice.letter(*n) == Some(char) || number == Some(n + 1)
-        };
-        choices.into_iter().find(is_meant).map(|(_, choice)| choice)
-    }
-
-    /// A letter that was not followed by another is an answer.
-    pub(super) fn settle_answer(&mut self, moment: Instant) -> Vec<Action> {
-        let Some(asked) = &mut self.asked else { return Vec::new() };
-        let is_alone =
-            |pressed: &mut Pressed| moment.saturating_duration_since(pressed.at) >= ALONE;
-        match asked.pressed.take_if(is_alone) {
-            Some(pressed) => self.decide(pressed),
-            None => Vec::new(),
-        }
-    }
-
-    fn decide(&mut self, pressed: Pressed) -> Vec<Action> {
-        if !pressed.counts {
-            self.say(&format!("the question had just appeared: press {} again", pressed.letter));
-            return Vec::new();
-        }
-        self.choice_for(pressed.letter).map(|choice| self.choose_answer(choice)).unwrap_or_default()
-    }
-
-    pub(in crate::ui::tui) fn choose_answer(&mut self, choice: Choice) -> Vec<Action> {
-        let Some(about) = self.asked.as_ref().map(|asked| asked.about.clone()) else {
-            return Vec::new();
-        };
-        match (choice, about) {
-            (Choice::Answer(approval), Subject::Call(call)) => {
-                return self.answered(&call, approval);
-            }
-            (Choice::NoWithText, _) => self.focus = Focus::RejectionReason,
-            (Choice::CarryOut(mode), _) => {
-                self.drop_question();
-                let mut actions = self.set_mode(mode);
-                actions.extend(self.submit(self.settings.prompts.text(ACCEPTED).trim_end().into()));
-                return actions;
-            }
-            (Choice::EditPlan, Subject::Plan(plan)) => {
-                self.answer_text.set_edited(plan.trim());
-                self.focus = Focus::PlanText;
-            }
-            (Choice::KeepPlanning, _) => {
-                self.drop_question();
-                self.say("say what to change in the plan, or select another mode");
-            }
-            (Choice::Answer(_), Subject::Plan(_)) | (Choice::EditPlan, Subject::Call(_)) => {}
-        }
-        Vec::new()
-    }
-
-    pub(in crate::ui::tui) fn answered(&mut self, call: &str, approval: Approval) -> Vec<Action> {
-        self.drop_question();
-        self.toast = None;
-        vec![Action::Ask(Request::Answer(call.to_owned(), approval))]
-    }
-
-    /// Rejects a call, optionally with what to do instead. That text is a message of the user, so that no
-    /// compaction summarises it; it is sent before the answer, so that no other call starts in between.
-    pub(in crate::ui::tui) fn deny(&mut self, call: &str, words: UserInput) -> Vec<Action> {
-        let no = Approval::No(Some(words.text.clone()));
-        let mut actions =
-            if words.text.trim().is_empty() { Vec::new() } else { self.submit(words) };
-        actions.extend(self.answered(call, no));
-        actions
-    }
-
-    /// The call of the question.
-    pub(in crate::ui::tui) fn asked_call(&self) -> Option<&Call> {
-        let call = self.asked.as_ref().and_then(Asked::call)?;
-        self.conversation.asked(call)
     }
 
     pub(super) fn do_it(&mut self, action: KeyAction) -> Vec<Action> {
@@ -343,17 +161,7 @@ impl State {
             KeyAction::Transcript => {
                 self.viewer = Some(Viewer::at_end(self.conversation.cells.len(), false));
             }
-            KeyAction::NextMode => {
-                let mode = match self.conversation.mode {
-                    Some(PermissionMode::Ask) | None => PermissionMode::AutoEdit,
-                    Some(PermissionMode::AutoEdit) => PermissionMode::Plan,
-                    // The other modes can be selected by their names only.
-                    Some(
-                        PermissionMode::Plan | PermissionMode::ReadOnly | PermissionMode::Full,
-                    ) => PermissionMode::Ask,
-                };
-                return self.set_mode(mode);
-            }
+            KeyAction::NextMode => return self.next_mode(),
             KeyAction::ToggleTodos => self.shows_plan = !self.shows_plan,
             KeyAction::Editor => {
                 if !self.is_editing {
@@ -536,17 +344,6 @@ impl State {
             return self.deny(&call, words);
         }
         self.send_written()
-    }
-
-    /// Carries out a plan that the user has edited.
-    fn carry_out(&mut self, plan: &str) -> Vec<Action> {
-        let plan = fill(self.settings.prompts.text(EDITED), &[("plan", plan.trim())]);
-        // The model wrote it: its sentences are no directives of the user.
-        let mut message = UserInput::default();
-        message.push_pasted(plan.trim_end());
-        let mut actions = self.set_mode(PermissionMode::AutoEdit);
-        actions.extend(self.submit(message));
-        actions
     }
 
     /// Sends what is written, whatever its last character is.
