@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::project::ProjectFiles;
 use super::toolbox::memory_is_outside;
+use super::undo::event_of;
 use super::{HostPrograms, OpenError, Options, Session, Storage, UndoOptions, Writable, models};
 use crate::config::Config;
 use crate::context::Project as _;
@@ -75,8 +76,7 @@ impl Session {
             UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
             UndoError::Failed(_) => error.to_string(),
         })?;
-        let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
-        self.kernel.record_undo(report.turns.0, files.collect(), report.is_complete());
+        self.kernel.record_undo(event_of(&report, what));
         if report.leaves_git {
             return Err("HEAD, the index and refs are left as they are; to restore them too: /redo, then /undo git"
                 .to_owned());

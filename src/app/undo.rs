@@ -39,6 +39,17 @@ pub struct Rewound {
     pub conversation: bool,
 }
 
+/// The event for an undo or a redo.
+pub(super) fn event_of(report: &UndoReport, what: Undo) -> Body {
+    let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
+    Body::TurnUndone {
+        undone: report.turns.0,
+        files: files.collect(),
+        is_complete: report.is_complete(),
+        is_redo: what == Undo::Redo,
+    }
+}
+
 impl Recorded {
     /// Locks a session. Changes only files in the root and these directories.
     pub fn open(
@@ -115,12 +126,7 @@ impl Recorded {
                 return Err(OpenError::NotUndone(format!("session {}: {error}", self.id)));
             }
         };
-        let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
-        self.events.emit(Body::TurnUndone {
-            undone: report.turns.0,
-            files: files.collect(),
-            is_complete: report.is_complete(),
-        });
+        self.events.emit(event_of(&report, what));
         Ok(Some(report))
     }
 

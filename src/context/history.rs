@@ -250,10 +250,12 @@ impl History {
                 None if recalled.in_rules => {}
                 None => self.user(&recalled.text),
             },
-            Body::TurnUndone { undone, files, .. } => {
+            Body::TurnUndone { undone, files, is_redo, .. } => {
                 let files: Vec<String> =
                     files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
-                let values = [("turn", &*undone.to_string()), ("files", &files.join(", "))];
+                let what = if *is_redo { "redone" } else { "undone" };
+                let turn = undone.to_string();
+                let values = [("what", what), ("turn", &turn), ("files", &files.join(", "))];
                 self.user(fill(self.prompts.text(UNDONE), &values).trim_end());
             }
             Body::DirectoryAdded { path } => {

@@ -138,7 +138,8 @@ impl Kernel {
             {
                 let (files, is_complete) = self.parts.registry.undo(self.turn);
                 failed.files_undone.clone_from(&files);
-                self.record_undo(self.turn, files, is_complete);
+                let undone = self.turn;
+                self.record_undo(Body::TurnUndone { undone, files, is_complete, is_redo: false });
             }
             result = completion::report_in_words(&failed, &result);
             report = Some(failed);

@@ -1,6 +1,5 @@
 //! Operations of the user between two turns.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{BackgroundRequest, Kernel, Parts, Speaker};
@@ -15,9 +14,9 @@ impl Kernel {
         self.history.apply(&event);
     }
 
-    /// Records that the user undid the changes of a turn.
-    pub fn record_undo(&mut self, undone: u32, files: BTreeMap<String, String>, is_complete: bool) {
-        let event = self.parts.events.emit(Body::TurnUndone { undone, files, is_complete });
+    /// Records that changes of a turn were undone or redone: a [`Body::TurnUndone`].
+    pub fn record_undo(&mut self, undone: Body) {
+        let event = self.parts.events.emit(undone);
         self.history.apply(&event);
     }
 

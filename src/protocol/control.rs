@@ -74,6 +74,18 @@ pub enum PermissionMode {
 }
 
 impl PermissionMode {
+    /// Every mode, from the most to the least restrictive.
+    pub fn all() -> &'static [Self] {
+        <Self as clap::ValueEnum>::value_variants()
+    }
+
+    /// What the mode permits: the description in `--help`.
+    pub fn in_words(self) -> String {
+        let value = clap::ValueEnum::to_possible_value(&self);
+        let help = value.as_ref().and_then(clap::builder::PossibleValue::get_help);
+        help.map(ToString::to_string).unwrap_or_default()
+    }
+
     /// The name on the command line and in events.
     pub fn as_str(self) -> &'static str {
         match self {

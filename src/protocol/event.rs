@@ -423,7 +423,7 @@ pub enum Body {
     /// The turn ended.
     #[serde(rename = "turn.finished")]
     TurnFinished(TurnFinished),
-    /// The user undid the changes of a turn.
+    /// The user undid the changes of a turn, or redid them.
     #[serde(rename = "turn.undone")]
     TurnUndone {
         /// The turn.
@@ -433,6 +433,9 @@ pub enum Body {
         /// Every file is as before.
         #[serde(default = "yes", skip_serializing_if = "is_yes")]
         is_complete: bool,
+        /// They were redone: an earlier undo was taken back.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_redo: bool,
     },
     /// Totals of the session so far.
     #[serde(rename = "session.summary")]

@@ -146,11 +146,12 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
                 cost_line(finished.usage, finished.cost_usd),
             )
         }
-        Body::TurnUndone { undone, files, is_complete } => {
+        Body::TurnUndone { undone, files, is_complete, is_redo } => {
             let files: Vec<String> =
                 files.iter().map(|(path, how)| format!("{path}: {how}")).collect();
             let part = if *is_complete { "" } else { " in part" };
-            format!("turn {undone} undone{part}: {}", files.join(", "))
+            let what = if *is_redo { "redone" } else { "undone" };
+            format!("turn {undone} {what}{part}: {}", files.join(", "))
         }
         Body::SessionSummary(summary) => summary_line(summary),
         Body::ModelDelta { .. }

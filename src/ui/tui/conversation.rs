@@ -317,7 +317,11 @@ impl Conversation {
             rows.retain(|(name, _)| name == "model");
         }
         match resumed {
-            Some(after) => rows.push(("resumed".to_owned(), after)),
+            Some(after) => {
+                rows.push(("resumed".to_owned(), after));
+                // It may be another one than that of the configuration.
+                rows.push(("mode".to_owned(), started.permission_mode.as_str().to_owned()));
+            }
             None if self.is_below => {
                 rows.push(("session".to_owned(), "a new one".to_owned()));
             }
@@ -571,7 +575,7 @@ mod tests {
         ]);
         assert_eq!(
             shown(&conversation.take_finished(look(60))),
-            "The first try br\n\n! try 1 failed: it broke off; the next in 0.5 s\n\nThe second try.\n"
+            "The first try br\n\n! try 1 failed: it broke off; the text above is discarded;\n  the next in 0.5 s\n\nThe second try.\n"
         );
     }
 

@@ -25,7 +25,11 @@ pub enum StatusItem {
 pub(super) const ITEMS: [(StatusItem, &str, &str); 5] = [
     (StatusItem::Mode, "mode", "the permission mode"),
     (StatusItem::Context, "context", "how much of the model's window is used"),
-    (StatusItem::Cost, "cost", "the cost of this session, if the model's price is known"),
+    (
+        StatusItem::Cost,
+        "cost",
+        "the cost since this conversation was opened, if the model's price is known",
+    ),
     (StatusItem::Model, "model", "the model"),
     (StatusItem::Branch, "branch", "the git branch"),
 ];

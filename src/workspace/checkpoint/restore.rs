@@ -420,11 +420,11 @@ fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<Undone> {
     }
     Some(Undone::Refused(match now.map(|now| &now.state) {
         Some(State::NotCovered { why, .. }) => format!(
-            "the current file cannot be compared or saved: {why}; use --force to restore it anyway"
+            "the current file cannot be compared or saved: {why}; undo with force to restore it anyway"
         ),
         now => {
             let what = if now.is_some() { "changed" } else { "removed" };
-            format!("it was {what} since by {OTHERS}; use --force to restore it anyway")
+            format!("it was {what} since by {OTHERS}; undo with force to restore it anyway")
         }
     }))
 }

@@ -410,10 +410,10 @@ fn diff_undo_and_redo_commands_work() {
     pty.wait_for("+two");
     pty.wait_for("new.txt: created, empty");
     pty.say("/undo");
-    pty.wait_for("a.txt restored, new.txt removed");
+    pty.wait_for("turn 1 undone: a.txt restored, new.txt removed");
     assert_ne!(test.read("a.txt"), "two\n");
     pty.say("/redo");
-    pty.wait_for("new.txt restored");
+    pty.wait_for("turn 1 redone: a.txt restored, new.txt restored");
     assert_eq!(test.read("a.txt"), "two\n");
 }
 

@@ -239,17 +239,25 @@ fn interrupted_answer_is_kept() {
     pty.wait_for("The cause is the parser");
 }
 
-#[test]
-fn tab_sends_a_message_after_the_turn() {
-    let script = "call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}\n---\n\
-        call: Read {\"path\": \"a.txt\"}\n---\ntext: first done\n---\nwhen: and then this\ntext: second done";
-    let test = Test::new().file("a.txt", "one\n").script(script);
+/// A chat whose first call runs this command, with a message queued for after the turn.
+fn with_follow_up(command: &str, rest: &str) -> (Test, Pty) {
+    let script = format!("call: Bash {{\"command\": \"{command}\"}}\n---\n{rest}");
+    let test = Test::new().file("a.txt", "one\n").script(&script);
     let mut pty = Pty::chat(&test, &["--yolo"]);
     pty.wait_for("/help");
     pty.say("do it");
     pty.wait_for("◦ Bash");
     pty.send("and then this\t");
     pty.wait_for("▸ after this turn: and then this");
+    (test, pty)
+}
+
+#[test]
+fn tab_sends_a_message_after_the_turn() {
+    let (test, pty) = with_follow_up(
+        "until [ -e go ]; do sleep 0.05; done",
+        "call: Read {\"path\": \"a.txt\"}\n---\ntext: first done\n---\nwhen: and then this\ntext: second done",
+    );
     test.write("go", "");
     pty.wait_for("first done");
     pty.wait_for("second done");
@@ -259,14 +267,7 @@ fn tab_sends_a_message_after_the_turn() {
 
 #[test]
 fn esc_returns_a_message_for_after_the_turn() {
-    let script = "call: Bash {\"command\": \"sleep 60\"}\n---\ntext: never";
-    let test = Test::new().script(script);
-    let mut pty = Pty::chat(&test, &["--yolo"]);
-    pty.wait_for("/help");
-    pty.say("do it");
-    pty.wait_for("◦ Bash");
-    pty.send("and then this\t");
-    pty.wait_for("▸ after this turn: and then this");
+    let (_test, mut pty) = with_follow_up("sleep 60", "text: never");
     pty.send("\x1b");
     pty.wait_for("› and then this");
 }

@@ -115,14 +115,16 @@ impl Conversation {
                     self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
                 }
             }
-            Body::TurnUndone { undone, files, is_complete } => {
+            Body::TurnUndone { undone, files: outcomes, is_complete, is_redo } => {
                 let files: Vec<String> =
-                    files.iter().map(|(path, how)| format!("{path} {how}")).collect();
+                    outcomes.iter().map(|(path, how)| format!("{path} {how}")).collect();
                 if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == *undone) {
-                    turn.files.clear();
+                    let again = outcomes.keys().filter(|_| *is_redo);
+                    turn.files = again.cloned().collect();
                 }
+                let what = if *is_redo { "redone" } else { "undone" };
                 let part = if *is_complete { "" } else { " in part" };
-                let text = format!("turn {undone} undone{part}: {}", files.join(", "));
+                let text = format!("turn {undone} {what}{part}: {}", files.join(", "));
                 self.note(Tone::Quiet, &text);
             }
             _ => {}

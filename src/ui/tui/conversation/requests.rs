@@ -48,13 +48,15 @@ impl Conversation {
 
     /// Try `n` failed, and the next one follows after the delay.
     pub(super) fn retries(&mut self, message: &str, n: u32, delay: Duration, now: Instant) {
+        let has_part = !self.answer.is_empty();
         // A repeated reason is shown once, unless a part of an answer is in between.
-        let is_known = n > 1 && self.retried_for == message && self.answer.is_empty();
+        let is_known = n > 1 && self.retried_for == message && !has_part;
         self.end_thought();
         self.end_stream();
         if !is_known {
             let delay = seconds(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
-            self.note(Tone::Warn, &format!("try {n} failed: {message}; the next in {delay}"));
+            let part = if has_part { "; the text above is discarded" } else { "" };
+            self.note(Tone::Warn, &format!("try {n} failed: {message}{part}; the next in {delay}"));
         }
         message.clone_into(&mut self.retried_for);
         let at = now + delay;

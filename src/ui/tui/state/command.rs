@@ -89,16 +89,17 @@ impl State {
     }
 
     fn mode_command(&mut self, arguments: &str) -> Vec<Action> {
-        const NAMES: &str = "plan, read-only, ask, auto-edit, full";
-        if let Some(mode) = mode_named(arguments) {
-            return self.set_mode(mode);
+        if let Some(mode) = PermissionMode::all().iter().find(|mode| mode.as_str() == arguments) {
+            return self.set_mode(*mode);
         }
+        let names = PermissionMode::all().iter().map(|mode| mode.as_str()).collect::<Vec<_>>();
+        let names = names.join(", ");
         if arguments.is_empty() {
             let mode = self.conversation.mode.map_or("not known yet", PermissionMode::as_str);
-            let text = format!("the mode is {mode}; /mode MODE changes it: {NAMES}");
+            let text = format!("the mode is {mode}; /mode MODE changes it: {names}");
             self.conversation.remark(Tone::Quiet, &text);
         } else {
-            let text = format!("there is no mode {arguments:?}: {NAMES}");
+            let text = format!("there is no mode {arguments:?}: {names}");
             self.conversation.remark(Tone::Bad, &text);
         }
         Vec::new()
@@ -272,15 +273,4 @@ pub(super) fn columns(rows: &[(String, String)]) -> String {
         format!("{name}{pad}{what}\n")
     });
     rows.collect()
-}
-
-fn mode_named(name: &str) -> Option<PermissionMode> {
-    let modes = [
-        PermissionMode::Plan,
-        PermissionMode::ReadOnly,
-        PermissionMode::Ask,
-        PermissionMode::AutoEdit,
-        PermissionMode::Full,
-    ];
-    modes.into_iter().find(|mode| mode.as_str() == name)
 }

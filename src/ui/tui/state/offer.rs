@@ -1,6 +1,7 @@
 //! The completion list: its content, and choosing from it.
 
 use super::{Action, Focus, Request, State};
+use crate::protocol::control::PermissionMode;
 use crate::ui::tui::commands::{COMMANDS, CommandAction, OwnCommand};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
 use crate::ui::tui::composer::Written;
@@ -33,19 +34,12 @@ impl State {
             let from = before.len() - arguments.len();
             let action = COMMANDS.iter().find(|command| command.name == name).map(|it| it.action);
             let items = match action {
-                Some(CommandAction::Mode) => complete::words(
-                    arguments,
-                    [
-                        ("plan", "it reads, and you accept or reject its plan"),
-                        ("read-only", "it reads and changes nothing"),
-                        ("ask", "it asks before every change and command"),
-                        (
-                            "auto-edit",
-                            "it changes files of the project; commands run in the sandbox",
-                        ),
-                        ("full", "it may do anything except what is never allowed"),
-                    ],
-                ),
+                Some(CommandAction::Mode) => {
+                    let modes = PermissionMode::all().iter();
+                    let modes: Vec<(&str, String)> =
+                        modes.map(|mode| (mode.as_str(), mode.in_words())).collect();
+                    complete::words(arguments, modes.iter().map(|(mode, what)| (*mode, &**what)))
+                }
                 Some(CommandAction::Theme) => {
                     complete::words(arguments, [("dark", ""), ("light", "")])
                 }
