@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::project::ProjectFiles;
 use super::toolbox::memory_is_outside;
-use super::undo::event_of;
+use super::undo::{event_of, nothing_to};
 use super::{HostPrograms, OpenError, Options, Session, Storage, UndoOptions, Writable, models};
 use crate::config::Config;
 use crate::context::Project as _;
@@ -71,8 +71,7 @@ impl Session {
                 .to_owned());
         }
         let report = self.workspace.undo(what, options).map_err(|error| match error {
-            UndoError::Nothing if what == Undo::Redo => "there is no undo to redo".to_owned(),
-            UndoError::Nothing => "there is no change to undo".to_owned(),
+            UndoError::Nothing => nothing_to(what),
             UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
             UndoError::Failed(_) => error.to_string(),
         })?;

@@ -39,6 +39,17 @@ pub struct Rewound {
     pub conversation: bool,
 }
 
+/// Why there is nothing to undo or redo.
+pub(super) fn nothing_to(what: Undo) -> String {
+    match what {
+        Undo::Turn(turn) => format!("turn {turn} changed no file, or is undone already"),
+        Undo::Redo => "there is no undo to redo".to_owned(),
+        Undo::Latest | Undo::From(_) => {
+            "there is no change to undo: no turn changed a file that is not undone".to_owned()
+        }
+    }
+}
+
 /// The event for an undo or a redo.
 pub(super) fn event_of(report: &UndoReport, what: Undo) -> Body {
     let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
@@ -131,15 +142,6 @@ impl Recorded {
     }
 
     fn nothing(&self, what: Undo) -> OpenError {
-        let id = &self.id;
-        OpenError::Usage(match what {
-            Undo::Turn(turn) => {
-                format!("session {id}: turn {turn} changed no file, or is undone already")
-            }
-            Undo::Redo => format!("session {id}: there is no undo to redo"),
-            Undo::Latest | Undo::From(_) => {
-                format!("session {id} has no turn with changes to undo")
-            }
-        })
+        OpenError::Usage(format!("session {}: {}", self.id, nothing_to(what)))
     }
 }

@@ -414,6 +414,8 @@ fn diff_undo_and_redo_commands_work() {
     assert_ne!(test.read("a.txt"), "two\n");
     pty.say("/redo");
     pty.wait_for("turn 1 redone: a.txt restored, new.txt restored");
+    pty.say("/undo 99");
+    pty.wait_for("turn 99 changed no file, or is undone already");
     assert_eq!(test.read("a.txt"), "two\n");
 }
 
