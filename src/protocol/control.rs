@@ -5,19 +5,15 @@
 //! and an [`Ending`] is why the turn ended. Through [`Control`] the user interrupts, steers and answers
 //! questions.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod user;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio_util::sync::CancellationToken;
 
-use super::directives::UserInput;
 use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
+pub use user::{Approval, Control, Grant, OpenQuestion, Reply};
 
 /// Whether a call may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -430,197 +426,6 @@ pub enum Interrupt {
     Timeout,
 }
 
-/// What the answer "always" allows for the rest of the session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Grant {
-    /// The calls that these rules match.
-    Rules(Vec<String>),
-    /// Everything that this mode allows.
-    Mode(PermissionMode),
-}
-
-impl Grant {
-    /// The grant in words: `allow Edit(src/**)`, `mode auto-edit`.
-    pub fn in_words(&self) -> String {
-        match self {
-            Self::Rules(rules) => format!("allow {}", rules.join(", ")),
-            Self::Mode(mode) => format!("mode {}", mode.as_str()),
-        }
-    }
-}
-
-/// The user's answer to a permission question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Approval {
-    /// Allow this call.
-    Once,
-    /// Allow it, and grant this for the session.
-    Always(Grant),
-    /// Reject it, optionally with what to do instead.
-    No(Option<String>),
-}
-
-/// The user's controls of a session. Clones share the session.
-///
-/// After an interrupt nothing starts, and every call that was started gets a result; the next turn begins
-/// with [`Control::begin_turn`].
-#[derive(Clone, Debug, Default)]
-pub struct Control(Arc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    /// For the current turn.
-    cancel: Mutex<CancellationToken>,
-    by: AtomicU8,
-    /// A user can be asked.
-    is_attended: AtomicBool,
-    requests: Mutex<Requests>,
-}
-
-/// What the user requested, until the loop takes it.
-#[derive(Debug, Default)]
-struct Requests {
-    /// Messages that arrived while the turn runs.
-    messages: VecDeque<UserInput>,
-    mode: Option<PermissionMode>,
-    /// The call that waits for approval, and the replies of the user.
-    asked: Option<(String, UnboundedSender<Reply>)>,
-}
-
-/// A reply of the user while a call waits for approval.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// The user answered the question.
-    Answer(Approval),
-    /// The user requested another mode, which may settle the question.
-    ModeRequested,
-}
-
-/// The question about a call, until it is settled.
-#[derive(Debug)]
-pub struct OpenQuestion {
-    replies: UnboundedReceiver<Reply>,
-    cancel: CancellationToken,
-}
-
-impl OpenQuestion {
-    /// The next reply; `None` after an interrupt.
-    pub async fn reply(&mut self) -> Option<Reply> {
-        self.cancel.run_until_cancelled(self.replies.recv()).await?
-    }
-}
-
-impl Control {
-    /// Interrupts the turn. The first interrupt sets the reason; later ones have no effect.
-    pub fn interrupt(&self, by: Interrupt) {
-        let code = match by {
-            Interrupt::User => 1,
-            Interrupt::Terminate => 2,
-            Interrupt::Timeout => 3,
-        };
-        // The reason is written before the token is seen.
-        _ = self.0.by.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
-        self.cancel().cancel();
-    }
-
-    /// Who interrupted the turn, if it was interrupted.
-    pub fn interrupted(&self) -> Option<Interrupt> {
-        match self.0.by.load(Ordering::SeqCst) {
-            1 => Some(Interrupt::User),
-            2 => Some(Interrupt::Terminate),
-            3 => Some(Interrupt::Timeout),
-            _ => None,
-        }
-    }
-
-    /// The cancellation token of this turn.
-    pub fn cancel(&self) -> CancellationToken {
-        locked(&self.0.cancel).clone()
-    }
-
-    /// Clears an interrupt of the previous turn, but not a termination of the program.
-    pub fn begin_turn(&self) {
-        if matches!(self.interrupted(), Some(Interrupt::User | Interrupt::Timeout)) {
-            *locked(&self.0.cancel) = CancellationToken::new();
-            self.0.by.store(0, Ordering::SeqCst);
-        }
-    }
-
-    /// Takes a message of the user while the turn runs. It is delivered after the current tool; a stop phrase
-    /// also interrupts.
-    pub fn steer(&self, message: UserInput) {
-        if message.is_stop() {
-            self.interrupt(Interrupt::User);
-        }
-        locked(&self.0.requests).messages.push_back(message);
-    }
-
-    /// There is a message that was not delivered yet.
-    pub fn is_steered(&self) -> bool {
-        !locked(&self.0.requests).messages.is_empty()
-    }
-
-    /// Takes the messages that were not delivered yet, in order.
-    pub fn take_messages(&self) -> Vec<UserInput> {
-        locked(&self.0.requests).messages.drain(..).collect()
-    }
-
-    /// Takes back the latest message that was not delivered yet.
-    pub fn take_back(&self) -> Option<UserInput> {
-        locked(&self.0.requests).messages.pop_back()
-    }
-
-    /// Requests this mode, from the next call on. A question that waits is decided anew.
-    pub fn want_mode(&self, mode: PermissionMode) {
-        let mut requests = locked(&self.0.requests);
-        requests.mode = Some(mode);
-        if let Some((_, sender)) = &requests.asked {
-            // Nothing waits any more: the question is settled.
-            _ = sender.send(Reply::ModeRequested);
-        }
-    }
-
-    /// Takes the requested mode.
-    pub fn take_mode(&self) -> Option<PermissionMode> {
-        locked(&self.0.requests).mode.take()
-    }
-
-    /// Declares that a user can be asked.
-    pub fn attend(&self) {
-        self.0.is_attended.store(true, Ordering::SeqCst);
-    }
-
-    /// A user can be asked.
-    pub fn is_attended(&self) -> bool {
-        self.0.is_attended.load(Ordering::SeqCst)
-    }
-
-    /// Opens the question about a call. Show it after calling this, so that no answer is lost.
-    pub fn ask(&self, call: &str) -> OpenQuestion {
-        let (sender, replies) = unbounded_channel();
-        locked(&self.0.requests).asked = Some((call.to_owned(), sender));
-        OpenQuestion { replies, cancel: self.cancel() }
-    }
-
-    /// The user's answer about this call. An answer to another question is ignored. A granted mode is requested
-    /// at once, so that a later request of the user replaces it.
-    pub fn answer(&self, call: &str, approval: Approval) {
-        let mut requests = locked(&self.0.requests);
-        if let Some((_, sender)) = requests.asked.take_if(|(asked, _)| asked == call) {
-            if let Approval::Always(Grant::Mode(mode)) = &approval {
-                requests.mode = Some(*mode);
-            }
-            // Nothing waits any more: the turn was interrupted.
-            _ = sender.send(Reply::Answer(approval));
-        }
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Interrupt {
     /// How a turn ends after this interrupt.
     pub fn ending(self) -> Ending {
@@ -629,46 +434,5 @@ impl Interrupt {
             Self::Terminate => Ending::Terminated,
             Self::Timeout => Ending::Timeout,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn approval_answer_applies_only_to_its_question() {
-        let control = Control::default();
-        control.answer("a", Approval::Once);
-        let mut question = control.ask("a");
-        control.answer("b", Approval::Once);
-        control.answer("a", Approval::No(None));
-        assert_eq!(question.reply().await, Some(Reply::Answer(Approval::No(None))));
-        // An answer directly after a request for a mode is not lost.
-        let mut question = control.ask("b");
-        control.want_mode(PermissionMode::Full);
-        control.answer("b", Approval::Once);
-        assert_eq!(question.reply().await, Some(Reply::ModeRequested));
-        assert_eq!(question.reply().await, Some(Reply::Answer(Approval::Once)));
-        // A mode that the user selects after a grant replaces the granted one.
-        _ = control.ask("c");
-        control.answer("c", Approval::Always(Grant::Mode(PermissionMode::AutoEdit)));
-        control.want_mode(PermissionMode::Plan);
-        assert_eq!(control.take_mode(), Some(PermissionMode::Plan));
-        let mut question = control.ask("d");
-        control.interrupt(Interrupt::User);
-        assert_eq!(question.reply().await, None);
-    }
-
-    #[test]
-    fn new_turn_clears_the_previous_interrupt() {
-        let control = Control::default();
-        control.interrupt(Interrupt::User);
-        assert!(control.cancel().is_cancelled());
-        control.begin_turn();
-        assert!(!control.cancel().is_cancelled() && control.interrupted().is_none());
-        control.interrupt(Interrupt::Terminate);
-        control.begin_turn();
-        assert!(control.cancel().is_cancelled(), "the end of the program ends every turn");
     }
 }
