@@ -42,7 +42,7 @@ fn round(history: &mut History, n: u32) {
         name: "Read".into(),
         arguments: format!("{{\"path\":\"src/file_{n}.rs\"}}"),
     };
-    history.exchange("", &[call], &[&envelope(n)]);
+    history.exchange("", &[call], &[], &[&envelope(n)]);
 }
 
 fn median(mut took: Vec<Duration>) -> f64 {

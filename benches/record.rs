@@ -254,6 +254,7 @@ fn round(n: u32) -> Vec<Body> {
             purpose: Purpose::Main,
             text: "I look at the module that the message names.".to_owned(),
             reasoning: String::new(),
+            carried: Vec::new(),
             calls: vec![ToolCall {
                 id: id.clone(),
                 name: "Read".to_owned(),

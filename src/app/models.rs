@@ -135,6 +135,7 @@ pub async fn endpoint(
     let mut endpoint = model::Endpoint::new(&resolved.id, &resolved.base_url);
     endpoint.api_key.clone_from(&resolved.api_key);
     endpoint.key_source.clone_from(&resolved.key_source);
+    endpoint.wire = table.wire.unwrap_or_default();
     endpoint.headers = table.headers.clone().into_iter().collect();
     endpoint.ca_file = table.ca_file.as_ref().map(PathBuf::from);
     endpoint.proxy.clone_from(&table.proxy);

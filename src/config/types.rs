@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::control::{PermissionMode, Recovery};
+use crate::protocol::provider::Wire;
 use crate::protocol::tool::Direction;
 
 /// The whole configuration.
@@ -78,14 +79,6 @@ pub struct ProviderTable {
     /// A proxy for this provider.
     #[schemars(example = &"http://127.0.0.1:3128")]
     pub proxy: Option<String>,
-}
-
-/// Wire formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Wire {
-    /// OpenAI Chat Completions, which most servers speak.
-    OpenaiChat,
 }
 
 /// One model.

@@ -276,7 +276,7 @@ fn pairs<'a>(
     };
     let results = message.parts.iter().filter_map(|part| match part {
         Part::Result(result) => Some((result.call.as_str(), result.text.as_str())),
-        Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => None,
+        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
     });
     results.zip(outcomes).map(|((call, text), outcome)| (call, text, outcome))
 }

@@ -9,7 +9,7 @@ use super::pins;
 use super::rules;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
-use crate::protocol::message::{Message, Part, Role, ToolCall, ToolResult};
+use crate::protocol::message::{Carried, Message, Part, Role, ToolCall, ToolResult, answer_parts};
 use crate::protocol::model::{Purpose, StopReason};
 use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::recall::Moment;
@@ -91,6 +91,7 @@ pub struct Mark {
 struct Waiting {
     text: String,
     calls: Vec<ToolCall>,
+    carried: Vec<Carried>,
     envelopes: Vec<Option<Envelope>>,
 }
 
@@ -146,31 +147,35 @@ impl History {
     }
 
     /// Adds an answer of the model without calls.
-    pub fn assistant(&mut self, text: &str) {
+    pub fn assistant(&mut self, text: &str, carried: &[Carried]) {
         if !text.is_empty() {
-            self.push(Message::text(Role::Assistant, text), Kind::Answer);
+            let parts = answer_parts(text, &[], carried);
+            self.push(Message { role: Role::Assistant, parts }, Kind::Answer);
         }
     }
 
     /// Adds the received part of an answer that was interrupted, and marks it as such.
     pub fn interrupted(&mut self, text: &str) {
         let values = [("text", text.trim_end())];
-        self.assistant(fill(self.prompts.text(INTERRUPTED), &values).trim_end());
+        self.assistant(fill(self.prompts.text(INTERRUPTED), &values).trim_end(), &[]);
     }
 
     /// Adds an answer with its calls and results: `calls` and `envelopes` correspond in order.
-    pub fn exchange(&mut self, text: &str, calls: &[ToolCall], envelopes: &[&Envelope]) {
-        let mut parts = Vec::with_capacity(calls.len() + 1);
-        if !text.is_empty() {
-            parts.push(Part::Text { text: text.to_owned() });
-        }
-        parts.extend(calls.iter().cloned().map(Part::Call));
+    pub fn exchange(
+        &mut self,
+        text: &str,
+        calls: &[ToolCall],
+        carried: &[Carried],
+        envelopes: &[&Envelope],
+    ) {
+        let parts = answer_parts(text, calls, carried);
         self.push(Message { role: Role::Assistant, parts }, Kind::Answer);
         let results = calls.iter().zip(envelopes).map(|(call, envelope)| {
             Part::Result(ToolResult {
                 call: call.id.clone(),
                 text: view(envelope),
                 is_error: envelope.error().is_some(),
+                images: Vec::new(),
             })
         });
         let message = Message { role: Role::Tool, parts: results.collect() };
@@ -197,7 +202,7 @@ impl History {
         let is_parent = |message: &Message| {
             message.parts.iter().any(|part| match part {
                 Part::Result(result) => result.call == parent,
-                Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => false,
+                Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => false,
             })
         };
         let Some(at) = self.messages.iter().rposition(is_parent) else {
@@ -268,11 +273,12 @@ impl History {
                 if answer.stop == StopReason::Interrupted {
                     self.interrupted(&answer.text);
                 } else if answer.calls.is_empty() {
-                    self.assistant(&answer.text);
+                    self.assistant(&answer.text, &answer.carried);
                 } else {
                     self.waiting = Some(Waiting {
                         text: answer.text.clone(),
                         calls: answer.calls.clone(),
+                        carried: answer.carried.clone(),
                         envelopes: vec![None; answer.calls.len()],
                     });
                 }
@@ -437,7 +443,8 @@ impl History {
             && let Some(waiting) = self.waiting.take()
         {
             let envelopes: Vec<&Envelope> = waiting.envelopes.iter().flatten().collect();
-            self.exchange(&waiting.text, &waiting.calls, &envelopes);
+            let Waiting { text, calls, carried, .. } = &waiting;
+            self.exchange(text, calls, carried, &envelopes);
         }
     }
 
@@ -454,7 +461,7 @@ impl History {
 pub(super) fn text_of(message: &Message) -> &str {
     let text = message.parts.iter().find_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
-        Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
+        Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
     });
     text.unwrap_or_default()
 }
@@ -482,16 +489,22 @@ fn digest(before: Digest, message: &Message) -> Digest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before);
     hasher.update(&[message.role as u8]);
-    for part in &message.parts {
-        let texts: [&str; 3] = match part {
-            Part::Text { text } => ["text", text, ""],
-            Part::Reasoning { text } => ["reasoning", text, ""],
-            Part::Call(call) => [&call.id, &call.name, &call.arguments],
-            Part::Result(result) => ["result", &result.call, &result.text],
-        };
+    let mut add = |texts: [&str; 3]| {
         for text in texts {
             hasher.update(&text.len().to_le_bytes());
             hasher.update(text.as_bytes());
+        }
+    };
+    for part in &message.parts {
+        match part {
+            Part::Text { text } => add(["text", text, ""]),
+            Part::Image(image) => add(["image", &image.hash, &image.media_type]),
+            Part::Carried(item) => add(["carried", &item.model, &item.data.to_string()]),
+            Part::Call(call) => add([&call.id, &call.name, &call.arguments]),
+            Part::Result(result) => {
+                add(["result", &result.call, &result.text]);
+                result.images.iter().for_each(|image| add(["image", &image.hash, ""]));
+            }
         }
     }
     hasher.finalize().into()

@@ -152,7 +152,11 @@ impl Layers {
 
     /// The request for the next answer.
     pub fn request<'a>(&'a self, tools: &'a [ToolSpec], history: &'a History) -> Request<'a> {
-        Request { tools, ..Request::new(Purpose::Main, &self.system, history.messages()) }
+        Request {
+            tools,
+            l1_bytes: self.l1_bytes,
+            ..Request::new(Purpose::Main, &self.system, history.messages())
+        }
     }
 
     /// The record of a request of the conversation. Each text is included once, and later referred to by

@@ -142,7 +142,7 @@ pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
         for part in &message.parts {
             let (head, text) = match part {
                 Part::Text { text } => (String::new(), text.as_str()),
-                Part::Reasoning { .. } => continue,
+                Part::Image(_) | Part::Carried(_) => continue,
                 Part::Call(call) => (format!(" calls {}", call.name), call.arguments.as_str()),
                 Part::Result(result) => (String::new(), result.text.as_str()),
             };
@@ -180,7 +180,7 @@ impl Facts {
         for (message, note) in messages.iter().zip(notes).take(stretch.archived) {
             let words = message.parts.iter().find_map(|part| match part {
                 Part::Text { text } => Some(text),
-                Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
+                Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
             });
             match (&note.kind, words) {
                 (Kind::Answer, Some(text)) => facts.last_words = Some(text.clone()),

@@ -184,7 +184,7 @@ fn asked_in_words(request: &Request<'_>) -> String {
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
-        Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => None,
+        Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n\n")
 }

@@ -36,7 +36,7 @@ impl Kernel {
             self.send_back(turn, prompts.text(EMPTY), &bad("the answer was empty"));
             return None;
         }
-        self.history.assistant(&reply.text);
+        self.history.assistant(&reply.text, &reply.carried);
         turn.draft.text.push_str(&reply.text);
         if reply.stop == Some(StopReason::Length) {
             if turn.draft.continuations < MAX_CONTINUATIONS {

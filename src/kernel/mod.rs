@@ -283,7 +283,7 @@ impl Kernel {
         let answers = self.parts.registry.carry_out(calls, room).await;
         self.model_view.called(calls.len());
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
-        self.history.exchange(&reply.text, calls, &envelopes);
+        self.history.exchange(&reply.text, calls, &reply.carried, &envelopes);
         turn.draft.text.clear();
         self.evaluate(turn, &Round::Calls { calls, answers: &answers });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {

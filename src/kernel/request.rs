@@ -58,6 +58,7 @@ impl<'a> Asked<'a> {
             text: reply.text.clone(),
             reasoning: reply.reasoning.clone(),
             calls: reply.calls.clone(),
+            carried: reply.carried.clone(),
             usage: reply.usage,
             cost_usd,
             discarded,
@@ -90,7 +91,7 @@ impl Progress<'_> {
                 (self.bytes, self.reported) = (0, None);
                 return;
             }
-            Delta::Usage(_) | Delta::Done(_) => return,
+            Delta::Carried { .. } | Delta::Usage(_) | Delta::Done(_) => return,
         };
         let Asked { events, speaker, purpose, estimated, .. } = *self.asked;
         let now = events.clock().now();

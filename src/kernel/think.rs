@@ -266,6 +266,7 @@ pub(super) async fn converse(
                 Delta::Text(_)
                 | Delta::Reasoning(_)
                 | Delta::Call { .. }
+                | Delta::Carried { .. }
                 | Delta::Usage(_)
                 | Delta::Done(_) => {}
             }

@@ -20,7 +20,7 @@ use super::turn::Turn;
 use super::{Kernel, RESULTS, is_whole};
 use crate::protocol::control::{Ending, PermissionMode};
 use crate::protocol::event::{Body, Quote, Verification};
-use crate::protocol::message::{Message, Part, Role, ToolResult};
+use crate::protocol::message::{Message, Part, Role, ToolResult, answer_parts};
 use crate::protocol::model::{Purpose, Reply, Request};
 use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::protocol::shorten;
@@ -195,7 +195,7 @@ impl Kernel {
         inspection: &mut Inspection,
         reply: Reply,
     ) -> Result<(), Ending> {
-        let Reply { text, calls, .. } = reply;
+        let Reply { text, calls, carried, .. } = reply;
         let control = &self.parts.control;
         let room = self.budget.bytes(verifier.speaker.context_window / RESULTS);
         let carried_out = verifier.registry.carry_out(&calls, room);
@@ -217,13 +217,14 @@ impl Kernel {
                 inspection.shown.push('\n');
             }
             let is_error = envelope.error().is_some();
-            results.push(Part::Result(ToolResult { call: call.id.clone(), text, is_error }));
+            results.push(Part::Result(ToolResult {
+                call: call.id.clone(),
+                text,
+                is_error,
+                images: Vec::new(),
+            }));
         }
-        let mut parts: Vec<Part> = Vec::with_capacity(calls.len() + 1);
-        if !text.is_empty() {
-            parts.push(Part::Text { text });
-        }
-        parts.extend(calls.into_iter().map(Part::Call));
+        let parts = answer_parts(&text, &calls, &carried);
         inspection.messages.push(Message { role: Role::Assistant, parts });
         inspection.messages.push(Message { role: Role::Tool, parts: results });
         Ok(())

@@ -5,7 +5,7 @@ use reqwest::Url;
 use super::endpoint::Endpoint;
 use crate::protocol::model::{ModelError, ModelErrorKind};
 
-/// The base URL, if it is valid.
+/// The base URL, if it is valid. A URL without a path gets the version of its wire format.
 pub(super) fn base(endpoint: &Endpoint) -> Result<Url, ModelError> {
     let wrong = |why: &str| {
         let (id, given) = (&endpoint.id, without_secrets(&endpoint.base_url));
@@ -14,16 +14,25 @@ pub(super) fn base(endpoint: &Endpoint) -> Result<Url, ModelError> {
         );
         ModelError::new(ModelErrorKind::Configuration, message)
     };
-    let url = Url::parse(endpoint.base_url.trim()).map_err(|error| wrong(&error.to_string()))?;
+    let mut url =
+        Url::parse(endpoint.base_url.trim()).map_err(|error| wrong(&error.to_string()))?;
+    if url.path() == "/" {
+        url = joined(&url, endpoint.wire.version());
+    }
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),
         scheme => Err(wrong(&format!("its scheme is `{scheme}`"))),
     }
 }
 
-/// The URL below the base; a query, as Azure requires it, is kept at the end.
+/// The URL below the base. The base's query, as Azure requires it, is kept, and that of the path is added.
 pub(super) fn joined(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    if !query.is_empty() {
+        let own = base.query().map_or_else(String::new, |own| format!("{own}&"));
+        url.set_query(Some(&format!("{own}{query}")));
+    }
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().extend(path.split('/'));
     }
@@ -89,6 +98,19 @@ pub(super) fn is_versioned(base: &Url) -> bool {
 mod tests {
     use super::*;
 
+    #[test]
+    fn base_url_without_a_path_gets_the_version() {
+        for (given, expected) in [
+            ("http://h:1", "http://h:1/v1"),
+            ("http://h/?key=1", "http://h/v1?key=1"),
+            ("http://h/v1/", "http://h/v1/"),
+            ("https://h/api/paas/v4", "https://h/api/paas/v4"),
+        ] {
+            let base = base(&Endpoint::new("p/m", given)).expect("a URL");
+            assert_eq!(base.as_str(), expected);
+        }
+    }
+
     fn url(text: &str) -> Url {
         Url::parse(text).expect("an address")
     }
@@ -100,6 +122,9 @@ mod tests {
         assert_eq!(joined.path(), "/openai/v1/chat/completions");
         assert_eq!(joined.query(), Some("api-version=3"));
         assert_eq!(shown(&joined), "https://h:8443/openai/v1/chat/completions");
+        let with_query = super::joined(&base, "models/m:generate?alt=sse");
+        assert_eq!(with_query.path(), "/openai/v1/models/m:generate");
+        assert_eq!(with_query.query(), Some("api-version=3&alt=sse"));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::without_secrets;
-use super::openai_chat::Quirks;
 use super::retry::Retries;
+use crate::protocol::provider::{Dialect, Wire};
 
 /// The address and settings of a model. Its `Debug` shows neither the key nor any header.
 #[derive(Clone)]
@@ -31,8 +31,10 @@ pub struct Endpoint {
     pub timeouts: Timeouts,
     /// Retry settings.
     pub retries: Retries,
-    /// Special requirements of this server.
-    pub quirks: Quirks,
+    /// The wire format.
+    pub wire: Wire,
+    /// Deviations of this server from it.
+    pub dialect: Dialect,
 }
 
 /// Timeouts.
@@ -71,7 +73,8 @@ impl Endpoint {
             proxy: None,
             timeouts: Timeouts::default(),
             retries: Retries::default(),
-            quirks: Quirks {
+            wire: Wire::default(),
+            dialect: Dialect {
                 max_completion_tokens: is_openai,
                 no_stream_options: false,
                 structured_outputs: is_openai,
@@ -93,7 +96,8 @@ impl fmt::Debug for Endpoint {
             .field("has_proxy", &self.proxy.is_some())
             .field("timeouts", &self.timeouts)
             .field("retries", &self.retries)
-            .field("quirks", &self.quirks)
+            .field("wire", &self.wire)
+            .field("dialect", &self.dialect)
             .finish()
     }
 }
@@ -106,9 +110,9 @@ mod tests {
     fn model_name_follows_the_provider_prefix() {
         let endpoint = Endpoint::new("router/meta/llama-3", "http://h/v1");
         assert_eq!(endpoint.model, "meta/llama-3");
-        assert!(!endpoint.quirks.max_completion_tokens);
+        assert!(!endpoint.dialect.max_completion_tokens);
         let openai = Endpoint::new("openai/gpt-5.5", "https://api.openai.com/v1");
-        assert!(openai.quirks.max_completion_tokens);
+        assert!(openai.dialect.max_completion_tokens);
     }
 
     #[test]

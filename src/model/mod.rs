@@ -2,36 +2,37 @@
 //! needs no server.
 //!
 //! [`connect`] creates a model from an [`Endpoint`]; [`Scripted`] needs none. The path of an answer:
-//! [`openai_chat`] encodes the request, `transport` sends it (the only HTTP client), `body` and `sse` split
-//! the answer into texts, [`openai_chat`] decodes them, `chat` combines these into one attempt, and [`retry`]
+//! [`wire`] encodes the request, `transport` sends it (the only HTTP client), `body` and `sse` split
+//! the answer into texts, [`wire`] decodes them, `http` combines these into one attempt, and [`retry`]
 //! repeats attempts. Failures are classified only in `failure`.
 
 mod address;
 mod body;
-mod chat;
 mod endpoint;
 mod failure;
-pub mod openai_chat;
+mod http;
+mod openai_chat;
 mod overflow;
 pub mod retry;
 mod scripted;
 mod sse;
 mod transport;
+mod wire;
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use self::chat::ChatModel;
 pub use self::endpoint::{Endpoint, Timeouts};
 use self::failure::Refusal;
+use self::http::HttpModel;
 pub use self::scripted::Scripted;
 use self::transport::Transport;
 use crate::protocol::model::{Model, ModelError, ModelErrorKind};
 
 /// The model at this endpoint. Makes no connection: errors are those of the configuration.
 pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
-    Ok(Box::new(ChatModel::new(endpoint)?))
+    Ok(Box::new(HttpModel::new(endpoint)?))
 }
 
 /// The ids of the models that the server of this endpoint lists, with one request within `limit`.

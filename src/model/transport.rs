@@ -331,15 +331,19 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
     let wrong = |what: String| ModelError::new(ModelErrorKind::Configuration, what);
     let mut headers = HeaderMap::new();
+    for (name, value) in endpoint.wire.headers() {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
     if let Some(key) = &endpoint.api_key {
-        let mut value = HeaderValue::try_from(format!("Bearer {}", key.trim())).map_err(|_| {
+        let (name, scheme) = endpoint.wire.key_header();
+        let mut value = HeaderValue::try_from(format!("{scheme}{}", key.trim())).map_err(|_| {
             let source = &endpoint.key_source;
             wrong(format!(
                 "the key from {source} contains characters that are invalid in a key; set it again"
             ))
         })?;
         value.set_sensitive(true);
-        headers.insert("authorization", value);
+        headers.insert(HeaderName::from_static(name), value);
     }
     for (name, value) in &endpoint.headers {
         let header = HeaderName::try_from(name.as_str()).ok();

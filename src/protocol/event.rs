@@ -15,7 +15,7 @@ pub use self::stream::{Clock, Events, Sink, Stamped};
 use super::Object;
 use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
 use super::envelope::Sealed;
-use super::message::ToolCall;
+use super::message::{Carried, ToolCall};
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
 use super::recall::{MemoryRecalled, MemoryWritten};
@@ -706,6 +706,9 @@ pub struct ModelResponded {
     /// The calls, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
+    /// What the provider needs back with the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<Carried>,
     /// Tokens, if the provider reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,11 +43,10 @@ pub enum Part {
         /// The text.
         text: String,
     },
-    /// The model's reasoning, if the provider returns it; never sent back.
-    Reasoning {
-        /// The text.
-        text: String,
-    },
+    /// An image.
+    Image(Image),
+    /// What the provider of an answer needs back with it.
+    Carried(Carried),
     /// A tool call.
     Call(ToolCall),
     /// The result of a tool call.
@@ -54,14 +54,75 @@ pub enum Part {
 }
 
 impl Part {
-    /// Size of its texts, in bytes.
+    /// Size of what is sent of it, in bytes of text.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Text { text } | Self::Reasoning { text } => text.len(),
+            Self::Text { text } => text.len(),
+            Self::Image(_) => Image::BYTES_OF_TEXT,
+            Self::Carried(carried) => carried.data.to_string().len(),
             Self::Call(call) => call.name.len() + call.arguments.len(),
-            Self::Result(result) => result.text.len(),
+            Self::Result(result) => result.text.len() + result.images.len() * Image::BYTES_OF_TEXT,
         }
     }
+}
+
+/// The parts of an answer, in the order in which they were received.
+pub fn answer_parts(text: &str, calls: &[ToolCall], carried: &[Carried]) -> Vec<Part> {
+    fn add(parts: &mut Vec<Part>, text: &str, calls: &[ToolCall]) {
+        if !text.is_empty() {
+            parts.push(Part::Text { text: text.to_owned() });
+        }
+        parts.extend(calls.iter().cloned().map(Part::Call));
+    }
+    let mut parts = Vec::with_capacity(calls.len() + carried.len() + 1);
+    let (mut from_byte, mut from_call) = (0, 0);
+    for item in carried {
+        // A record may contain any numbers.
+        let to_byte = text.floor_char_boundary(item.after_bytes).max(from_byte);
+        let to_call = item.after_calls.clamp(from_call, calls.len());
+        add(&mut parts, &text[from_byte..to_byte], &calls[from_call..to_call]);
+        parts.push(Part::Carried(item.clone()));
+        (from_byte, from_call) = (to_byte, to_call);
+    }
+    add(&mut parts, &text[from_byte..], &calls[from_call..]);
+    parts
+}
+
+/// A part of an answer that only the provider understands, as encrypted reasoning or a signature. It is sent
+/// back unchanged, and only to the model that it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Carried {
+    /// The model that it comes from: `provider/model`.
+    pub model: String,
+    /// Its position: after this many bytes of the answer's text …
+    pub after_bytes: usize,
+    /// … and after this many of its calls.
+    pub after_calls: usize,
+    /// The data, in the wire format of the provider.
+    pub data: Value,
+}
+
+/// An image. Its content is stored beside the session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Image {
+    /// BLAKE3 hash of its content, in hexadecimal.
+    pub hash: String,
+    /// `image/png`, `image/jpeg` or `image/webp`.
+    pub media_type: String,
+    /// Size of its content in bytes.
+    pub bytes: u64,
+}
+
+impl Image {
+    /// The size of a text that costs about as many tokens as an image: providers count up to about 1,600
+    /// tokens for one.
+    pub const BYTES_OF_TEXT: usize = 6_400;
+}
+
+/// The contents of images.
+pub trait Images: Send + Sync {
+    /// The content of the image; `None`: it is lost.
+    fn content(&self, image: &Image) -> Option<Vec<u8>>;
 }
 
 /// A call as the model wrote it.
@@ -84,4 +145,45 @@ pub struct ToolResult {
     pub text: String,
     /// The envelope's status is `error`.
     pub is_error: bool,
+    /// Images that belong to the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answer_parts_keep_the_order_of_the_answer() {
+        let call = |id: &str| ToolCall {
+            id: id.to_owned(),
+            name: "Read".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let carried = |after_bytes, after_calls, data: &str| Carried {
+            model: "p/m".to_owned(),
+            after_bytes,
+            after_calls,
+            data: json!(data),
+        };
+        let shown = |parts: Vec<Part>| {
+            let shown = parts.iter().map(|part| match part {
+                Part::Text { text } => text.clone(),
+                Part::Carried(carried) => carried.data.to_string(),
+                Part::Call(call) => call.id.clone(),
+                part => format!("{part:?}"),
+            });
+            shown.collect::<Vec<_>>().join(" ")
+        };
+        let calls = [call("c1"), call("c2")];
+        let items = [carried(0, 0, "a"), carried(2, 1, "b"), carried(2, 1, "c")];
+        assert_eq!(shown(answer_parts("hiho", &calls, &items)), r#""a" hi c1 "b" "c" ho c2"#);
+        assert_eq!(shown(answer_parts("hi", &calls, &[])), "hi c1 c2");
+        let beyond = [carried(9, 9, "a"), carried(0, 0, "b")];
+        assert_eq!(shown(answer_parts("é", &calls[..1], &beyond)), r#"é c1 "a" "b""#);
+        assert_eq!(shown(answer_parts("é", &[], &[carried(1, 0, "a")])), r#""a" é"#);
+    }
 }

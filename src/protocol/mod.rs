@@ -15,6 +15,7 @@ pub mod methodology;
 pub mod model;
 pub mod plan;
 pub mod prompt;
+pub mod provider;
 pub mod recall;
 pub mod reflection;
 pub mod sanitize;

@@ -6,7 +6,7 @@ use futures_util::stream::BoxStream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::message::{Message, ToolCall};
+use super::message::{Carried, Images, Message, ToolCall};
 use super::tool::ToolSpec;
 
 /// A model.
@@ -61,6 +61,8 @@ pub struct Request<'a> {
     pub purpose: Purpose,
     /// L1 and L2: byte-identical between compactions.
     pub system: &'a str,
+    /// Size of L1, in bytes: `system[..l1_bytes]` stays the same in the whole session.
+    pub l1_bytes: usize,
     /// The tools' descriptions, in their fixed order; if empty, the model cannot call any.
     pub tools: &'a [ToolSpec],
     /// L3: the conversation. Append-only.
@@ -71,6 +73,14 @@ pub struct Request<'a> {
     pub temperature: Option<f32>,
     /// The JSON Schema of the answer, if the server enforces one.
     pub answer_schema: Option<&'a serde_json::Value>,
+    /// The contents of the images in `messages`; `None`: there are no images.
+    pub images: Option<&'a dyn Images>,
+}
+
+impl std::fmt::Debug for dyn Images + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Images")
+    }
 }
 
 impl<'a> Request<'a> {
@@ -79,11 +89,13 @@ impl<'a> Request<'a> {
         Self {
             purpose,
             system,
+            l1_bytes: system.len(),
             tools: &[],
             messages,
             max_output_tokens: None,
             temperature: None,
             answer_schema: None,
+            images: None,
         }
     }
 }
@@ -106,6 +118,13 @@ pub enum Delta {
         name: Option<String>,
         /// The next part of the arguments' JSON text.
         arguments: String,
+    },
+    /// An item that the provider needs back: see [`Carried`]. It belongs after what was received before it.
+    Carried {
+        /// The model that it comes from: `provider/model`.
+        model: String,
+        /// The data, in the wire format of the provider.
+        data: serde_json::Value,
     },
     /// Tokens used; the last one counts.
     Usage(Usage),
@@ -220,6 +239,8 @@ pub struct Reply {
     pub reasoning: String,
     /// The calls, in the order of their first fragments.
     pub calls: Vec<ToolCall>,
+    /// What the provider needs back with the answer.
+    pub carried: Vec<Carried>,
     /// Tokens, if the provider reports them.
     pub usage: Option<Usage>,
     /// Why it ended; `None` until then.
@@ -253,6 +274,12 @@ impl Reply {
                 }
                 call.arguments.push_str(arguments);
             }
+            Delta::Carried { model, data } => self.carried.push(Carried {
+                model: model.clone(),
+                after_bytes: self.text.len(),
+                after_calls: self.calls.len(),
+                data: data.clone(),
+            }),
             Delta::Usage(usage) => self.usage = Some(*usage),
             Delta::Retry(_) => *self = Self::default(),
             Delta::Done(stop) => self.stop = Some(stop.clone()),

@@ -385,8 +385,10 @@ async fn models_are_listed() {
         _ => html(404),
     });
     assert_eq!(model::list_models(&endpoint(&server), LONG).await.unwrap(), ["a", "b"]);
-    let without_version = server.url().replace("/v1", "");
-    let error = model::list_models(&endpoint_at(&without_version), LONG).await.unwrap_err();
+    let without_path = server.url().replace("/v1", "");
+    assert_eq!(model::list_models(&endpoint_at(&without_path), LONG).await.unwrap(), ["a", "b"]);
+    let other_path = server.url().replace("/v1", "/api");
+    let error = model::list_models(&endpoint_at(&other_path), LONG).await.unwrap_err();
     assert_eq!(error.status, Some(404));
     assert!(error.message.contains("lacks `/v1`"), "{error}");
 }

@@ -3,14 +3,11 @@
 //! A whole `chat.completion` is decoded like a stream of one chunk, so that servers without streaming need no
 //! special case.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use serde_json::Value;
 
+use crate::model::wire::{Broken, Decode, Ids, filled};
 use crate::protocol::Object;
-use crate::protocol::message::Part;
-use crate::protocol::model::{Delta, Request, StopReason, Usage};
+use crate::protocol::model::{Delta, StopReason, Usage};
 
 /// Chunks in, deltas out.
 pub(in crate::model) struct Decoder<'a> {
@@ -22,15 +19,6 @@ pub(in crate::model) struct Decoder<'a> {
     refused: bool,
     /// `[DONE]` was received.
     done: bool,
-}
-
-/// Invalid or failed chunks.
-#[derive(Debug, PartialEq)]
-pub(in crate::model) enum Broken {
-    /// No JSON, or an unknown format.
-    Garbage(String),
-    /// An error object of the server.
-    Error(Value),
 }
 
 /// A call of this answer: its position is its index in the deltas.
@@ -46,9 +34,10 @@ impl<'a> Decoder<'a> {
     pub(in crate::model) fn new(ids: Ids<'a>) -> Self {
         Self { ids, slots: Vec::new(), finish: None, refused: false, done: false }
     }
+}
 
-    /// Decodes the data of one event, or a whole answer.
-    pub(in crate::model) fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+impl Decode for Decoder<'_> {
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
         let data = data.trim();
         if data == "[DONE]" {
             self.done = true;
@@ -86,18 +75,15 @@ impl<'a> Decoder<'a> {
         Ok(deltas)
     }
 
-    /// Nothing more follows.
-    pub(in crate::model) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The answer is complete; only the usage and `[DONE]` may still follow.
-    pub(in crate::model) fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.done || self.finish.is_some()
     }
 
-    /// Why the answer ended; `None`: the stream stopped before its end.
-    pub(in crate::model) fn stop(&self) -> Option<StopReason> {
+    fn stop(&self) -> Option<StopReason> {
         if !self.is_finished() {
             return None;
         }
@@ -116,7 +102,9 @@ impl<'a> Decoder<'a> {
             None | Some(_) => StopReason::Refused,
         })
     }
+}
 
+impl Decoder<'_> {
     /// A `delta` or a `message`.
     fn message(&mut self, message: &Value, deltas: &mut Vec<Delta>) {
         let reasoning =
@@ -205,50 +193,6 @@ impl Slot {
         let whole = serde_json::from_str::<Object>(&self.arguments).is_ok();
         other_id || other_name || (whole && !arguments.is_empty())
     }
-}
-
-/// Generates call ids that are unique in the session.
-#[derive(Clone)]
-pub(in crate::model) struct Ids<'a> {
-    prefix: &'a str,
-    next: &'a AtomicU64,
-    taken: HashSet<String>,
-}
-
-impl<'a> Ids<'a> {
-    /// Ids different from those in the conversation; `prefix` and `next` are the model's.
-    pub(in crate::model) fn new(
-        prefix: &'a str,
-        next: &'a AtomicU64,
-        request: &Request<'_>,
-    ) -> Self {
-        let parts = request.messages.iter().flat_map(|message| &message.parts);
-        let taken = parts.filter_map(|part| match part {
-            Part::Call(call) => Some(call.id.clone()),
-            Part::Text { .. } | Part::Reasoning { .. } | Part::Result(_) => None,
-        });
-        Self { prefix, next, taken: taken.collect() }
-    }
-
-    /// The server's id if it is new, otherwise a generated one.
-    fn give(&mut self, offered: Option<&str>) -> String {
-        if let Some(id) = offered
-            && self.taken.insert(id.to_owned())
-        {
-            return id.to_owned();
-        }
-        loop {
-            let id = format!("{}{}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed));
-            if self.taken.insert(id.clone()) {
-                return id;
-            }
-        }
-    }
-}
-
-/// A non-empty string.
-fn filled(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| !text.is_empty())
 }
 
 /// Error objects of servers, including those that are sent with status 200.

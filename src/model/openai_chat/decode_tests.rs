@@ -1,9 +1,11 @@
 //! Responses in the formats of real servers.
 
+use std::sync::atomic::AtomicU64;
+
 use serde_json::json;
 
 use super::*;
-use crate::protocol::model::{Purpose, Reply};
+use crate::protocol::model::{Purpose, Reply, Request};
 
 /// The reply assembled from these chunks.
 fn decode(chunks: &[Value]) -> Reply {
@@ -207,7 +209,7 @@ fn reasons_to_stop() {
 fn errors_and_garbage_are_rejected() {
     fn check(data: &str, is_error: bool) {
         let next = AtomicU64::new(1);
-        let ids = Ids { prefix: "", next: &next, taken: HashSet::new() };
+        let ids = Ids::new("", &next, &Request::new(Purpose::Main, "", &[]));
         match Decoder::new(ids).push(data) {
             Err(Broken::Error(_)) => assert!(is_error, "{data}"),
             Err(Broken::Garbage(_)) => assert!(!is_error, "{data}"),

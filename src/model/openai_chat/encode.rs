@@ -8,24 +8,30 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Quirks;
-use crate::protocol::Object;
-use crate::protocol::message::{Message, Part, Role, ToolCall};
+use crate::model::endpoint::Endpoint;
+use crate::model::wire::{Encoded, call_arguments, call_name};
+use crate::protocol::message::{Message, Part, Role};
 use crate::protocol::model::Request;
+use crate::protocol::provider::Dialect;
 
-/// The body of the request.
-pub(in crate::model) fn encode(request: &Request<'_>, model: &str, quirks: Quirks) -> Vec<u8> {
+/// The request.
+pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
+    let body = body(request, &endpoint.model, endpoint.dialect);
+    Encoded { path: super::PATH.to_owned(), body }
+}
+
+fn body(request: &Request<'_>, model: &str, dialect: Dialect) -> Vec<u8> {
     let limit = request.max_output_tokens;
     let body = Body {
         model,
         stream: true,
-        stream_options: (!quirks.no_stream_options)
+        stream_options: (!dialect.no_stream_options)
             .then_some(StreamOptions { include_usage: true }),
-        max_tokens: limit.filter(|_| !quirks.max_completion_tokens),
-        max_completion_tokens: limit.filter(|_| quirks.max_completion_tokens),
+        max_tokens: limit.filter(|_| !dialect.max_completion_tokens),
+        max_completion_tokens: limit.filter(|_| dialect.max_completion_tokens),
         // Reasoning models reject other temperatures than their own.
-        temperature: request.temperature.filter(|_| !quirks.structured_outputs),
-        response_format: request.answer_schema.filter(|_| quirks.structured_outputs).map(
+        temperature: request.temperature.filter(|_| !dialect.structured_outputs),
+        response_format: request.answer_schema.filter(|_| dialect.structured_outputs).map(
             |schema| json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}),
         ),
         tools: request
@@ -121,9 +127,9 @@ fn assistant(message: &Message) -> Option<Sent<'_>> {
             Part::Call(call) => Some(SentCall {
                 id: &call.id,
                 r#type: "function",
-                function: SentFunction { name: name(call), arguments: arguments(call) },
+                function: SentFunction { name: call_name(call), arguments: call_arguments(call) },
             }),
-            Part::Text { .. } | Part::Reasoning { .. } | Part::Result(_) => None,
+            Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Result(_) => None,
         })
         .collect::<Vec<_>>();
     (!content.is_empty() || !tool_calls.is_empty()).then_some(Sent {
@@ -143,7 +149,7 @@ fn results(message: &Message) -> impl Iterator<Item = Sent<'_>> {
             content: Cow::Borrowed(&result.text),
             tool_calls: Vec::new(),
         }),
-        Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => None,
+        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
     })
 }
 
@@ -154,42 +160,16 @@ fn words(message: &Message) -> Cow<'_, str> {
         match part {
             Part::Text { text } if words.is_empty() => words = Cow::Borrowed(text),
             Part::Text { text } => words = Cow::Owned(format!("{words}\n\n{text}")),
-            Part::Reasoning { .. } | Part::Call(_) | Part::Result(_) => {}
+            Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => {}
         }
     }
     words
 }
 
-/// The name in a form that servers accept: an invented name may contain any characters, and would make the
-/// whole conversation invalid.
-fn name(call: &ToolCall) -> Cow<'_, str> {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
-    if call.name.is_empty() {
-        Cow::Borrowed("unnamed")
-    } else if call.name.len() <= 64 && call.name.chars().all(fits) {
-        Cow::Borrowed(&call.name)
-    } else {
-        let fitting = call.name.chars().map(|letter| if fits(letter) { letter } else { '_' });
-        Cow::Owned(fitting.take(64).collect())
-    }
-}
-
-/// The arguments in a form that servers accept: several parse them for their chat template, and reject text
-/// that is no JSON object.
-fn arguments(call: &ToolCall) -> Cow<'_, str> {
-    if call.arguments.trim().is_empty() {
-        Cow::Borrowed("{}")
-    } else if serde_json::from_str::<Object>(&call.arguments).is_ok() {
-        Cow::Borrowed(&call.arguments)
-    } else {
-        Cow::Owned(json!({ "malformed_arguments": call.arguments }).to_string())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::message::ToolResult;
+    use crate::protocol::message::{ToolCall, ToolResult};
     use crate::protocol::model::Purpose;
     use crate::protocol::tool::ToolSpec;
 
@@ -203,11 +183,16 @@ mod tests {
     }
 
     fn result(text: &str) -> Part {
-        Part::Result(ToolResult { call: "call_1".into(), text: text.into(), is_error: false })
+        Part::Result(ToolResult {
+            call: "call_1".into(),
+            text: text.into(),
+            is_error: false,
+            images: vec![],
+        })
     }
 
     fn encoded(request: &Request<'_>) -> String {
-        String::from_utf8(encode(request, "m", Quirks::default())).expect("JSON is UTF-8")
+        String::from_utf8(body(request, "m", Dialect::default())).expect("JSON is UTF-8")
     }
 
     #[test]
@@ -219,13 +204,7 @@ mod tests {
         }];
         let messages = [
             Message::text(Role::User, "fix it"),
-            Message {
-                role: Role::Assistant,
-                parts: vec![
-                    Part::Reasoning { text: "hm".into() },
-                    call("Read", "{\"path\": \"a\"}"),
-                ],
-            },
+            Message { role: Role::Assistant, parts: vec![call("Read", "{\"path\": \"a\"}")] },
             Message { role: Role::Tool, parts: vec![result("one"), result("two")] },
             Message { role: Role::User, parts: vec![] },
         ];
@@ -280,25 +259,25 @@ mod tests {
     }
 
     #[test]
-    fn quirks_are_applied() {
-        let quirks = Quirks {
+    fn dialect_is_applied() {
+        let dialect = Dialect {
             max_completion_tokens: true,
             no_stream_options: true,
             structured_outputs: true,
         };
         let request = Request { max_output_tokens: Some(9), system: "", ..request(&[]) };
         assert_eq!(
-            String::from_utf8_lossy(&encode(&request, "m", quirks)),
+            String::from_utf8_lossy(&body(&request, "m", dialect)),
             r#"{"model":"m","stream":true,"max_completion_tokens":9,"messages":[]}"#
         );
         let schema = json!({"type": "object"});
         let held = Request { answer_schema: Some(&schema), temperature: Some(0.5), ..request };
         assert_eq!(
-            String::from_utf8_lossy(&encode(&held, "m", quirks)),
+            String::from_utf8_lossy(&body(&held, "m", dialect)),
             r#"{"model":"m","stream":true,"max_completion_tokens":9,"response_format":"#.to_owned()
                 + r#"{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object"}}},"messages":[]}"#
         );
-        let plain = encode(&held, "m", Quirks::default());
+        let plain = body(&held, "m", Dialect::default());
         assert!(!String::from_utf8_lossy(&plain).contains("response_format"));
     }
 }

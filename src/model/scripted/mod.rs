@@ -308,7 +308,9 @@ impl Step {
             Self::Say(Delta::Call { name, arguments, .. }) => {
                 name.as_ref().map_or(0, String::len) + arguments.len()
             }
-            Self::Say(Delta::Usage(_) | Delta::Retry(_) | Delta::Done(_))
+            Self::Say(
+                Delta::Carried { .. } | Delta::Usage(_) | Delta::Retry(_) | Delta::Done(_),
+            )
             | Self::Pause(_)
             | Self::Fail(_)
             | Self::Hang => 0,
@@ -323,7 +325,7 @@ fn last_results<'a>(request: &Request<'a>) -> Vec<&'a str> {
     let parts = since.iter().flat_map(|message| &message.parts);
     let results = parts.filter_map(|part| match part {
         Part::Result(result) => Some(result.text.as_str()),
-        Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_) => None,
+        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
     });
     results.collect()
 }
@@ -335,7 +337,7 @@ fn as_sent(request: &Request<'_>) -> String {
         Part::Text { text } => Some(text.clone()),
         Part::Call(call) => Some(format!("{} {}", call.name, call.arguments)),
         Part::Result(result) => Some(result.text.clone()),
-        Part::Reasoning { .. } => None,
+        Part::Image(_) | Part::Carried(_) => None,
     });
     let system = std::iter::once(request.system.to_owned());
     system.chain(said).collect::<Vec<_>>().join("\n")

@@ -17,7 +17,8 @@ fn request(messages: &[Message]) -> Request<'_> {
 /// A conversation with one tool call and this result.
 fn after(result: &str) -> [Message; 3] {
     let call = ToolCall { id: "call_1".into(), name: "Read".into(), arguments: "{}".into() };
-    let result = ToolResult { call: "call_1".into(), text: result.into(), is_error: false };
+    let result =
+        ToolResult { call: "call_1".into(), text: result.into(), is_error: false, images: vec![] };
     [
         Message::text(Role::User, "fix it"),
         Message { role: Role::Assistant, parts: vec![Part::Call(call)] },

@@ -1,4 +1,4 @@
-//! A model behind a Chat Completions server: combines encoder, transport, decoder and retries.
+//! A model behind an HTTP server: combines encoder, transport, decoder and retries.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -10,13 +10,11 @@ use tokio::time::timeout;
 use super::body::{Body, Foreign};
 use super::endpoint::Endpoint;
 use super::failure::{EndpointFacts, Failure, Refusal};
-use super::openai_chat::{Broken, Decoder, Ids, encode};
 use super::retry::retrying;
 use super::transport::{Answer, Transport};
+use super::wire::{Broken, Decode, Encoded, Ids, decoder, encode};
 use crate::protocol::model::{Delta, Model, ModelError, Request};
 use crate::protocol::shorten;
-
-const PATH: &str = "chat/completions";
 
 /// How long the usage is waited for after the last text.
 const AFTER_THE_LAST_WORD: Duration = Duration::from_secs(5);
@@ -25,7 +23,7 @@ const AFTER_THE_LAST_WORD: Duration = Duration::from_secs(5);
 /// be reused.
 const AFTER_DONE: Duration = Duration::from_millis(250);
 
-pub(super) struct ChatModel {
+pub(super) struct HttpModel {
     endpoint: Endpoint,
     transport: Transport,
     /// Prefix of generated call ids if the server sends none; different in each process, because a session
@@ -34,7 +32,7 @@ pub(super) struct ChatModel {
     next_id: AtomicU64,
 }
 
-impl ChatModel {
+impl HttpModel {
     pub(super) fn new(endpoint: Endpoint) -> Result<Self, ModelError> {
         let random = uuid::Uuid::now_v7().simple().to_string();
         Ok(Self {
@@ -46,20 +44,21 @@ impl ChatModel {
     }
 }
 
-impl Model for ChatModel {
+impl Model for HttpModel {
     fn id(&self) -> &str {
         &self.endpoint.id
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
-        let body = encode(request, &self.endpoint.model, self.endpoint.quirks);
+        let Encoded { path, body } = encode(request, &self.endpoint);
         let ids = Ids::new(&self.id_prefix, &self.next_id, request);
         retrying(self.endpoint.retries, move || {
             let attempt = Attempt {
                 transport: &self.transport,
+                path: path.clone(),
                 answer: None,
                 body: Body::new(),
-                decoder: Decoder::new(ids.clone()),
+                decoder: decoder(&self.endpoint, ids.clone()),
                 ready: VecDeque::new(),
                 is_over: false,
             };
@@ -71,10 +70,11 @@ impl Model for ChatModel {
 /// One attempt.
 struct Attempt<'a> {
     transport: &'a Transport,
+    path: String,
     /// `None` until the server accepted the request.
     answer: Option<Answer>,
     body: Body,
-    decoder: Decoder<'a>,
+    decoder: Box<dyn Decode + 'a>,
     /// Deltas that were decoded and not taken yet.
     ready: VecDeque<Delta>,
     is_over: bool,
@@ -105,11 +105,11 @@ impl<'a> Attempt<'a> {
 
     /// Processes one chunk, which may make something `ready`.
     async fn advance(&mut self, request: &mut Vec<u8>) -> Result<(), Failure> {
-        let endpoint_facts = || self.transport.endpoint_facts(PATH);
+        let endpoint_facts = || self.transport.endpoint_facts(&self.path);
         let answer = match &mut self.answer {
             Some(answer) => answer,
             None => {
-                let answer = self.transport.post(PATH, std::mem::take(request)).await?;
+                let answer = self.transport.post(&self.path, std::mem::take(request)).await?;
                 self.answer.insert(answer)
             }
         };

@@ -1,0 +1,129 @@
+//! The interface of the wire formats, and what they have in common.
+//!
+//! A wire format is a pure encoder and a pure decoder. The encoder puts what grows last, so that the next
+//! request of a conversation begins with the bytes of this one: providers cache by prefix.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use super::endpoint::Endpoint;
+use super::openai_chat;
+use crate::protocol::Object;
+use crate::protocol::message::{Part, ToolCall};
+use crate::protocol::model::{Delta, Request, StopReason};
+use crate::protocol::provider::Wire;
+
+/// A request as it is sent.
+pub(super) struct Encoded {
+    /// The path below the base URL; it may have a query.
+    pub(super) path: String,
+    /// JSON.
+    pub(super) body: Vec<u8>,
+}
+
+/// Encodes a request for this endpoint.
+pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
+    match endpoint.wire {
+        Wire::OpenaiChat => openai_chat::encode(request, endpoint),
+    }
+}
+
+/// A decoder for one answer of this endpoint.
+pub(super) fn decoder<'a>(endpoint: &'a Endpoint, ids: Ids<'a>) -> Box<dyn Decode + 'a> {
+    match endpoint.wire {
+        Wire::OpenaiChat => Box::new(openai_chat::Decoder::new(ids)),
+    }
+}
+
+/// Decodes one answer: texts in, deltas out.
+pub(super) trait Decode: Send {
+    /// Decodes the data of one event, or a whole answer.
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken>;
+
+    /// Nothing more follows.
+    fn is_done(&self) -> bool;
+
+    /// The answer is complete; only the usage and the end of the stream may still follow.
+    fn is_finished(&self) -> bool;
+
+    /// Why the answer ended; `None`: the stream stopped before its end.
+    fn stop(&self) -> Option<StopReason>;
+}
+
+/// Invalid or failed chunks.
+#[derive(Debug, PartialEq)]
+pub(super) enum Broken {
+    /// No JSON, or an unknown format.
+    Garbage(String),
+    /// An error object of the server.
+    Error(Value),
+}
+
+/// Generates call ids that are unique in the session.
+#[derive(Clone)]
+pub(super) struct Ids<'a> {
+    prefix: &'a str,
+    next: &'a AtomicU64,
+    taken: HashSet<String>,
+}
+
+impl<'a> Ids<'a> {
+    /// Ids different from those in the conversation; `prefix` and `next` are the model's.
+    pub(super) fn new(prefix: &'a str, next: &'a AtomicU64, request: &Request<'_>) -> Self {
+        let parts = request.messages.iter().flat_map(|message| &message.parts);
+        let taken = parts.filter_map(|part| match part {
+            Part::Call(call) => Some(call.id.clone()),
+            Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Result(_) => None,
+        });
+        Self { prefix, next, taken: taken.collect() }
+    }
+
+    /// The server's id if it is new, otherwise a generated one.
+    pub(super) fn give(&mut self, offered: Option<&str>) -> String {
+        if let Some(id) = offered
+            && self.taken.insert(id.to_owned())
+        {
+            return id.to_owned();
+        }
+        loop {
+            let id = format!("{}{}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed));
+            if self.taken.insert(id.clone()) {
+                return id;
+            }
+        }
+    }
+}
+
+/// The name in a form that servers accept: an invented name may contain any characters, and would make the
+/// whole conversation invalid.
+pub(super) fn call_name(call: &ToolCall) -> Cow<'_, str> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    if call.name.is_empty() {
+        Cow::Borrowed("unnamed")
+    } else if call.name.len() <= 64 && call.name.chars().all(fits) {
+        Cow::Borrowed(&call.name)
+    } else {
+        let fitting = call.name.chars().map(|letter| if fits(letter) { letter } else { '_' });
+        Cow::Owned(fitting.take(64).collect())
+    }
+}
+
+/// The arguments in a form that servers accept: several parse them for their chat template, and reject text
+/// that is no JSON object.
+pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
+    if call.arguments.trim().is_empty() {
+        Cow::Borrowed("{}")
+    } else if serde_json::from_str::<Object>(&call.arguments).is_ok() {
+        Cow::Borrowed(&call.arguments)
+    } else {
+        Cow::Owned(json!({ "malformed_arguments": call.arguments }).to_string())
+    }
+}
+
+/// A non-empty string.
+pub(super) fn filled(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}

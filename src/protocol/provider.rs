@@ -1,0 +1,48 @@
+//! How a provider's servers are addressed: wire format and dialect.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Wire formats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wire {
+    /// OpenAI Chat Completions, which most servers speak.
+    #[default]
+    OpenaiChat,
+}
+
+impl Wire {
+    /// The version in the path of its servers.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "v1",
+        }
+    }
+
+    /// The header for the key, and what precedes the key in it.
+    pub fn key_header(self) -> (&'static str, &'static str) {
+        match self {
+            Self::OpenaiChat => ("authorization", "Bearer "),
+        }
+    }
+
+    /// Further headers of every request: names in lower case, and values.
+    pub fn headers(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::OpenaiChat => &[],
+        }
+    }
+}
+
+/// Deviations of a server from the usual behaviour of its wire format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Dialect {
+    /// It accepts `max_completion_tokens` and rejects `max_tokens`.
+    pub max_completion_tokens: bool,
+    /// It rejects `stream_options`, which requests the usage.
+    pub no_stream_options: bool,
+    /// It enforces a JSON Schema, and rejects other temperatures than the default.
+    pub structured_outputs: bool,
+}
