@@ -116,7 +116,7 @@ pub struct Requests {
     /// Time limit for the next data of an answer; unset: 2m, and 10m for such a server.
     #[schemars(example = &"5m")]
     pub idle_timeout: Option<String>,
-    /// Number of tries for one answer; unset: 5, and 20 in the chat.
+    /// Number of tries for one answer; unset: 10, and 20 in the chat.
     #[schemars(range(min = 1))]
     #[schemars(example = 10)]
     pub max_tries: Option<u32>,

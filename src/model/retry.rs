@@ -10,10 +10,9 @@ use tokio::time::Instant;
 use super::failure::{Again, Failure};
 use crate::protocol::model::{Delta, ModelError, Retry};
 
-/// The longest delay between two attempts, unless the server asks for another one.
+/// The longest delay between two attempts, unless the server asks for another one: at most this, and at most
+/// a quarter of the time limit.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// The part of the time limit that is reserved for the next attempt: at most this, and at most a third.
-const RESERVE: Duration = Duration::from_secs(10);
 /// A server may ask for a delay of this length, or of the time limit if that is longer.
 const OBEYED: Duration = Duration::from_mins(1);
 
@@ -24,13 +23,14 @@ pub struct Retries {
     pub tries: u32,
     /// The delay after the first failure; it doubles with each further one.
     pub base: Duration,
-    /// Time limit of all attempts after the first failure; delays that the server asked for do not count.
+    /// The last attempt begins at most this time after the first failure; delays that the server asked for do
+    /// not count.
     pub within: Duration,
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { tries: 5, base: Duration::from_millis(500), within: Duration::from_secs(30) }
+        Self { tries: 10, base: Duration::from_millis(500), within: Duration::from_secs(30) }
     }
 }
 
@@ -58,13 +58,13 @@ impl Retries {
             Again::After(delay) => delay,
             Again::Soon => {
                 let doubled = self.base.saturating_mul(1 << (attempt - 1).min(16));
-                let doubled = doubled.min(LONGEST_DELAY);
-                // Between 3/4 and 5/4, so that many clients do not retry at the same time.
-                doubled.mul_f64(0.75 + jitter / 2.0)
+                let doubled = doubled.min(LONGEST_DELAY).min(self.within / 4);
+                // Between 3/4 and 5/4, so that many clients do not retry at the same time. The last attempt is
+                // at the end of the time, so that it outlasts a failure of nearly that length.
+                doubled.mul_f64(0.75 + jitter / 2.0).min(self.within.saturating_sub(spent))
             }
         };
-        let reserve = RESERVE.min(self.within / 3);
-        let is_late = failure.again == Again::Soon && spent + delay + reserve > self.within;
+        let is_late = failure.again == Again::Soon && spent >= self.within;
         if attempt >= self.tries || is_late {
             if attempt > 1 {
                 error.message.push_str(&format!(" ({attempt} tries)"));
@@ -147,12 +147,7 @@ where
                     self.obeyed += delay;
                 }
                 self.phase = Phase::Wait(Some(delay));
-                Ok(Delta::Retry(Retry {
-                    attempt: self.attempt,
-                    max_attempts: self.retries.tries,
-                    delay,
-                    error: message,
-                }))
+                Ok(Delta::Retry(Retry { attempt: self.attempt, delay, error: message }))
             }
             Err(error) => {
                 self.phase = Phase::Over;
@@ -197,8 +192,10 @@ mod tests {
         check(1, 0, Again::Soon, Ok(500));
         check(2, 1, Again::Soon, Ok(1000));
         check(4, 9, Again::Soon, Ok(4000));
-        check(5, 9, Again::Soon, Err("busy (5 tries)"));
-        check(3, 19, Again::Soon, Err("busy (3 tries)"));
+        check(6, 15, Again::Soon, Ok(7500));
+        check(7, 23, Again::Soon, Ok(7000));
+        check(7, 30, Again::Soon, Err("busy (7 tries)"));
+        check(10, 9, Again::Soon, Err("busy (10 tries)"));
         check(1, 0, Again::Never, Err("busy"));
     }
 
@@ -207,7 +204,7 @@ mod tests {
         let after = |seconds| Again::After(Duration::from_secs(seconds));
         check(1, 0, after(0), Ok(0));
         check(4, 29, after(60), Ok(60_000));
-        check(5, 0, after(1), Err("busy (5 tries)"));
+        check(10, 0, after(1), Err("busy (10 tries)"));
         let too_long =
             "busy; the server asks to wait 61 s, which is too long: try again after that";
         check(1, 0, after(61), Err(too_long));
@@ -218,7 +215,8 @@ mod tests {
         let retries = Retries { tries: 20, within: Duration::from_mins(5), ..Retries::default() };
         check_with(retries, 6, 20, Again::Soon, Ok(16_000));
         check_with(retries, 15, 250, Again::Soon, Ok(30_000));
-        check_with(retries, 15, 261, Again::Soon, Err("busy (15 tries)"));
+        check_with(retries, 15, 290, Again::Soon, Ok(10_000));
+        check_with(retries, 15, 300, Again::Soon, Err("busy (15 tries)"));
         let after = |seconds| Again::After(Duration::from_secs(seconds));
         check_with(retries, 1, 0, after(300), Ok(300_000));
         check_with(retries, 20, 0, after(1), Err("busy (20 tries)"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Client, Method, Proxy, Response, Url};
+use reqwest::{Certificate, Client, Method, Proxy, Response, StatusCode, Url};
 use tokio::time::timeout;
 
 use super::address::{address, base, is_local, is_loopback, is_versioned, joined, shown};
@@ -108,7 +108,9 @@ impl Transport {
         if status.is_redirection() {
             return Err(redirected(&endpoint_facts, &response));
         }
-        let retry_after = retry_after(response.headers());
+        let retry_after = retry_after(response.headers()).or_else(|| {
+            (status == StatusCode::TOO_MANY_REQUESTS).then(|| limit_reset(response.headers()))?
+        });
         let body = refusal_body(response).await;
         Err(endpoint_facts.refused(&Refusal {
             status: Some(status.as_u16()),
@@ -323,8 +325,35 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds.max(0.0)).ok();
     }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
-    Some(Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO))
+    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok().map(until)
+}
+
+/// When the limits of which nothing remains are reset. Headers of `OpenAI` and others
+/// (`x-ratelimit-remaining-tokens: 0`), and of Anthropic (`anthropic-ratelimit-tokens-remaining: 0`).
+fn limit_reset(headers: &HeaderMap) -> Option<Duration> {
+    let exhausted = headers.iter().filter(|(_, value)| value.as_bytes() == b"0");
+    let resets = exhausted.filter_map(|(name, _)| {
+        let is_limit = name.as_str().contains("ratelimit-") && name.as_str().contains("remaining");
+        let reset = is_limit.then(|| name.as_str().replace("remaining", "reset"))?;
+        time_to_reset(headers.get(reset.as_str())?.to_str().ok()?)
+    });
+    resets.max()
+}
+
+/// As the servers write it: `6m0s`, `1.5` (seconds), or a date.
+fn time_to_reset(text: &str) -> Option<Duration> {
+    if let Ok(date) = text.parse::<Timestamp>() {
+        return Some(until(date));
+    }
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+    }
+    text.parse::<jiff::SignedDuration>().ok().and_then(|span| Duration::try_from(span).ok())
+}
+
+/// The time until then; zero if it is over.
+fn until(date: Timestamp) -> Duration {
+    Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
 /// The headers of every request.
@@ -390,6 +419,29 @@ mod tests {
         check("retry-after-ms", "20", Some(Duration::from_millis(20)));
         check("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT", Some(Duration::ZERO));
         check("retry-after", "soon", None);
+
+        fn check_limits(limits: &[(&'static str, &'static str)], expected: Option<u64>) {
+            let limits = limits.iter().map(|&(name, value)| {
+                (HeaderName::from_static(name), HeaderValue::from_static(value))
+            });
+            let delay = limit_reset(&limits.collect());
+            assert_eq!(delay.map(|delay| delay.as_millis()), expected.map(u128::from));
+        }
+        let requests = ("x-ratelimit-remaining-requests", "0");
+        let tokens = ("x-ratelimit-remaining-tokens", "0");
+        let requests_reset = ("x-ratelimit-reset-requests", "6m0s");
+        check_limits(&[requests, requests_reset], Some(360_000));
+        check_limits(&[tokens, requests_reset, ("x-ratelimit-reset-tokens", "120ms")], Some(120));
+        check_limits(&[tokens, ("x-ratelimit-reset-tokens", "1.5")], Some(1500));
+        check_limits(&[requests_reset], None);
+        check_limits(&[tokens, ("x-ratelimit-reset-tokens", "later")], None);
+        check_limits(
+            &[
+                ("anthropic-ratelimit-tokens-remaining", "0"),
+                ("anthropic-ratelimit-tokens-reset", "2015-10-21T07:28:00Z"),
+            ],
+            Some(0),
+        );
 
         let date = jiff::fmt::rfc2822::to_string(
             &(Timestamp::now() + Duration::from_secs(40)).to_zoned(jiff::tz::TimeZone::UTC),

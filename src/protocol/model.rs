@@ -139,8 +139,6 @@ pub enum Delta {
 pub struct Retry {
     /// The number of the failed attempt, from 1.
     pub attempt: u32,
-    /// Maximum number of attempts.
-    pub max_attempts: u32,
     /// Delay before the next attempt.
     pub delay: Duration,
     /// The reason for the failure.

@@ -212,8 +212,8 @@ async fn number_of_retries_is_limited() {
     let server = Server::with(|_, _| json(503, &json!({"error": "busy"})));
     let error = ask_server(&server).await.unwrap_err();
     assert_eq!((error.kind, error.status), (ModelErrorKind::Unavailable, Some(503)));
-    assert!(error.message.ends_with("(5 tries)"), "{error}");
-    assert_eq!(server.finish().len(), 5);
+    assert!(error.message.ends_with("(10 tries)"), "{error}");
+    assert_eq!(server.finish().len(), 10);
 }
 
 #[tokio::test]

@@ -176,7 +176,6 @@ impl Scripted {
                 steps.extend((!half.is_empty()).then(|| Step::Say(Delta::Text(half.to_owned()))));
                 steps.push(Step::Say(Delta::Retry(Retry {
                     attempt: 1,
-                    max_attempts: 5,
                     delay: Duration::ZERO,
                     error: self.error(fault).message,
                 })));

@@ -102,7 +102,7 @@ fn retry_counts_down_and_esc_stops_it() {
 #[test]
 fn chat_retries_more_often_than_a_run() {
     let server = Server::with(|_, number| match number {
-        0..8 => busy("1"),
+        0..12 => busy("0"),
         _ => server::sse_text("here I am"),
     });
     let test = project(&server, "");
@@ -113,12 +113,12 @@ fn chat_retries_more_often_than_a_run() {
     assert_eq!(all.matches("busy").count(), 1, "{all}");
 
     let tries = |args: &[&str]| {
-        let server = Server::with(|_, _| busy("1"));
+        let server = Server::with(|_, _| busy("0"));
         let test = project(&server, "");
         test.agent(&[&["run", "hello"], args].concat()).expect_code(75);
         server.finish().len()
     };
-    assert_eq!(tries(&[]), 5);
+    assert_eq!(tries(&[]), 10);
     assert_eq!(tries(&["--set", "requests.max_tries=2"]), 2);
 }
 
