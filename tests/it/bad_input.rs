@@ -59,16 +59,18 @@ fn invalid_base_url_is_a_usage_error() {
         .expect_one_line_of_stderr("localhost");
 }
 
+/// Retries end after this time.
+const SOON: &str = "requests.retry_for=300ms";
+
 #[test]
-#[ignore = "slow"]
 fn unreachable_endpoint_exits_with_75() {
     // A port that was free a moment ago and has no listener now.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/v1");
     let test = Test::new();
-    let fast = "providers.openai.base_url";
+    let set_url = format!("providers.openai.base_url={url}");
     let done =
-        test.agent(&["run", "task", "--model", "openai/x", "--set", &format!("{fast}={url}")]);
+        test.agent(&["run", "task", "--model", "openai/x", "--set", &set_url, "--set", SOON]);
     done.expect_code(75).expect_stdout("").expect_stderr(&format!("127.0.0.1:{port}"));
     assert_eq!(test.events_of("turn.finished")[0]["ending"], "model_unavailable");
     assert!(!test.events_of("error").is_empty());
@@ -78,8 +80,8 @@ fn unreachable_endpoint_exits_with_75() {
 fn against(reply: impl Fn() -> Reply + Send + Sync + 'static, code: i32, part: &str) {
     let server = Server::with(move |_, _| reply());
     let test = Test::new().env("OPENAI_API_KEY", "sk-test-0123456789abcdefghij");
-    let done = test.agent(&["run", "task", "--model", "openai/m", "--base-url", &server.url()]);
-    let done = done.expect_code(code).expect_stdout("").expect_stderr(part);
+    let args = ["run", "task", "--model", "openai/m", "--base-url", &server.url(), "--set", SOON];
+    let done = test.agent(&args).expect_code(code).expect_stdout("").expect_stderr(part);
     assert!(
         !done.stderr.contains("panicked") && !done.stderr.contains("sk-test"),
         "{}",
@@ -89,7 +91,6 @@ fn against(reply: impl Fn() -> Reply + Send + Sync + 'static, code: i32, part: &
 }
 
 #[test]
-#[ignore = "slow"]
 fn html_response_exits_with_75() {
     against(|| server::html(200), 75, "/v1");
 }
@@ -113,7 +114,6 @@ fn unknown_model() {
 }
 
 #[test]
-#[ignore = "slow"]
 fn non_http_endpoint_exits_with_75() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -125,9 +125,28 @@ fn non_http_endpoint_exits_with_75() {
     });
     let url = format!("http://127.0.0.1:{port}/v1");
     let test = Test::new();
-    test.agent(&["run", "task", "--model", "openai/m", "--base-url", &url])
+    test.agent(&["run", "task", "--model", "openai/m", "--base-url", &url, "--set", SOON])
         .expect_code(75)
         .expect_stderr(&format!("127.0.0.1:{port}"));
+}
+
+/// As long an outage, in proportion, as 25 of the 30 seconds for which a run retries.
+#[test]
+fn outage_of_nearly_the_time_for_retries_is_survived() {
+    let begin = std::time::Instant::now();
+    let server = Server::with(move |_, _| {
+        if begin.elapsed() < std::time::Duration::from_millis(2_500) {
+            server::no_answer()
+        } else {
+            server::sse_text("back again")
+        }
+    });
+    let test = Test::new().env("OPENAI_API_KEY", "k");
+    let url = server.url();
+    let args = ["run", "task", "--model", "openai/m", "--base-url", &url];
+    test.agent(&[&args[..], &["--set", "requests.retry_for=3s"]].concat())
+        .expect_code(0)
+        .expect_stdout("back again\n");
 }
 
 #[test]
