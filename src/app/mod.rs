@@ -48,7 +48,7 @@ pub use undo::{Recorded, Rewind, Rewound};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, Speaker, SpendLimit};
+use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, SpendLimit};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -207,13 +207,10 @@ impl Session {
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = HostPrograms::of(&writable);
-        let Models { main, light, verifier, keys } =
+        let Models { main, light, fallback, verifier, keys } =
             open_models(config, &outside, &control).await?;
         let mut settings =
             settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;
-        if config.limits.max_budget_usd.is_some() {
-            [&main, &light].into_iter().chain(&verifier).try_for_each(has_price)?;
-        }
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let masker = masker(config, &keys)?;
         let prompts = options.config.prompts.clone();
@@ -272,6 +269,7 @@ impl Session {
         let parts = Parts {
             main,
             light,
+            fallback,
             budget,
             keep_rounds: config.context.keep_rounds,
             registry,
@@ -432,18 +430,6 @@ async fn poll_background(distilling: &mut Option<BoxFuture<'static, ()>>) -> Inf
 fn answer_schema(options: &Options) -> Result<Option<AnswerSchema>, OpenError> {
     let schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
     schema.map_err(|reason| OpenError::Usage(format!("--json-schema: not a JSON Schema: {reason}")))
-}
-
-/// A cost limit requires the model's price.
-fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
-    if speaker.price.is_some() {
-        return Ok(());
-    }
-    let id = speaker.model.id();
-    Err(OpenError::Usage(format!(
-        "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
-         (US dollars per million tokens)"
-    )))
 }
 
 /// The storage of the session. For a new one the state directory is created.

@@ -54,6 +54,8 @@ pub(super) struct Models {
     pub(super) main: Speaker,
     /// For summaries and reflections; it may be the main one.
     pub(super) light: Speaker,
+    /// In this order they replace the main one if it is not available.
+    pub(super) fallback: Vec<Speaker>,
     /// The verifier.
     pub(super) verifier: Option<Speaker>,
     /// The keys in use.
@@ -68,18 +70,45 @@ pub(super) async fn open_models(
 ) -> Result<Models, OpenError> {
     let main = open_model(config, outside, control).await?;
     let mut keys: Vec<String> = main.key().into_iter().collect();
+    let mut open = async |name: &String| {
+        let config = Config { model: name.clone(), ..config.clone() };
+        let opened = open_model(&config, outside, control).await?;
+        keys.extend(opened.key());
+        Ok::<_, OpenError>(opened.speaker)
+    };
     let mut others = [None, None];
     for (other, name) in others.iter_mut().zip([&config.light_model, &config.verify.model]) {
         if let Some(name) = name {
-            let config = Config { model: name.clone(), ..config.clone() };
-            let opened = open_model(&config, outside, control).await?;
-            keys.extend(opened.key());
-            *other = Some(opened.speaker);
+            *other = Some(open(name).await?);
         }
+    }
+    let mut fallback = Vec::with_capacity(config.fallback.len());
+    for name in &config.fallback {
+        fallback.push(open(name).await?);
     }
     let [light, verifier] = others;
     let main = main.speaker;
-    Ok(Models { light: light.unwrap_or_else(|| main.clone()), main, verifier, keys })
+    if config.limits.max_budget_usd.is_some() {
+        [&main]
+            .into_iter()
+            .chain(&light)
+            .chain(&fallback)
+            .chain(&verifier)
+            .try_for_each(has_price)?;
+    }
+    Ok(Models { light: light.unwrap_or_else(|| main.clone()), main, fallback, verifier, keys })
+}
+
+/// A cost limit requires the model's price.
+fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
+    if speaker.price.is_some() {
+        return Ok(());
+    }
+    let id = speaker.model.id();
+    Err(OpenError::Usage(format!(
+        "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
+         (US dollars per million tokens)"
+    )))
 }
 
 /// Opens a configured model.

@@ -26,9 +26,11 @@ impl Needs {
         }
         // A script is not a model: it would execute what the project wrote into it.
         let is_script = |model: &&Value| model.as_str().is_some_and(|m| m.starts_with("script:"));
-        for key in ["model", "light_model"] {
-            if let Some(model) = table.get(key).filter(is_script) {
-                need(key.to_owned(), model);
+        for key in ["model", "light_model", "fallback"] {
+            let Some(value) = table.get(key) else { continue };
+            let models = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            if models.iter().any(|model| is_script(&model)) {
+                need(key.to_owned(), value);
             }
         }
         let inner = |key: &str| table.get(key).and_then(Value::as_table).into_iter().flatten();

@@ -20,6 +20,10 @@ pub struct Config {
     /// `provider/model` for summaries and reflections; unset: `model`.
     #[schemars(example = &"openai/gpt-5.5-mini")]
     pub light_model: Option<String>,
+    /// Models that answer for the rest of a turn if `model` is not available after all retries, or its quota is
+    /// used up: the first, then the next.
+    #[schemars(example = serde_json::json!(["anthropic/claude-sonnet-5"]))]
+    pub fallback: Vec<String>,
     /// Providers besides the presets, or changes of a preset.
     pub providers: BTreeMap<String, ProviderTable>,
     /// Facts about single models, by `provider/model`.
@@ -480,6 +484,7 @@ impl Default for Config {
         Self {
             model: "auto".into(),
             light_model: None,
+            fallback: Vec::new(),
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
             requests: Requests::default(),

@@ -296,6 +296,7 @@ impl History {
             | Body::ContextOverflowed { .. }
             | Body::SessionRewound { .. }
             | Body::SessionRenamed { .. }
+            | Body::ModelFallback { .. }
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
             | Body::ModelProgress { .. }

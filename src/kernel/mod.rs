@@ -14,6 +14,7 @@ mod consult;
 mod directives;
 mod ending;
 mod evaluate;
+mod fallback;
 mod loop_detector;
 mod nested_rules;
 mod recall;
@@ -35,6 +36,7 @@ pub use answer::AnswerSchema;
 pub use background_request::{BackgroundRequest, SpendLimit, Unanswered};
 pub use checks::Checks;
 use evaluate::{Round, evaluate};
+use fallback::Replaced;
 pub use recall::Memory;
 pub use spend::{Price, Speaker};
 pub use state::State;
@@ -77,6 +79,8 @@ pub struct Parts {
     pub main: Speaker,
     /// The model that writes summaries.
     pub light: Speaker,
+    /// In this order they replace the main model for the rest of a turn if it is not available.
+    pub fallback: Vec<Speaker>,
     /// The tools, with validation and permissions.
     pub registry: Registry,
     /// L1 and L2.
@@ -124,6 +128,8 @@ pub struct Kernel {
     sent: Sent,
     model_view: ModelView,
     budget: Budget,
+    /// The main model, while another one replaces it.
+    replaced: Option<Replaced>,
     /// The number of rounds after a compaction that freed little.
     last_compaction_insufficient: Option<usize>,
 }
@@ -137,6 +143,7 @@ impl Kernel {
             parts,
             budget,
             history,
+            replaced: None,
             pins: Pins::default(),
             nested_rules: NestedRules::default(),
             memories: Memories::default(),
@@ -221,6 +228,7 @@ impl Kernel {
         let input = message.text.as_str();
         self.turn += 1;
         self.take_place(0);
+        self.end_fallback();
         self.parts.registry.begin_turn(self.turn);
         let shown = self.shown_instead(message);
         self.history.task(shown.as_deref().unwrap_or(input));

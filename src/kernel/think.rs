@@ -81,8 +81,25 @@ fn mode_line(prompts: &Prompts, mode: PermissionMode) -> String {
 }
 
 impl Kernel {
-    /// Requests the next answer, after adding what the model does not know yet.
+    /// Requests the next answer, from another model if the main one is not available.
     pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
+        loop {
+            match self.think_with_model(turn).await? {
+                Ok(reply) => {
+                    turn.answers += 1;
+                    return Ok(reply);
+                }
+                Err(error) if self.fall_back(&error) => {}
+                Err(error) => return Err(self.no_answer(turn, error)),
+            }
+        }
+    }
+
+    /// Requests the next answer, after adding what the model does not know yet.
+    async fn think_with_model(
+        &mut self,
+        turn: &mut Turn,
+    ) -> Result<Result<Reply, ModelError>, Ending> {
         let pending: usize = turn.pending.reminders.iter().map(String::len).sum();
         if self.is_crowded(pending) {
             let cause = CompactionCause::Threshold;
@@ -90,9 +107,8 @@ impl Kernel {
         }
         self.remind(turn);
         let mut overflows = 0;
-        let reply = loop {
+        loop {
             match self.ask(turn).await? {
-                Ok(reply) => break reply,
                 Err(error) if error.kind == ModelErrorKind::Overflow => {
                     overflows += 1;
                     let estimated_tokens = self.budget.request_tokens(self.request_bytes(0));
@@ -104,16 +120,14 @@ impl Kernel {
                     let made_room = overflows <= MAX_OVERFLOWS
                         && self.compact_into(&mut turn.spent, cause, None, 0).await?;
                     if !made_room {
-                        return Err(self.no_answer(turn, error));
+                        return Ok(Err(error));
                     }
                     // The recap was archived too.
                     self.remind(turn);
                 }
-                Err(error) => return Err(self.no_answer(turn, error)),
+                answer => return Ok(answer),
             }
-        };
-        turn.answers += 1;
-        Ok(reply)
+        }
     }
 
     /// Adds one message to the conversation, if needed: a new mode, reminders, a patch, the recap.

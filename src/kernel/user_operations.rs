@@ -22,6 +22,7 @@ impl Kernel {
 
     /// Changes the model, which is the light model, too, unless another one is configured.
     pub fn answer_with(&mut self, speaker: Speaker) {
+        self.replaced = None;
         if Arc::ptr_eq(&self.parts.light.model, &self.parts.main.model) {
             self.parts.light = speaker.clone();
         }

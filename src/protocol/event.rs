@@ -110,6 +110,16 @@ pub enum Body {
         /// The first turn that was removed.
         from_turn: u32,
     },
+    /// The model is not available: another one answers for the rest of the turn.
+    #[serde(rename = "model.fallback")]
+    ModelFallback {
+        /// The model that is not available.
+        from: String,
+        /// The model that answers instead.
+        to: String,
+        /// Why.
+        reason: String,
+    },
     /// The user named the session.
     #[serde(rename = "session.renamed")]
     SessionRenamed {

@@ -116,6 +116,7 @@ impl Page {
             | Body::SessionForked { .. }
             | Body::SessionRewound { .. }
             | Body::SessionRenamed { .. }
+            | Body::ModelFallback { .. }
             | Body::DirectoryAdded { .. } => {
                 if let Some(line) = timeline_line(&event.body) {
                     self.element("p", "decision", line.trim());

@@ -56,6 +56,9 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::SessionRewound { from_turn } => {
             format!("rewound: turn {from_turn} and what follows is no longer part of the session")
         }
+        Body::ModelFallback { from, to, reason } => {
+            format!("  {to} answers instead of {from}: {reason}")
+        }
         Body::SessionRenamed { name } => format!("session named {name}"),
         Body::DirectoryAdded { path } => format!("directory added: {path}"),
         Body::TurnStarted { input, .. } => format!("user: {}", one_line(input, 100)),

@@ -225,6 +225,9 @@ impl Sink for Text {
                 let attempt = attempt.unwrap_or_default();
                 self.progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
             }
+            Body::ModelFallback { to, reason, .. } => {
+                self.tell(&format!("agent: {reason}; {to} answers for the rest of the turn"));
+            }
             Body::Error { source, message, .. }
                 if ["workspace", "memory", "sandbox", "checks", "mention"]
                     .contains(&source.as_str()) =>

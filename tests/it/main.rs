@@ -18,6 +18,7 @@ mod directives;
 mod distil;
 mod encodings;
 mod everyday;
+mod fallback;
 mod file_contract;
 mod fuzz;
 mod host_programs;

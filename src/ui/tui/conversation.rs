@@ -218,6 +218,7 @@ impl Conversation {
             | Body::PinAdded { .. }
             | Body::PinRemoved { .. }
             | Body::SessionRenamed { .. }
+            | Body::ModelFallback { .. }
             | Body::DirectoryAdded { .. }
             | Body::RulesFound { .. }
             | Body::Verified(_)

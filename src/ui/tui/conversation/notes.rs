@@ -91,6 +91,14 @@ impl Conversation {
             Body::PinRemoved { pin } => {
                 self.note(Tone::Quiet, &format!("pin {} removed: “{}”", pin.id, pin.text));
             }
+            Body::ModelFallback { from, to, reason } => {
+                self.end_stream();
+                self.awaits_data(None);
+                self.note(Tone::Bad, reason);
+                let text =
+                    format!("{to} answers for the rest of this turn, because {from} does not");
+                self.note(Tone::Quiet, &text);
+            }
             Body::SessionRenamed { name } => {
                 self.note(Tone::Quiet, &format!("this session is named {name}"));
             }
