@@ -1,15 +1,16 @@
 //! Creates models from the configuration.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::toolbox::masker;
 use super::{HostPrograms, OpenError};
 use crate::config::{self, Config, Requests};
 use crate::context::DEFAULT_WINDOW;
 use crate::exec::Command;
 use crate::kernel::{Price, Speaker};
-use crate::model;
+use crate::model::{self, Retries, WireRecorder};
 use crate::protocol::control::Control;
 use crate::protocol::model::{Model, ModelErrorKind};
 use crate::protocol::thousands;
@@ -121,12 +122,22 @@ pub(super) async fn open_model(
         let speaker = speaker(config, Arc::new(script(path)?));
         return Ok(Opened { speaker, endpoint: None });
     }
+    if let Some(folder) = config.model.strip_prefix("replay:") {
+        let retries = retries(&config.requests)?;
+        let model = model::Replay::read(folder, retries).map_err(|error| {
+            OpenError::Usage(format!(
+                "{error}; replay: is followed by a directory of --record-wire"
+            ))
+        })?;
+        return Ok(Opened { speaker: speaker(config, Arc::new(model)), endpoint: None });
+    }
     let variable = |name: &str| std::env::var(name).ok();
     let resolved = match config::resolve(config, &variable)? {
         Some(resolved) => resolved,
         None => model_of_a_server(config).await?,
     };
-    let endpoint = endpoint(&resolved, &config.requests, outside, control).await?;
+    let mut endpoint = endpoint(&resolved, &config.requests, outside, control).await?;
+    endpoint.recorder = recorder(config, endpoint.api_key.as_deref())?;
     let model = model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
     Ok(Opened { speaker: speaker(config, Arc::from(model)), endpoint: Some(endpoint) })
@@ -168,21 +179,42 @@ pub async fn endpoint(
     endpoint.headers = table.headers.clone().into_iter().collect();
     endpoint.ca_file = table.ca_file.as_ref().map(PathBuf::from);
     endpoint.proxy.clone_from(&table.proxy);
-    let Requests { connect_timeout, first_data_timeout, idle_timeout, max_tries, retry_for } =
-        requests;
+    let Requests { connect_timeout, first_data_timeout, idle_timeout, .. } = requests;
     let duration = |text: &String| config::parse_duration(text).map_err(OpenError::Usage);
     endpoint.timeouts = model::Timeouts {
         connect: duration(connect_timeout)?,
         first_byte: first_data_timeout.as_ref().map(duration).transpose()?,
         idle: idle_timeout.as_ref().map(duration).transpose()?,
     };
-    let retries = &mut endpoint.retries;
-    retries.tries = max_tries.unwrap_or(retries.tries);
-    retries.within = retry_for.as_ref().map(duration).transpose()?.unwrap_or(retries.within);
+    endpoint.retries = retries(requests)?;
     if let (None, Some(command)) = (&endpoint.api_key, &table.api_key_command) {
         endpoint.api_key = Some(key_from(command, outside, control).await?);
     }
     Ok(endpoint)
+}
+
+fn retries(requests: &Requests) -> Result<Retries, OpenError> {
+    let Requests { max_tries, retry_for, .. } = requests;
+    let mut retries = Retries::default();
+    retries.tries = max_tries.unwrap_or(retries.tries);
+    if let Some(time) = retry_for {
+        retries.within = config::parse_duration(time).map_err(OpenError::Usage)?;
+    }
+    Ok(retries)
+}
+
+/// The recorder of requests and answers, if one is configured. A process has only one: all its models write
+/// to it.
+fn recorder(config: &Config, key: Option<&str>) -> Result<Option<Arc<WireRecorder>>, OpenError> {
+    static RECORDER: OnceLock<Arc<WireRecorder>> = OnceLock::new();
+    let Some(folder) = &config.record.wire else { return Ok(None) };
+    if RECORDER.get().is_none() {
+        let masker = masker(config, key.as_slice())?;
+        let recorder = WireRecorder::create(Path::new(folder), masker)
+            .map_err(|error| OpenError::Usage(format!("record.wire {folder}: {error}")))?;
+        let _ = RECORDER.set(Arc::new(recorder));
+    }
+    Ok(RECORDER.get().cloned())
 }
 
 /// For `auto` without a key: the first server that responds, with the first of its models. Configured servers

@@ -49,7 +49,7 @@ pub(super) struct RunArgs {
     /// The task; `-` reads it from standard input, and piped input is appended to it
     #[arg(value_name = "TASK")]
     pub(super) task: Vec<String>,
-    /// The model: provider/model, auto, or script:FILE
+    /// The model: provider/model, auto, script:FILE, or replay:DIR
     #[arg(short, long, value_name = "MODEL")]
     pub(super) model: Option<String>,
     /// The base URL of the model's server, up to and including /v1
@@ -58,6 +58,9 @@ pub(super) struct RunArgs {
     /// The environment variable that contains the key
     #[arg(long, value_name = "NAME")]
     pub(super) api_key_env: Option<String>,
+    /// Record the requests to the model's server and its answers in this new directory
+    #[arg(long, value_name = "DIR")]
+    pub(super) record_wire: Option<String>,
     /// The format of standard output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(super) output_format: OutputFormat,
@@ -327,6 +330,9 @@ fn command_line(
     if let Some(max_turns) = run.max_turns {
         put("limits.max_turns", i64::from(max_turns).into(), "--max-turns");
     }
+    if let Some(folder) = &run.record_wire {
+        put("record.wire", folder.as_str().into(), "--record-wire");
+    }
     if run.no_memory {
         put("learning.enabled", false.into(), "--no-memory");
     }
@@ -347,7 +353,7 @@ fn server(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
     let is_name = run.base_url.is_some()
         && model != "auto"
         && !model.contains('/')
-        && !model.starts_with("script:");
+        && !config::is_file(model);
     let whole = is_name
         .then(|| ("model".to_owned(), format!("{provider}/{model}").into(), "--model".to_owned()));
     let url = run.base_url.as_deref().map(|url| ("base_url", url, "--base-url"));

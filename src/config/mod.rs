@@ -15,7 +15,7 @@ mod types;
 
 pub use edit::with_rule;
 pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load};
-pub use models::{choices, known};
+pub use models::{choices, is_file, known};
 pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, presets, resolve};
 pub use trust::{trust, trust_in};

@@ -27,6 +27,11 @@ pub fn known(config: &Config, id: &str) -> ModelTable {
     }
 }
 
+/// The model is a file with answers: `script:FILE` or `replay:DIR`.
+pub fn is_file(model: &str) -> bool {
+    model.starts_with("script:") || model.starts_with("replay:")
+}
+
 /// The models that can be chosen, as `provider/model`: the configured ones, and the known ones of the presets
 /// that have a key.
 pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {

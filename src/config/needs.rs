@@ -24,8 +24,8 @@ impl Needs {
                 need(key.to_owned(), value);
             }
         }
-        // A script is not a model: it would execute what the project wrote into it.
-        let is_script = |model: &&Value| model.as_str().is_some_and(|m| m.starts_with("script:"));
+        // A script or a record is not a model: it would execute what the project wrote into it.
+        let is_script = |model: &&Value| model.as_str().is_some_and(super::is_file);
         for key in ["model", "light_model", "fallback"] {
             let Some(value) = table.get(key) else { continue };
             let models = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
@@ -203,6 +203,9 @@ mod tests {
         check(&format!("{full}{sandbox}"), full, "", Err("sandbox (gone)"));
         check(&format!("{full}{sandbox}"), "", "", Ok(()));
         check("model = \"script:a\"", "model = \"script:b\"", "", Err("model (changed)"));
+        check("", "light_model = \"replay:a\"", "", Err("light_model (new)"));
+        check("", "fallback = [\"a/b\", \"script:b\"]", "", Err("fallback (new)"));
+        check("", "fallback = [\"a/b\"]", "", Ok(()));
         let allows = |rules: &str| format!("permissions.allow = [{rules}]");
         check(&allows("\"Read\""), &allows("\"Bash\""), "", Err("permissions.allow (changed)"));
         check("", "checks.commands = [\"x\"]", "", Err("checks.commands (new)"));

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::without_secrets;
 use super::retry::Retries;
+use super::wire_record::WireRecorder;
 use crate::protocol::provider::{Dialect, Wire};
 
 /// The address and settings of a model. Its `Debug` shows neither the key nor any header.
@@ -31,6 +33,8 @@ pub struct Endpoint {
     pub timeouts: Timeouts,
     /// Retry settings.
     pub retries: Retries,
+    /// Records the requests and answers.
+    pub recorder: Option<Arc<WireRecorder>>,
     /// The wire format.
     pub wire: Wire,
     /// Deviations of this server from it.
@@ -73,6 +77,7 @@ impl Endpoint {
             proxy: None,
             timeouts: Timeouts::default(),
             retries: Retries::default(),
+            recorder: None,
             wire: Wire::default(),
             dialect: Dialect {
                 max_completion_tokens: is_openai,
@@ -96,6 +101,7 @@ impl fmt::Debug for Endpoint {
             .field("has_proxy", &self.proxy.is_some())
             .field("timeouts", &self.timeouts)
             .field("retries", &self.retries)
+            .field("is_recorded", &self.recorder.is_some())
             .field("wire", &self.wire)
             .field("dialect", &self.dialect)
             .finish()

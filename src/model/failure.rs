@@ -67,6 +67,18 @@ pub(super) struct Refusal<'a> {
 }
 
 impl EndpointFacts {
+    /// Of a recorded answer in this file.
+    pub(super) fn of_record(file: String, model: String) -> Self {
+        Self {
+            models_url: file.clone(),
+            url: file,
+            is_versioned: true,
+            model,
+            key_source: String::new(),
+            key: None,
+        }
+    }
+
     /// Classifies a refusal.
     pub(super) fn refused(&self, refusal: &Refusal<'_>) -> Failure {
         let body = ErrorBody::read(refusal.body);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{self, BoxStream, Stream};
 use tokio::time::timeout;
 
@@ -53,24 +54,24 @@ impl Model for HttpModel {
         let Encoded { path, body } = encode(request, &self.endpoint);
         let ids = Ids::new(&self.id_prefix, &self.next_id, request);
         retrying(self.endpoint.retries, move || {
-            let attempt = Attempt {
-                transport: &self.transport,
-                path: path.clone(),
-                answer: None,
-                body: Body::new(),
-                decoder: decoder(&self.endpoint, ids.clone()),
-                ready: VecDeque::new(),
-                is_over: false,
-            };
-            attempt.stream(body.clone())
+            let recording = self
+                .endpoint
+                .recorder
+                .as_ref()
+                .map(|recorder| recorder.begin(&self.endpoint, request.purpose, &path, &body));
+            let facts = self.transport.endpoint_facts(&path);
+            let (path, body) = (path.clone(), body.clone());
+            let open = async move { self.transport.post(&path, body, recording).await };
+            Attempt::new(facts, decoder(&self.endpoint, ids.clone()), open.boxed()).stream()
         })
     }
 }
 
 /// One attempt.
-struct Attempt<'a> {
-    transport: &'a Transport,
-    path: String,
+pub(super) struct Attempt<'a> {
+    endpoint_facts: EndpointFacts,
+    /// Sends the request.
+    open: Option<BoxFuture<'a, Result<Answer, Failure>>>,
     /// `None` until the server accepted the request.
     answer: Option<Answer>,
     body: Body,
@@ -81,15 +82,33 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    fn stream(self, request: Vec<u8>) -> impl Stream<Item = Result<Delta, Failure>> + Send + 'a {
-        stream::unfold((self, request), |(mut attempt, mut request)| async {
-            let item = attempt.next(&mut request).await?;
+    /// `open` sends the request.
+    pub(super) fn new(
+        endpoint_facts: EndpointFacts,
+        decoder: Box<dyn Decode + 'a>,
+        open: BoxFuture<'a, Result<Answer, Failure>>,
+    ) -> Self {
+        Self {
+            endpoint_facts,
+            open: Some(open),
+            answer: None,
+            body: Body::new(),
+            decoder,
+            ready: VecDeque::new(),
+            is_over: false,
+        }
+    }
+
+    /// The deltas of the answer; the last one is [`Delta::Done`] or an error.
+    pub(super) fn stream(self) -> impl Stream<Item = Result<Delta, Failure>> + Send + 'a {
+        stream::unfold(self, |mut attempt| async {
+            let item = attempt.next().await?;
             attempt.is_over |= matches!(item, Err(_) | Ok(Delta::Done(_)));
-            Some((item, (attempt, request)))
+            Some((item, attempt))
         })
     }
 
-    async fn next(&mut self, request: &mut Vec<u8>) -> Option<Result<Delta, Failure>> {
+    async fn next(&mut self) -> Option<Result<Delta, Failure>> {
         if self.is_over {
             return None;
         }
@@ -97,20 +116,19 @@ impl<'a> Attempt<'a> {
             if let Some(delta) = self.ready.pop_front() {
                 return Some(Ok(delta));
             }
-            if let Err(failure) = self.advance(request).await {
+            if let Err(failure) = self.advance().await {
                 return Some(Err(failure));
             }
         }
     }
 
     /// Processes one chunk, which may make something `ready`.
-    async fn advance(&mut self, request: &mut Vec<u8>) -> Result<(), Failure> {
-        let endpoint_facts = || self.transport.endpoint_facts(&self.path);
+    async fn advance(&mut self) -> Result<(), Failure> {
         let answer = match &mut self.answer {
             Some(answer) => answer,
             None => {
-                let answer = self.transport.post(&self.path, std::mem::take(request)).await?;
-                self.answer.insert(answer)
+                let Some(open) = self.open.take() else { return Ok(()) };
+                self.answer.insert(open.await?)
             }
         };
         let chunk = match answer.chunk().await {
@@ -121,14 +139,17 @@ impl<'a> Attempt<'a> {
         };
         let is_end = chunk.is_none();
         let texts = match chunk {
-            Some(chunk) => {
-                self.body.push(&chunk).map_err(|foreign| on_foreign(&endpoint_facts(), foreign))?
-            }
+            Some(chunk) => self
+                .body
+                .push(&chunk)
+                .map_err(|foreign| on_foreign(&self.endpoint_facts, foreign))?,
             None => self.body.finish(),
         };
         for text in texts {
-            let deltas =
-                self.decoder.push(&text).map_err(|broken| on_broken(&endpoint_facts(), &broken))?;
+            let deltas = self
+                .decoder
+                .push(&text)
+                .map_err(|broken| on_broken(&self.endpoint_facts, &broken))?;
             self.ready.extend(deltas);
         }
         if self.decoder.is_done() {
@@ -140,7 +161,7 @@ impl<'a> Attempt<'a> {
         }
         if is_end || self.decoder.is_done() {
             let stop = self.decoder.stop().ok_or_else(|| {
-                let url = endpoint_facts().url;
+                let url = &self.endpoint_facts.url;
                 Failure::soon(format!("{url}: the answer ended before it was complete"))
             })?;
             self.ready.push_back(Delta::Done(stop));

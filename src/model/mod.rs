@@ -13,11 +13,13 @@ mod failure;
 mod http;
 mod openai_chat;
 mod overflow;
-pub mod retry;
+mod replay;
+mod retry;
 mod scripted;
 mod sse;
 mod transport;
 mod wire;
+mod wire_record;
 
 use std::time::Duration;
 
@@ -26,8 +28,11 @@ use serde_json::Value;
 pub use self::endpoint::{Endpoint, Timeouts};
 use self::failure::Refusal;
 use self::http::HttpModel;
+pub use self::replay::Replay;
+pub use self::retry::Retries;
 pub use self::scripted::Scripted;
 use self::transport::Transport;
+pub use self::wire_record::WireRecorder;
 use crate::protocol::model::{Model, ModelError, ModelErrorKind};
 
 /// The model at this endpoint. Makes no connection: errors are those of the configuration.

@@ -1,6 +1,7 @@
 //! The only HTTP client. It is created for the first request, reuses its connection, and converts every
 //! network failure to a [`Failure`]; it does not know wire formats.
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::io;
 use std::path::Path;
@@ -9,12 +10,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Client, Method, Proxy, Response, StatusCode, Url};
+use reqwest::{Certificate, Client, Method, Proxy, Response, Url};
 use tokio::time::timeout;
 
 use super::address::{address, base, is_local, is_loopback, is_versioned, joined, shown};
 use super::endpoint::{Endpoint, Timeouts};
 use super::failure::{EndpointFacts, Failure, Refusal};
+use super::wire_record::Recording;
 use crate::protocol::model::{ModelError, ModelErrorKind};
 
 /// Limits of reading a refusal: bytes, and time.
@@ -51,15 +53,24 @@ impl Transport {
     }
 
     /// Sends JSON; returns the answer after a successful response header.
-    pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Answer, Failure> {
-        self.send(Method::POST, path, Some(body), self.first_byte).await
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+        mut recording: Option<Recording>,
+    ) -> Result<Answer, Failure> {
+        let sent = self.send(Method::POST, path, Some(body), self.first_byte, &mut recording).await;
+        if let (Some(recording), Err(failure)) = (&mut recording, &sent) {
+            recording.failed(&failure.error.message);
+        }
+        sent.map(|answer| Answer { recording, ..answer })
     }
 
     /// Requests a small document.
     pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, Failure> {
         let endpoint_facts = self.endpoint_facts(path);
         let whole = async {
-            let mut answer = self.send(Method::GET, path, None, limit).await?;
+            let mut answer = self.send(Method::GET, path, None, limit, &mut None).await?;
             let mut text = Vec::new();
             while let Some(chunk) = answer.chunk().await? {
                 text.extend(chunk);
@@ -88,6 +99,7 @@ impl Transport {
         path: &str,
         body: Option<Vec<u8>>,
         first_byte: Duration,
+        recording: &mut Option<Recording>,
     ) -> Result<Answer, Failure> {
         let client = self.client.get_or_init(|| self.build()).as_ref().map_err(Clone::clone)?;
         let endpoint_facts = self.endpoint_facts(path);
@@ -102,21 +114,27 @@ impl Transport {
             Err(_) => return Err(silent(&endpoint_facts, first_byte)),
         };
         let status = response.status();
+        if let Some(recording) = recording {
+            recording.response(status.as_u16(), response.headers());
+        }
         if status.is_success() {
-            return Ok(Answer { response, endpoint_facts, limit: first_byte, idle: self.idle });
+            return Ok(Answer {
+                source: Source::Response(response),
+                endpoint_facts,
+                limit: first_byte,
+                idle: self.idle,
+                recording: None,
+            });
         }
         if status.is_redirection() {
             return Err(redirected(&endpoint_facts, &response));
         }
-        let retry_after = retry_after(response.headers()).or_else(|| {
-            (status == StatusCode::TOO_MANY_REQUESTS).then(|| limit_reset(response.headers()))?
-        });
+        let headers = response.headers().clone();
         let body = refusal_body(response).await;
-        Err(endpoint_facts.refused(&Refusal {
-            status: Some(status.as_u16()),
-            retry_after,
-            body: &body,
-        }))
+        if let Some(recording) = recording {
+            recording.piece(body.as_bytes());
+        }
+        Err(refused(&endpoint_facts, status.as_u16(), &headers, &body))
     }
 
     fn build(&self) -> Result<Client, Failure> {
@@ -233,17 +251,55 @@ impl Transport {
 
 /// An answer whose body is not read yet.
 pub(super) struct Answer {
-    response: Response,
+    source: Source,
     endpoint_facts: EndpointFacts,
     /// Time limit for the next bytes.
     limit: Duration,
     idle: Duration,
+    recording: Option<Recording>,
+}
+
+enum Source {
+    Response(Response),
+    /// The pieces of a recorded body, and why it ended early.
+    Record(VecDeque<Vec<u8>>, Option<String>),
 }
 
 impl Answer {
+    /// A recorded answer: the pieces of its body, and why it ended early.
+    pub(super) fn recorded(
+        endpoint_facts: EndpointFacts,
+        pieces: VecDeque<Vec<u8>>,
+        failure: Option<String>,
+    ) -> Self {
+        let (limit, idle) = (Duration::MAX, Duration::MAX);
+        let source = Source::Record(pieces, failure);
+        Self { source, endpoint_facts, limit, idle, recording: None }
+    }
+
     /// The next bytes; `None` at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, Failure> {
-        match timeout(self.limit, self.response.chunk()).await {
+        let chunk = self.next_chunk().await;
+        match (&mut self.recording, &chunk) {
+            (Some(recording), Ok(Some(bytes))) => recording.piece(bytes),
+            (Some(recording), Err(failure)) => recording.failed(&failure.error.message),
+            (Some(_), Ok(None)) | (None, _) => {}
+        }
+        chunk
+    }
+
+    async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let response = match &mut self.source {
+            Source::Response(response) => response,
+            Source::Record(pieces, failure) => {
+                return match (pieces.pop_front(), failure) {
+                    (Some(piece), _) => Ok(Some(piece)),
+                    (None, Some(failure)) => Err(Failure::soon(failure.clone())),
+                    (None, None) => Ok(None),
+                };
+            }
+        };
+        match timeout(self.limit, response.chunk()).await {
             Ok(Ok(chunk)) => {
                 self.limit = self.idle;
                 Ok(chunk.map(Into::into))
@@ -297,6 +353,20 @@ fn redirected(endpoint_facts: &EndpointFacts, response: &Response) -> Failure {
     );
     failure.error.status = Some(status);
     failure
+}
+
+/// The failure that a response without success means.
+pub(super) fn refused(
+    endpoint_facts: &EndpointFacts,
+    status: u16,
+    headers: &HeaderMap,
+    body: &str,
+) -> Failure {
+    let retry_after = retry_after(headers).or_else(|| match status {
+        429 => limit_reset(headers),
+        _ => None,
+    });
+    endpoint_facts.refused(&Refusal { status: Some(status), retry_after, body })
 }
 
 /// The body of a refusal, as far as it arrives in time.

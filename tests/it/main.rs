@@ -54,3 +54,4 @@ mod trust;
 mod undo;
 mod verify;
 mod wire;
+mod wire_record;

@@ -20,7 +20,7 @@ pub(in crate::cli) struct ChatArgs {
     /// Plain lines, for screen readers and simple terminals
     #[arg(long)]
     pub(super) plain: bool,
-    /// The model: provider/model, auto, or script:FILE
+    /// The model: provider/model, auto, script:FILE, or replay:DIR
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
     /// The base URL of the model's server, up to and including /v1
@@ -29,6 +29,9 @@ pub(in crate::cli) struct ChatArgs {
     /// The environment variable that contains the key
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
+    /// Record the requests to the model's server and its answers in this new directory
+    #[arg(long, value_name = "DIR")]
+    record_wire: Option<String>,
     /// A command that must exit 0 before a task counts as done
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
@@ -69,6 +72,7 @@ impl From<Cli> for ChatArgs {
             model: run.model,
             base_url: run.base_url,
             api_key_env: run.api_key_env,
+            record_wire: run.record_wire,
             check: run.check,
             max_turns: run.max_turns,
             max_budget_usd: run.max_budget_usd,
@@ -89,6 +93,7 @@ impl ChatArgs {
             model: self.model.clone(),
             base_url: self.base_url.clone(),
             api_key_env: self.api_key_env.clone(),
+            record_wire: self.record_wire.clone(),
             check: self.check.clone(),
             max_turns: self.max_turns,
             max_budget_usd: self.max_budget_usd,

@@ -1,0 +1,200 @@
+//! Records the requests and answers of servers byte by byte, and reads them back: `--record-wire DIR` and
+//! `--model replay:DIR`.
+//!
+//! A record is one JSON file per request, numbered in the order in which they were sent. Secrets are masked:
+//! the request in its JSON text, an answer in each piece as it arrived.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::endpoint::Endpoint;
+use crate::protocol::mask::Masker;
+use crate::protocol::model::Purpose;
+use crate::protocol::provider::{Dialect, Wire};
+
+/// A request and its answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Exchange {
+    /// `provider/model`.
+    pub(super) model: String,
+    pub(super) wire: Wire,
+    pub(super) dialect: Dialect,
+    pub(super) purpose: Purpose,
+    /// The path below the base URL.
+    pub(super) path: String,
+    pub(super) request: Value,
+    /// The HTTP status; `None`: there was no response.
+    pub(super) status: Option<u16>,
+    /// The response's headers that matter for retries.
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: Vec<Piece>,
+    /// Why there was no response, or why its body ended early.
+    pub(super) failure: Option<String>,
+}
+
+/// A piece of a body, as it arrived.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Piece {
+    /// Milliseconds after the request.
+    pub(super) ms: u64,
+    #[serde(flatten)]
+    pub(super) content: Content,
+}
+
+/// Text, or bytes that are not UTF-8 (a character may be split).
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Content {
+    Text(String),
+    Base64(String),
+}
+
+impl Content {
+    fn new(bytes: &[u8], masker: &Masker) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(masker.mask(text).into_owned()),
+            Err(_) => Self::Base64(BASE64_STANDARD.encode(bytes)),
+        }
+    }
+
+    /// The bytes; empty if a changed record contains no Base64.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.as_bytes().to_vec(),
+            Self::Base64(text) => BASE64_STANDARD.decode(text).unwrap_or_default(),
+        }
+    }
+}
+
+/// Writes a record.
+pub struct WireRecorder {
+    folder: PathBuf,
+    masker: Arc<Masker>,
+    next: AtomicU32,
+}
+
+impl WireRecorder {
+    /// Writes to this folder, which is created; it must not contain a record.
+    pub fn create(folder: &Path, masker: Arc<Masker>) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        if !files(folder)?.is_empty() {
+            return Err(io::Error::other("it already contains a record; name another directory"));
+        }
+        Ok(Self { folder: folder.to_owned(), masker, next: AtomicU32::new(1) })
+    }
+
+    /// A request is sent.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        endpoint: &Endpoint,
+        purpose: Purpose,
+        path: &str,
+        body: &[u8],
+    ) -> Recording {
+        let body = String::from_utf8_lossy(body);
+        let masked = self.masker.mask(&body);
+        let exchange = Exchange {
+            model: endpoint.id.clone(),
+            wire: endpoint.wire,
+            dialect: endpoint.dialect,
+            purpose,
+            path: path.to_owned(),
+            // What is masked contains no JSON syntax; if it did, the text itself is recorded.
+            request: serde_json::from_str(&masked).unwrap_or_else(|_| masked.into_owned().into()),
+            status: None,
+            headers: BTreeMap::new(),
+            body: Vec::new(),
+            failure: None,
+        };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        Recording { recorder: Arc::clone(self), number, start: Instant::now(), exchange }
+    }
+}
+
+/// A request whose answer is being recorded. It is written when it is dropped: an answer may be interrupted.
+pub(super) struct Recording {
+    recorder: Arc<WireRecorder>,
+    number: u32,
+    start: Instant,
+    exchange: Exchange,
+}
+
+impl Recording {
+    pub(super) fn response(&mut self, status: u16, headers: &reqwest::header::HeaderMap) {
+        self.exchange.status = Some(status);
+        let matter = headers.iter().filter(|(name, _)| {
+            let name = name.as_str();
+            name == "content-type" || name.starts_with("retry-after") || name.contains("ratelimit")
+        });
+        let texts = matter.filter_map(|(name, value)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        });
+        self.exchange.headers.extend(texts);
+    }
+
+    pub(super) fn piece(&mut self, bytes: &[u8]) {
+        let ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let content = Content::new(bytes, &self.recorder.masker);
+        self.exchange.body.push(Piece { ms, content });
+    }
+
+    pub(super) fn failed(&mut self, message: &str) {
+        self.exchange.failure = Some(self.recorder.masker.mask(message).into_owned());
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let path = self.recorder.folder.join(format!("{:04}.json", self.number));
+        let mut text = serde_json::to_vec_pretty(&self.exchange)?;
+        text.push(b'\n');
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(&text)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // A recording that cannot be written must not end the answer; the file is missing then.
+        let _ = self.write();
+    }
+}
+
+/// The exchanges of a record, with the names of their files, in order.
+pub(super) fn read(folder: &Path) -> Result<Vec<(String, Exchange)>, String> {
+    let because =
+        |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let paths = files(folder).map_err(|error| because(folder, &error))?;
+    if paths.is_empty() {
+        return Err(because(folder, &"it contains no record (0001.json …)"));
+    }
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).map_err(|error| because(&path, &error))?;
+        let exchange = serde_json::from_str(&text).map_err(|error| because(&path, &error))?;
+        Ok((path.display().to_string(), exchange))
+    };
+    paths.into_iter().map(read).collect()
+}
+
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_number = |stem: &str| !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        if path.extension().is_some_and(|end| end == "json") && stem.is_some_and(is_number) {
+            paths.push(path);
+        }
+    }
+    paths.sort_by_key(|path| {
+        path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok()).unwrap_or(u64::MAX)
+    });
+    Ok(paths)
+}
