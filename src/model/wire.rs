@@ -15,6 +15,7 @@ use crate::protocol::Object;
 use crate::protocol::message::{Part, ToolCall};
 use crate::protocol::model::{Delta, Request, StopReason};
 use crate::protocol::provider::Wire;
+use crate::protocol::repair::repaired;
 
 /// A request as it is sent.
 pub(super) struct Encoded {
@@ -118,6 +119,8 @@ pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
         Cow::Borrowed("{}")
     } else if serde_json::from_str::<Object>(&call.arguments).is_ok() {
         Cow::Borrowed(&call.arguments)
+    } else if let Some(object) = repaired(&call.arguments) {
+        Cow::Owned(Value::Object(object).to_string())
     } else {
         Cow::Owned(json!({ "malformed_arguments": call.arguments }).to_string())
     }

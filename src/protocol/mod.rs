@@ -18,6 +18,7 @@ pub mod prompt;
 pub mod provider;
 pub mod recall;
 pub mod reflection;
+pub mod repair;
 pub mod sanitize;
 pub mod schema;
 pub mod secrets;

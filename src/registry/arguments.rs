@@ -2,8 +2,13 @@
 
 use serde_json::Value;
 
+use super::validate;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::message::ToolCall;
+
+/// The fields of the lock: injected, not accepted from the model.
+pub(super) const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 
 /// Aliases of parameters. The first line with a parameter of the tool applies. `camelCase` is converted to
 /// `snake_case`.
@@ -60,6 +65,41 @@ fn translated(parameter: &str, value: Value) -> Value {
 /// Parameters of other agents without a counterpart and without effect: ignored silently.
 const WITHOUT_EFFECT: &[&str] =
     &["active_form", "id", "priority", "description", "explanation", "reason", "thought"];
+
+/// What the model should know about the arguments of its call.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// The names that are ignored.
+    pub(super) ignored: Vec<String>,
+    /// The JSON text was repaired.
+    pub(super) is_repaired: bool,
+}
+
+impl Notes {
+    pub(super) fn in_words(&self) -> Option<String> {
+        let mut words = String::new();
+        if !self.ignored.is_empty() {
+            words.push_str(&format!(" Ignored: {}.", self.ignored.join(", ")));
+        }
+        if self.is_repaired {
+            words.push_str(" The JSON of the arguments was invalid and was repaired.");
+        }
+        (!words.is_empty()).then_some(words)
+    }
+}
+
+/// The call's input for its envelope; empty if it is invalid.
+pub(super) fn input_of(call: &ToolCall) -> Object {
+    of(call).map(|(arguments, _)| arguments).unwrap_or_default()
+}
+
+/// The call's arguments without null values and without injected fields; true: their JSON was repaired.
+pub(super) fn of(call: &ToolCall) -> Result<(Object, bool), Failure> {
+    let (mut arguments, is_repaired) = validate::arguments(&call.arguments)?;
+    // Models that fill in every field use null for "no value".
+    arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
+    Ok((arguments, is_repaired))
+}
 
 /// Renames the arguments to the names of a schema. Returns the names that are ignored; an error if a name is one typing error
 /// away from a known one, or if two names of a parameter have different values.

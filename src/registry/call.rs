@@ -22,9 +22,6 @@ use crate::protocol::{Object, nearest};
 use crate::tools::Target;
 use crate::workspace::{ProjectPath, Snapshot};
 
-/// The fields of the lock: injected, not accepted from the model.
-const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
-
 /// A validated call: this is judged, shown to the user and run.
 pub(super) struct Wanted<'a> {
     pub(super) entry: &'a Entry,
@@ -66,7 +63,7 @@ struct Known {
     violates_instruction: bool,
     changed: Vec<String>,
     /// Arguments that the tool does not have.
-    ignored: Vec<String>,
+    notes: arguments::Notes,
     /// The call on behalf of which the kernel makes this one.
     parent: Option<String>,
 }
@@ -154,7 +151,7 @@ impl Registry {
         {
             failure.hint = Some(validate::parameters(&entry.tool.spec().schema));
         }
-        if let Some(note) = ignored_note(&known.ignored) {
+        if let Some(note) = known.notes.in_words() {
             match &mut outcome {
                 Ok(report) => report.text.push_str(&note),
                 Err(failure) => failure.note(&note),
@@ -190,8 +187,7 @@ impl Registry {
         let failure =
             Failure::new(ErrorCode::Cancelled, "cancelled: the user sent a message first")
                 .hint("read it, and repeat the call only if it is still right");
-        let envelope =
-            self.seal(&call.name, Err(failure), arguments_of(call).unwrap_or_default(), 0);
+        let envelope = self.seal(&call.name, Err(failure), arguments::input_of(call), 0);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -218,10 +214,10 @@ impl Registry {
         if self.control.interrupted().is_some() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
         }
-        known.input = arguments_of(call).unwrap_or_default();
-        let (entry, arguments, ignored) = self.understood(call)?;
+        known.input = arguments::input_of(call);
+        let (entry, arguments, notes) = self.understood(call)?;
         known.input.clone_from(&arguments);
-        known.ignored = ignored;
+        known.notes = notes;
         let target = entry.tool.target(&arguments, &self.cx)?;
         let effect = &target.effect;
         known.effect = Some(effect.clone());
@@ -286,8 +282,8 @@ impl Registry {
         }));
         cx.withheld = self.withheld();
         if let Some(seen) = &seen {
-            known.input.insert(LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
-            known.input.insert(LOCK_FIELDS[1].to_owned(), seen.size().into());
+            known.input.insert(arguments::LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
+            known.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.size().into());
         }
         cx.seen = seen;
         let begun = self.checkpoint_before(entry.tool.spec().name, &target, cx.rights).await;
@@ -365,20 +361,23 @@ impl Registry {
         envelope.into()
     }
 
-    /// The tool, the arguments under its own names, and the names that are ignored.
-    fn understood(&self, call: &ToolCall) -> Result<(&Entry, Object, Vec<String>), Failure> {
+    /// The tool, the arguments under its own names, and what the model should know about them.
+    fn understood(&self, call: &ToolCall) -> Result<(&Entry, Object, arguments::Notes), Failure> {
         let entry = self.find(&call.name)?;
-        let mut arguments = arguments_of(call)?;
+        let (mut arguments, is_repaired) = arguments::of(call)?;
         let schema = &entry.tool.spec().schema;
-        let ignored = arguments::canonical(schema, &mut arguments)?;
+        let notes = arguments::Notes {
+            ignored: arguments::canonical(schema, &mut arguments)?,
+            is_repaired,
+        };
         let checked = entry.validator.check(schema, &arguments);
         checked.map_err(|mut failure| {
-            if let Some(note) = ignored_note(&ignored) {
+            if let Some(note) = notes.in_words() {
                 failure.note(&note);
             }
             failure
         })?;
-        Ok((entry, arguments, ignored))
+        Ok((entry, arguments, notes))
     }
 
     /// Runs a file tool instead of a Bash line that is exactly one simple reading command with the same
@@ -391,7 +390,7 @@ impl Registry {
         if call.name != "Bash" || self.control.interrupted().is_some() {
             return None;
         }
-        let (bash, line, ignored) = self.understood(call).ok()?;
+        let (bash, line, notes) = self.understood(call).ok()?;
         let redirect = redirect::redirect(&line)?;
         let entry = self.find(redirect.tool).ok()?;
         entry.validator.check(&entry.tool.spec().schema, &redirect.input).ok()?;
@@ -415,7 +414,7 @@ impl Registry {
         let canonical = entry.tool.canonical(&redirect.input);
         let key = repetition::key(redirect.tool, canonical, &target.effect);
         if let Err(failure) = self.refuse_repetition(redirect.tool, &key, &target.effect) {
-            (known.input, known.ignored) = (line, ignored);
+            (known.input, known.notes) = (line, notes);
             return Some(Err(failure));
         }
         let mut cx = self.cx.clone();
@@ -430,7 +429,7 @@ impl Registry {
             }
             return None;
         }
-        (known.input, known.ignored) = (line, ignored);
+        (known.input, known.notes) = (line, notes);
         known.effect = Some(target.effect.clone());
         self.events.emit(Body::ToolStarted {
             call: call.id.clone(),
@@ -496,18 +495,6 @@ impl Registry {
         let Ok((entry, arguments, _)) = self.understood(call) else { return false };
         entry.tool.target(&arguments, &self.cx).is_ok_and(|it| it.effect.is_read_only())
     }
-}
-
-fn ignored_note(ignored: &[String]) -> Option<String> {
-    (!ignored.is_empty()).then(|| format!(" Ignored: {}.", ignored.join(", ")))
-}
-
-/// The call's arguments without null values and without injected fields.
-fn arguments_of(call: &ToolCall) -> Result<Object, Failure> {
-    let mut arguments = validate::arguments(&call.arguments)?;
-    // Models that fill in every field use null for "no value".
-    arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
-    Ok(arguments)
 }
 
 /// A write that was refused changed nothing, but CONFLICT shows that another process did; a command may have

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::repair::repaired;
 use crate::protocol::schema::{Mismatch, Schema};
 use crate::protocol::{nearest, shorten};
 
@@ -44,24 +45,25 @@ pub(super) fn parameters(schema: &Value) -> String {
     hint
 }
 
-/// Parses the arguments' JSON text as an object. An empty text is an empty object: some models send that for
-/// a tool whose parameters are all optional.
-pub(super) fn arguments(text: &str) -> Result<Object, Failure> {
+/// Parses the arguments' JSON text as an object; true: it was repaired. An empty text is an empty object: some
+/// models send that for a tool whose parameters are all optional.
+pub(super) fn arguments(text: &str) -> Result<(Object, bool), Failure> {
     if text.trim().is_empty() {
-        return Ok(Object::new());
+        return Ok((Object::new(), false));
     }
     match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok(object),
+        Ok(Value::Object(object)) => Ok((object, false)),
         Ok(other) => Err(Failure::new(
             ErrorCode::InvalidParam,
             format!("the arguments are not a JSON object: {}", shorten(&other.to_string(), SHOWN)),
         )
         .hint("send one JSON object, {\"name\": value, …}")),
-        Err(error) => Err(Failure::new(
-            ErrorCode::InvalidParam,
-            format!("the arguments are not valid JSON: {error}"),
-        )
-        .hint("send the call again as one complete JSON object; escape quotes and line breaks")),
+        Err(error) => repaired(text).map(|object| (object, true)).ok_or_else(|| {
+            let message = format!("the arguments are not valid JSON: {error}");
+            Failure::new(ErrorCode::InvalidParam, message).hint(
+                "send the call again as one complete JSON object; escape quotes and line breaks",
+            )
+        }),
     }
 }
 
@@ -153,7 +155,7 @@ mod tests {
             "additionalProperties": false
         });
         let result = arguments(input)
-            .and_then(|input| Validator::default().check(&schema, &input))
+            .and_then(|(input, _)| Validator::default().check(&schema, &input))
             .map_or_else(|failure| failure.message, |()| "fits".to_owned());
         assert_eq!(result, expected, "{input}");
     }
