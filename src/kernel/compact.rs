@@ -122,12 +122,10 @@ impl Kernel {
         let whole = context::transcript(&self.history, stretch, usize::MAX);
         let record = self.parts.registry.cx().spill.write("history", &whole);
         if let Err(error) = &record {
-            self.parts.events.emit(Body::Error {
-                source: "record".to_owned(),
-                message: format!("the archived messages could not be saved: {error}"),
-                retry_in_ms: None,
-                attempt: None,
-            });
+            self.parts.events.emit(Body::error(
+                "record",
+                format!("the archived messages could not be saved: {error}"),
+            ));
         }
         let sections =
             if may_ask { self.ask_for_sections(spent, stretch, focus).await? } else { None };

@@ -53,12 +53,10 @@ impl Kernel {
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
             Err(error) => {
-                events.emit(Body::Error {
-                    source: "model".to_owned(),
-                    message: format!("no {}: {}", wanted(request.purpose), error.message),
-                    retry_in_ms: None,
-                    attempt: None,
-                });
+                events.emit(Body::error(
+                    "model",
+                    format!("no {}: {}", wanted(request.purpose), error.message),
+                ));
                 return Ok(Err(error));
             }
         };
@@ -82,12 +80,9 @@ impl Kernel {
         // The request was sent, so it is paid for; the length of the answer is not known.
         let bytes = described(speaker, request, &self.budget).bytes;
         spent.add(speaker.paid(sent(&self.budget, bytes)));
-        self.parts.events.emit(Body::Error {
-            source: "model".to_owned(),
-            message: format!("no {} in time", wanted(request.purpose)),
-            retry_in_ms: None,
-            attempt: None,
-        });
+        self.parts
+            .events
+            .emit(Body::error("model", format!("no {} in time", wanted(request.purpose))));
         Ok(None)
     }
 

@@ -348,13 +348,7 @@ impl Kernel {
     fn mention(&self, mentions: &mut Mentions, message: &UserInput) {
         mentions.add(message, |path| self.parts.project.find(path));
         for message in mentions.refuse(|path| self.parts.registry.why_unreadable(path)) {
-            let source = "mention".to_owned();
-            self.parts.events.emit(Body::Error {
-                source,
-                message,
-                retry_in_ms: None,
-                attempt: None,
-            });
+            self.parts.events.emit(Body::error("mention", message));
         }
     }
 

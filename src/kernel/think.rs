@@ -212,12 +212,7 @@ impl Kernel {
 
     /// The ending if no model answers.
     fn no_answer(&mut self, turn: &mut Turn, error: ModelError) -> Ending {
-        self.parts.events.emit(Body::Error {
-            source: "model".to_owned(),
-            message: error.message.clone(),
-            retry_in_ms: None,
-            attempt: None,
-        });
+        self.parts.events.emit(Body::error("model", error.message.clone()));
         turn.errors.push(error.message);
         match error.kind {
             ModelErrorKind::Unavailable => Ending::ModelUnavailable,
@@ -273,6 +268,7 @@ pub(super) async fn converse(
                     events.emit(Body::Error {
                         source: "model".to_owned(),
                         message: retry.error.clone(),
+                        reason: retry.reason.clone(),
                         retry_in_ms: Some(millis(retry.delay)),
                         attempt: Some(retry.attempt),
                     });

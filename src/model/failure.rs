@@ -33,6 +33,12 @@ impl Failure {
         Self { error: ModelError::new(ModelErrorKind::Unavailable, message), again: Again::Soon }
     }
 
+    /// The reason in a few words.
+    pub(super) fn because(mut self, reason: impl Into<String>) -> Self {
+        self.error.reason = Some(reason.into());
+        self
+    }
+
     /// A permanent failure.
     pub(super) fn never(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { error: ModelError::new(kind, message), again: Again::Never }
@@ -91,7 +97,12 @@ impl EndpointFacts {
             _ => Again::Never,
         };
         let window = (kind == ModelErrorKind::Overflow).then(|| overflow::window(&body.text));
-        Failure { error: ModelError { kind, message, status, window: window.flatten() }, again }
+        let reason = Some(match status {
+            Some(status) => format!("answered {status}"),
+            None => "reported an error".to_owned(),
+        });
+        let window = window.flatten();
+        Failure { error: ModelError { kind, message, reason, status, window }, again }
     }
 
     /// An HTML page was received instead of an answer.
@@ -101,6 +112,7 @@ impl EndpointFacts {
             self.url,
             self.base_url_advice()
         ))
+        .because("answered with an HTML page")
     }
 
     /// A hint about the base URL.
@@ -302,6 +314,8 @@ mod tests {
         let message = &failure.error.message;
         assert!(message.contains(part), "`{part}` is not in: {message}");
         assert!(!message.contains("sk-secret"), "{message}");
+        let reason = failure.error.reason.as_deref().expect("a reason");
+        assert!(message.contains(reason), "{reason}: {message}");
         assert_eq!(
             failure.again,
             if kind == ModelErrorKind::Unavailable { Again::Soon } else { Again::Never }

@@ -163,6 +163,7 @@ impl<'a> Attempt<'a> {
             let stop = self.decoder.stop().ok_or_else(|| {
                 let url = &self.endpoint_facts.url;
                 Failure::soon(format!("{url}: the answer ended before it was complete"))
+                    .because("the answer ended early")
             })?;
             self.ready.push_back(Delta::Done(stop));
         }
@@ -176,7 +177,8 @@ fn on_foreign(endpoint_facts: &EndpointFacts, foreign: Foreign) -> Failure {
         Foreign::TooLong { limit } => Failure::soon(format!(
             "{}: a part of the answer is longer than {limit} bytes",
             endpoint_facts.url
-        )),
+        ))
+        .because("the answer is not readable"),
     }
 }
 
@@ -186,7 +188,8 @@ fn on_broken(endpoint_facts: &EndpointFacts, broken: &Broken) -> Failure {
             "{}: the answer is garbage: {}",
             endpoint_facts.url,
             endpoint_facts.without_key(&shorten(text, 200))
-        )),
+        ))
+        .because("the answer is not readable"),
         Broken::Error(error) => {
             let body = error.to_string();
             endpoint_facts.refused(&Refusal { status: None, retry_after: None, body: &body })

@@ -140,14 +140,20 @@ where
     fn failed(&mut self, failure: Failure) -> Result<Delta, ModelError> {
         let first_failure = *self.first_failure.get_or_insert_with(Instant::now);
         let spent = first_failure.elapsed().saturating_sub(self.obeyed);
-        let (message, again) = (failure.error.message.clone(), failure.again);
+        let ModelError { message, reason, .. } = failure.error.clone();
+        let again = failure.again;
         match self.retries.next(self.attempt, spent, failure, jitter()) {
             Ok(delay) => {
                 if again != Again::Soon {
                     self.obeyed += delay;
                 }
                 self.phase = Phase::Wait(Some(delay));
-                Ok(Delta::Retry(Retry { attempt: self.attempt, delay, error: message }))
+                Ok(Delta::Retry(Retry {
+                    attempt: self.attempt,
+                    delay,
+                    error: message,
+                    reason,
+                }))
             }
             Err(error) => {
                 self.phase = Phase::Over;

@@ -222,13 +222,15 @@ impl Transport {
                     ModelErrorKind::Refused,
                     format!("{url}{proxy}: no TLS is spoken there ({error}); is it http://?"),
                 ),
-                _ => Failure::soon(format!("{url}{proxy}: no secure connection ({error})")),
+                _ => Failure::soon(format!("{url}{proxy}: no secure connection ({error})"))
+                    .because("no secure connection"),
             };
         }
         if error.is_dns() {
             return Failure::soon(format!(
                 "{url}{proxy}: there is no host of that name ({root}); check base_url and the network"
-            ));
+            ))
+            .because("no such host");
         }
         let kind = causes(error).find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
         if error.is_connect() {
@@ -243,9 +245,11 @@ impl Transport {
                     format!("{url}{proxy}: no connection to {address} within {seconds} s")
                 }
                 _ => format!("{url}{proxy}: no connection to {address} ({root})"),
-            });
+            })
+            .because("no connection");
         }
         Failure::soon(format!("{url}{proxy}: the connection broke before an answer ({root})"))
+            .because("the connection broke")
     }
 }
 
@@ -307,7 +311,8 @@ impl Answer {
             Ok(Err(error)) => {
                 let root = root(&error);
                 let url = &self.endpoint_facts.url;
-                Err(Failure::soon(format!("{url}: the connection broke in mid-answer ({root})")))
+                Err(Failure::soon(format!("{url}: the connection broke in mid-answer ({root})"))
+                    .because("the connection broke"))
             }
             Err(_) => Err(silent(&self.endpoint_facts, self.limit)),
         }
@@ -334,6 +339,7 @@ fn silent(endpoint_facts: &EndpointFacts, limit: Duration) -> Failure {
         endpoint_facts.url,
         limit.as_secs_f32()
     ))
+    .because("no data")
 }
 
 fn redirected(endpoint_facts: &EndpointFacts, response: &Response) -> Failure {

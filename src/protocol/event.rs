@@ -423,6 +423,9 @@ pub enum Body {
         source: String,
         /// What happened, and what to do next.
         message: String,
+        /// The reason in a few words, if there is another attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
         /// Milliseconds until the next attempt, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_in_ms: Option<u64>,
@@ -459,6 +462,17 @@ impl Body {
             self,
             Self::ModelDelta { .. } | Self::ModelProgress { .. } | Self::ToolOutput { .. }
         )
+    }
+
+    /// An error after which nothing is retried.
+    pub fn error(source: &str, message: impl Into<String>) -> Self {
+        Self::Error {
+            source: source.to_owned(),
+            message: message.into(),
+            reason: None,
+            retry_in_ms: None,
+            attempt: None,
+        }
     }
 }
 

@@ -141,8 +141,10 @@ pub struct Retry {
     pub attempt: u32,
     /// Delay before the next attempt.
     pub delay: Duration,
-    /// The reason for the failure.
+    /// What happened, and what to do next.
     pub error: String,
+    /// The reason in a few words.
+    pub reason: Option<String>,
 }
 
 /// Tokens, as the provider counts them.
@@ -199,6 +201,8 @@ pub struct ModelError {
     pub kind: ModelErrorKind,
     /// What happened, and what to do next.
     pub message: String,
+    /// The reason in a few words, for a status line: "answered 503", "no data".
+    pub reason: Option<String>,
     /// The HTTP status, if there was a response.
     pub status: Option<u16>,
     /// For an overflow: the model's window in tokens, if the provider named it.
@@ -208,7 +212,7 @@ pub struct ModelError {
 impl ModelError {
     /// An error of this kind.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), status: None, window: None }
+        Self { kind, message: message.into(), reason: None, status: None, window: None }
     }
 }
 

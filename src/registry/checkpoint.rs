@@ -33,14 +33,9 @@ impl Registry {
         let is_first = gap.is_some() && !std::mem::replace(&mut state.is_gap_reported, true);
         drop(state);
         if let Some(gap) = gap.filter(|_| is_first) {
-            self.events.emit(Body::Error {
-                source: "workspace".to_owned(),
-                message: format!(
+            self.events.emit(Body::error("workspace", format!(
                     "some changes of commands cannot be undone: {gap}; until that is fixed, destructive commands need approval"
-                ),
-                retry_in_ms: None,
-                attempt: None,
-            });
+                )));
         }
     }
 

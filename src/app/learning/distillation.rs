@@ -39,12 +39,10 @@ impl Distillation {
                 }
             }
             Ok(None) => {}
-            Err(why) => self.shared.emit(Body::Error {
-                source: "memory".to_owned(),
-                message: format!("no lessons were distilled: {why}"),
-                retry_in_ms: None,
-                attempt: None,
-            }),
+            Err(why) => {
+                self.shared
+                    .emit(Body::error("memory", format!("no lessons were distilled: {why}")));
+            }
         }
     }
 

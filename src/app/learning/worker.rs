@@ -173,8 +173,7 @@ impl Worker {
                 continue;
             }
             self.reported.push(message.clone());
-            let source = "memory".to_owned();
-            self.shared.emit(Body::Error { source, message, retry_in_ms: None, attempt: None });
+            self.shared.emit(Body::error("memory", message));
         }
     }
 }

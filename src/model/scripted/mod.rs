@@ -174,10 +174,12 @@ impl Scripted {
                 // The first attempt breaks in the middle of its text, which is void then.
                 let half = &text[..text.floor_char_boundary(text.len() / 2)];
                 steps.extend((!half.is_empty()).then(|| Step::Say(Delta::Text(half.to_owned()))));
+                let ModelError { message, reason, .. } = self.error(fault);
                 steps.push(Step::Say(Delta::Retry(Retry {
                     attempt: 1,
                     delay: Duration::ZERO,
-                    error: self.error(fault).message,
+                    error: message,
+                    reason,
                 })));
             }
             Some(Fault::Unauthorized | Fault::Overflow) => {
@@ -269,7 +271,8 @@ impl Scripted {
             _ => (ModelErrorKind::Unavailable, 503, "the server is overloaded; try again later"),
         };
         let message = format!("{source} answered {status}: {message}");
-        ModelError { kind, message, status: Some(status), window: None }
+        let reason = Some(format!("answered {status}"));
+        ModelError { kind, message, reason, status: Some(status), window: None }
     }
 }
 

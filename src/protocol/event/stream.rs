@@ -135,13 +135,10 @@ impl Events {
         // This fails only if a `redact_extra` matches the words of the format itself: then the texts are
         // dropped and the fact stays.
         let event = serde_json::from_value(value).unwrap_or_else(|_| {
-            let body = Body::Error {
-                source: "record".into(),
-                message: "an event was withheld: record.redact_extra matches words of its format"
-                    .into(),
-                retry_in_ms: None,
-                attempt: None,
-            };
+            let body = Body::error(
+                "record",
+                "an event was withheld: record.redact_extra matches words of its format",
+            );
             Event { header: event.header, body }
         });
         let line = serde_json::to_string(&event).unwrap_or_default();

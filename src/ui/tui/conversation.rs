@@ -110,8 +110,8 @@ pub(super) enum Doing {
         n: u32,
         /// When it begins.
         at: Instant,
-        /// Why.
-        reason: String,
+        /// Why, in a few words.
+        reason: Option<String>,
     },
     /// A request outside the conversation.
     Consulting(&'static str),
@@ -193,8 +193,9 @@ impl Conversation {
                 }
             }
             Body::PlanUpdated { plan, .. } => self.plan_is(plan),
-            Body::Error { message, retry_in_ms: Some(ms), attempt, .. } => {
-                self.retries(message, attempt.unwrap_or(1), Duration::from_millis(*ms), now);
+            Body::Error { message, reason, retry_in_ms: Some(ms), attempt, .. } => {
+                let (n, delay) = (attempt.unwrap_or(1), Duration::from_millis(*ms));
+                self.retries(message, reason.as_deref(), n, delay, now);
             }
             // The report at the end of the turn contains the model's error.
             Body::Error { source, message, retry_in_ms: None, .. } => {

@@ -250,7 +250,8 @@ impl State {
                 let left = at.saturating_duration_since(self.now);
                 if !left.is_zero() {
                     let left = left.as_millis().div_ceil(1000);
-                    return Some(format!("retry {n} in {left} s · {}", clean(reason)));
+                    let why = reason.as_ref().map(|why| format!(" · {}", clean(why)));
+                    return Some(format!("retry {n} in {left} s{}", why.unwrap_or_default()));
                 }
                 format!("retry {n}, waiting for the model")
             }

@@ -88,7 +88,8 @@ fn retry_counts_down_and_esc_stops_it() {
     });
     let test = project(&server, "");
     let mut pty = chat(&test, &[]);
-    pty.wait_for(" s · answered 503");
+    // The reason is short; the server's message is in the conversation.
+    pty.wait_for(" s · answered 503 · ");
     let first = seconds_after(&pty.screen(), "retry 1 in ").unwrap();
     assert!(first <= 50, "{}", pty.screen());
     pty.wait("fewer", |screen| seconds_after(screen, "retry 1 in ").is_some_and(|n| n < first));

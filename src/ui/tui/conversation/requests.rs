@@ -47,7 +47,14 @@ impl Conversation {
     }
 
     /// Try `n` failed, and the next one follows after the delay.
-    pub(super) fn retries(&mut self, message: &str, n: u32, delay: Duration, now: Instant) {
+    pub(super) fn retries(
+        &mut self,
+        message: &str,
+        reason: Option<&str>,
+        n: u32,
+        delay: Duration,
+        now: Instant,
+    ) {
         let has_part = !self.answer.is_empty();
         // A repeated reason is shown once, unless a part of an answer is in between.
         let is_known = n > 1 && self.retried_for == message && !has_part;
@@ -62,7 +69,7 @@ impl Conversation {
         let at = now + delay;
         self.running_cost_usd = None;
         self.awaits_data(Some(at));
-        self.does(Doing::Retrying { n, at, reason: brief_reason(message) }, now);
+        self.does(Doing::Retrying { n, at, reason: reason.map(ToOwned::to_owned) }, now);
     }
 
     /// The model answered.
@@ -122,11 +129,4 @@ impl Conversation {
             turn.last_data = since;
         }
     }
-}
-
-/// The reason of a retry for the status line: without the address at its start and the advice at its end.
-fn brief_reason(message: &str) -> String {
-    let first = message.split_whitespace().next().unwrap_or_default();
-    let reason = if first.contains("://") { &message[first.len()..] } else { message };
-    reason.split(';').next().unwrap_or(reason).trim().to_owned()
 }
