@@ -1,25 +1,24 @@
 //! Draws the state on the screen.
 
+mod foot;
+
 use std::path::Path;
 use std::time::Duration;
 
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
+use self::foot::Foot;
 use super::cells::{CallState, Detail, Kind, Look, plan_lines, running_shell, seconds};
-use super::complete::{self, Item};
-use super::composer::Composer;
 use super::conversation::Doing;
 use super::keys::KeyAction;
 use super::screen::Live;
-use super::state::{Asked, Focus, State, Subject};
+use super::state::{Asked, Focus, State};
 use super::text::{cut, hang, width};
 use super::theme::Part;
 use crate::protocol::plan::TodoStatus;
 use crate::protocol::sanitize::clean;
 
-/// The hint before the first message.
-const HINT: &str = "describe the task · / commands · @ files · ! your own commands";
 /// The note for a message that looks like a command but is not one.
 const WORDS: &str = "text, not a command: for a command type the first character yourself";
 /// After this time without data from the model it is shown.
@@ -220,6 +219,33 @@ impl State {
         cut(&clean(&title), TITLE_COLUMNS).into_owned()
     }
 
+    /// The lines of each choice at the question; the selected one may be followed by its number of how many.
+    fn choice_lines(&self, look: Look, is_counted: bool) -> Vec<Vec<Line<'static>>> {
+        let selected = self.asked.as_ref().map_or(0, |asked| asked.selected);
+        let choices = self.choices();
+        let n_choices = choices.len();
+        let lines = choices.iter().enumerate().map(|(n, choice)| {
+            let mark = if n == selected { '▸' } else { ' ' };
+            let letter = choice.letter(n).unwrap_or(' ');
+            let keys = format!("  {mark} {} {letter}  ", n + 1);
+            let rest = Span::raw(" ".repeat(width(&keys)));
+            let keys = Span::styled(keys, look.theme.style(Part::User));
+            let mut words = vec![Span::raw(choice.in_words())];
+            if is_counted && n == selected {
+                let count = format!(" ({}/{n_choices})", n + 1);
+                words.push(Span::styled(count, look.theme.style(Part::Quiet)));
+            }
+            hang(&keys, &rest, &words, look.width)
+        });
+        lines.collect()
+    }
+
+    /// Not all choices can be shown without hiding the call.
+    fn is_low_for_question(&self, look: Look) -> bool {
+        let n_lines: usize = self.choice_lines(look, false).iter().map(Vec::len).sum();
+        n_lines + rows_of_call(self.size.1) + 1 > self.size.1
+    }
+
     /// The current activity.
     fn activity(&self) -> Option<&str> {
         if self.is_stopping {
@@ -317,6 +343,9 @@ impl State {
             }),
         };
         parts.extend(keys.map(|keys| (keys, Part::Quiet)));
+        if self.focus == Focus::Question && self.is_low_for_question(look) {
+            parts.push((format!("{} shows all", key(KeyAction::Transcript)), Part::Quiet));
+        }
         if self.vi.as_ref().is_some_and(super::vi::Vi::is_normal) {
             parts.push(("NORMAL".to_owned(), Part::Strong));
         }
@@ -349,162 +378,6 @@ impl State {
     }
 }
 
-/// The lower part: the question or the input field, a list, the status.
-struct Foot {
-    lines: Vec<Line<'static>>,
-    cursor: Option<(usize, usize)>,
-}
-
-impl Foot {
-    fn new(state: &State, look: Look, most: usize) -> Self {
-        let mut foot = Self { lines: vec![Line::default()], cursor: None };
-        if state.asked.is_some() {
-            foot.question(state, look);
-        }
-        match &state.focus {
-            // No text while a question waits for a key.
-            Focus::Question => {}
-            Focus::RejectionReason => {
-                foot.write(&state.answer_text, "no › ", state, look, most);
-            }
-            Focus::PlanText => foot.write(&state.answer_text, "plan › ", state, look, most),
-            Focus::Composer => foot.write(&state.composer, "› ", state, look, most),
-            Focus::Search(query, back) => foot.search(state, look, query, *back),
-        }
-        if let (Some(popup), Focus::Composer) = (&state.popup, &state.focus) {
-            let room = most.saturating_sub(foot.lines.len() + 1).max(2);
-            // Files are not counted, only the best are listed.
-            let is_more = popup.kind != complete::Kind::File && popup.items.len() > room;
-            let room = if is_more { room.saturating_sub(1).max(1) } else { room };
-            let from = (popup.selected + 1).saturating_sub(room);
-            let shown = popup.items.iter().enumerate().skip(from).take(room);
-            let name =
-                |item: &Item| format!("{} {}", item.insert.trim(), item.args).trim_end().to_owned();
-            let names = shown.clone().map(|(_, item)| width(&name(item)));
-            let column = names.max().unwrap_or(0).min(look.width / 2);
-            for (n, item) in shown {
-                let is_selected = n == popup.selected;
-                let name = cut(&name(item), look.width.saturating_sub(4)).into_owned();
-                let mark = if is_selected { "  ▸ " } else { "    " };
-                let style = look.theme.style(if is_selected { Part::User } else { Part::Text });
-                let pad = " ".repeat(column.saturating_sub(width(&name)) + 2);
-                let room = look.width.saturating_sub(4 + width(&name) + pad.len());
-                let what = cut(&clean(&item.what).replace('\n', " "), room).into_owned();
-                let mut spans = vec![Span::styled(format!("{mark}{name}"), style)];
-                if !what.is_empty() {
-                    spans.push(Span::raw(pad));
-                    spans.push(Span::styled(what, look.theme.style(Part::Quiet)));
-                }
-                foot.lines.push(Line::from(spans));
-            }
-            if is_more {
-                let n_below = popup.items.len() - (from + room).min(popup.items.len());
-                let more =
-                    if n_below == 0 { String::new() } else { format!("    … {n_below} more") };
-                foot.lines.push(Line::styled(more, look.theme.style(Part::Quiet)));
-            }
-        }
-        foot.lines.push(state.status(look));
-        foot
-    }
-
-    /// Leaves out the first lines if there are more than these.
-    fn keep_last(&mut self, n_lines: usize) {
-        let n_over = self.lines.len().saturating_sub(n_lines);
-        self.lines.drain(..n_over);
-        self.cursor = self.cursor.map(|(row, column)| (row.saturating_sub(n_over), column));
-    }
-
-    /// The choices; the call is shown in full above.
-    fn question(&mut self, state: &State, look: Look) {
-        let theme = look.theme;
-        let ask = match (state.asked.as_ref().map(|asked| &asked.about), state.asked_call()) {
-            (Some(Subject::Plan(_)), _) => "Carry out this plan?".to_owned(),
-            (_, Some(call)) => {
-                let subject = clean(call.subject.trim()).replace('\n', " ⏎ ");
-                format!("Allow {} {subject}?", call.tool)
-            }
-            (_, None) => return,
-        };
-        let ask = cut(&ask, look.width).into_owned();
-        self.lines.push(Line::styled(ask, theme.style(Part::Warn)));
-        if state.answers_in_words() {
-            return;
-        }
-        if state.focus != Focus::Question {
-            let key = state.settings.keymap.key_for(KeyAction::Complete);
-            let text = format!("{key} answers it; your text is kept");
-            let line = cut(&text, look.width).into_owned();
-            self.lines.push(Line::styled(line, theme.style(Part::Quiet)));
-            return;
-        }
-        let selected = state.asked.as_ref().map_or(0, |asked| asked.selected);
-        let mut lines = Vec::new();
-        let mut end_of_selected = 0;
-        for (n, choice) in state.choices().iter().enumerate() {
-            let mark = if n == selected { '▸' } else { ' ' };
-            let letter = choice.letter(n).unwrap_or(' ');
-            let keys = format!("  {mark} {} {letter}  ", n + 1);
-            let rest = Span::raw(" ".repeat(width(&keys)));
-            let keys = Span::styled(keys, theme.style(Part::User));
-            lines.extend(hang(&keys, &rest, &[Span::raw(choice.in_words())], look.width));
-            if n == selected {
-                end_of_selected = lines.len();
-            }
-        }
-        // On a very low screen only those around the selected one.
-        let room = state.size.1.saturating_sub(self.lines.len()).max(1);
-        let from = end_of_selected.saturating_sub(room);
-        self.lines.extend(lines.into_iter().skip(from).take(room));
-    }
-
-    fn write(
-        &mut self,
-        composer: &Composer,
-        mark: &'static str,
-        state: &State,
-        look: Look,
-        most: usize,
-    ) {
-        let columns = look.width.saturating_sub(width(mark) + 1).max(1);
-        let rows = composer.rows(columns);
-        let at = composer.row_of_cursor(&rows);
-        // Reserves rows for the list below.
-        let reserved = if state.popup.is_some() { 4 } else { 1 };
-        let room = most.saturating_sub(self.lines.len() + reserved).max(1);
-        let from = at.saturating_sub(room.saturating_sub(1)).min(rows.len().saturating_sub(room));
-        let style = look.theme.style(Part::User);
-        for (n, row) in rows.iter().enumerate().skip(from).take(room) {
-            let mark = if n == 0 { mark.to_owned() } else { " ".repeat(width(mark)) };
-            let text = clean(&composer.text()[row.start..row.end]).into_owned();
-            if n == at {
-                let before = clean(&composer.text()[row.start..composer.cursor()]).into_owned();
-                let column = (width(&mark) + width(&before)).min(look.width.saturating_sub(1));
-                self.cursor = Some((self.lines.len(), column));
-            }
-            let part = if composer.is_shell() && n == 0 { Part::Warn } else { Part::Text };
-            let text = if text.is_empty() && state.is_new() && self.cursor.is_some() {
-                let hint = cut(HINT, columns).into_owned();
-                Span::styled(hint, look.theme.style(Part::Quiet))
-            } else {
-                Span::styled(text, look.theme.style(part))
-            };
-            self.lines.push(Line::from(vec![Span::styled(mark, style), text]));
-        }
-    }
-
-    fn search(&mut self, state: &State, look: Look, query: &str, back: usize) {
-        let found = state.matches(query);
-        let text = found.get(back).map_or("", |text| text.as_str());
-        let mark = format!("search “{}” › ", clean(query));
-        let room = look.width.saturating_sub(width(&mark));
-        let text = cut(&clean(text).replace('\n', " ⏎ "), room).into_owned();
-        self.cursor = Some((self.lines.len(), width(&mark).min(look.width.saturating_sub(1))));
-        let mark = Span::styled(mark, look.theme.style(Part::User));
-        self.lines.push(Line::from(vec![mark, Span::raw(text)]));
-    }
-}
-
 /// Marks the position of the cursor.
 fn mark_cursor(line: &mut Line<'static>, column: usize) {
     let used: usize = line.spans.iter().map(|span| width(&span.content)).sum();
@@ -512,6 +385,11 @@ fn mark_cursor(line: &mut Line<'static>, column: usize) {
     line.spans.push(Span::raw(" ".repeat(column.saturating_sub(used))));
     line.spans
         .push(Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED)));
+}
+
+/// Rows that the call of a question has at least, of a screen with this number.
+fn rows_of_call(rows: usize) -> usize {
+    rows.div_ceil(2)
 }
 
 fn whole_seconds(seconds_passed: u64) -> String {

@@ -27,8 +27,10 @@ fn diff_is_shown_and_yes_applies_the_change() {
         "    1 - one",
         "    1 + two",
         "▸ 1 y  yes",
-        "  2 a  yes, and for this session: allow Edit(./a.txt)",
-        "  3    yes, and for this session: mode auto-edit",
+        "  2 n  no",
+        "  3 i  no, and say what instead",
+        "  4 a  yes, and for this session: allow Edit(./a.txt)",
+        "  5    yes, and for this session: mode auto-edit",
     ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
@@ -94,9 +96,9 @@ fn always_allow_applies_to_the_session_and_only_that_rule() {
                   call: Bash {\"command\": \"mkdir d\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");
     pty.wait_for_question();
-    assert!(pty.screen().contains("2 a  yes, and for this session: allow Bash(touch x1 y1)"));
-    assert!(pty.screen().contains("3    yes, and for this session: allow Bash(touch x1 *)"));
-    pty.send("3");
+    assert!(pty.screen().contains("4 a  yes, and for this session: allow Bash(touch x1 y1)"));
+    assert!(pty.screen().contains("5    yes, and for this session: allow Bash(touch x1 *)"));
+    pty.send("5");
     pty.wait_for("✓ Bash touch x1 x2");
     pty.wait_for("Allow Bash mkdir d?");
     pty.wait_for_question();
@@ -116,17 +118,20 @@ fn arrows_and_enter_choose_a_directory_for_the_session() {
     let (test, mut pty) =
         asked(&format!("{}{}{}", write("d/a"), write("d/e/b"), write("c")), "text: end");
     pty.wait_for_question();
-    pty.send("\x1b[B");
-    pty.send("\x1b[B");
-    pty.wait_for("▸ 3    yes, and for this session: allow Edit(d/**)");
+    for _ in 0..4 {
+        pty.send("\x1b[B");
+    }
+    pty.wait_for("▸ 5    yes, and for this session: allow Edit(d/**)");
     pty.send("\r");
     pty.wait_for("Allow Write c?");
     assert!(test.root().join("d/e/b").exists() && !test.root().join("c").exists());
     pty.wait_for_question();
     pty.send("\x1b[A");
-    pty.wait_for("▸ 5 i");
-    pty.send("\x1b[A");
-    pty.wait_for("▸ 4 n");
+    pty.wait_for("▸ 5    yes, and for this session: mode auto-edit");
+    for _ in 0..3 {
+        pty.send("\x1b[A");
+    }
+    pty.wait_for("▸ 2 n");
     pty.send("\r");
     pty.wait_for("end");
     assert!(!test.root().join("c").exists());
@@ -144,7 +149,7 @@ fn another_mode_answers_the_question() {
     let (test, mut pty) =
         asked(EDIT, "call: Write {\"path\": \"b\", \"content\": \"x\"}\n---\ntext: changed");
     pty.wait_for_question();
-    pty.send("3");
+    pty.send("5");
     pty.wait_for("changed");
     assert!(test.root().join("b").exists());
     assert_eq!(test.events_of("permission.requested").len(), 1);
@@ -191,9 +196,12 @@ fn question_can_be_answered_after_clearing_the_input() {
     let (test, mut pty) = asked(EDIT, "text: changed");
     pty.wait_for_question();
     pty.send("hmm");
-    pty.wait_for("Tab answers it; your text is kept");
+    pty.wait_for("Tab answers it (y yes, n no, …); your text is kept");
     pty.send("\x15");
     pty.wait_for("y  yes");
+    // The question is not new, so the reason is another one.
+    pty.send("y");
+    pty.wait_for("this key came right after your message was deleted: press y again");
     assert_eq!(test.read("a.txt"), "one\nmore\n");
     pty.wait_for_question();
     pty.send("i");
@@ -204,6 +212,30 @@ fn question_can_be_answered_after_clearing_the_input() {
     pty.send("y");
     pty.wait_for("✓ Edit a.txt");
     assert_eq!(test.read("a.txt"), "two\nmore\n");
+}
+
+/// 1 is yes, 2 is no, 3 asks for words; all others are a further yes.
+#[test]
+fn number_has_the_same_meaning_at_every_question() {
+    for (call, first_grant) in [
+        ("call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n", "allow Edit"),
+        ("call: Bash {\"command\": \"touch a b\"}\n---\n", "allow Bash"),
+        ("call: Bash {\"command\": \"git push\"}\n---\n", ""),
+    ] {
+        let script = format!("call: Read {{\"path\": \"a.txt\"}}\n---\n{call}");
+        let (test, mut pty) = asked(&script, "expect: APPROVAL_REJECTED\ntext: end");
+        pty.wait_for_question();
+        let screen = pty.screen();
+        for part in ["1 y  yes\n", "2 n  no\n", "3 i  no, and say what instead"] {
+            assert!(screen.contains(part), "{part}\n{screen}");
+        }
+        let fourth = screen.lines().find(|line| line.trim_start().starts_with("4 "));
+        let fourth = fourth.unwrap_or_default();
+        assert!(fourth.contains(first_grant) && !fourth.contains("no"), "{screen}");
+        pty.send("2");
+        pty.wait_for("end");
+        assert_eq!(test.events_of("permission.decided").last().unwrap()["ruling"], "reject");
+    }
 }
 
 #[test]

@@ -131,6 +131,38 @@ fn chat_works_in_a_tiny_terminal() {
     assert_eq!(all.lines().filter(|line| *line == "›").count(), 1, "{all}");
 }
 
+#[test]
+fn question_in_a_tiny_terminal_shows_the_command_and_every_answer() {
+    let script = "call: Bash {\"command\": \"touch made && rm important-file\"}\n---\ntext: end";
+    let test = Test::new().script(script);
+    let mut pty = chat(&test, 5, 20);
+    pty.wait_for("›");
+    pty.say("go on");
+    pty.wait_for("▸ 1 y  yes (1/");
+    assert_eq!(
+        pty.screen().lines().take(3).map(str::trim).collect::<Vec<_>>().join(" "),
+        "Allow Bash touch made && rm important-file?",
+        "{}",
+        pty.screen()
+    );
+    pty.wait_for("Esc stops");
+    // The others follow, one at a time, and the command begins the screen.
+    for part in ["▸ 2 n  no (2/", "▸ 3 i  no, and say", "▸ 4 a  yes, and"] {
+        pty.send("\x1b[B");
+        pty.wait_for(part);
+        assert!(pty.screen().starts_with("Allow Bash"), "{}", pty.screen());
+    }
+    // The whole call can be read in the viewer.
+    pty.send("\x14");
+    pty.wait_for("important-file\n");
+    pty.send("q");
+    pty.wait_for("▸ 4 a");
+    std::thread::sleep(Duration::from_millis(600));
+    pty.send("n");
+    pty.wait("the input field", |screen| screen.contains("\n›\n"));
+    assert_eq!(test.events_of("permission.decided")[0]["ruling"], "reject");
+}
+
 /// No key is lost, whatever the size of the window meanwhile.
 #[test]
 fn keys_during_resizes_are_not_lost() {

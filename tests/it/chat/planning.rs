@@ -30,9 +30,9 @@ fn accepted_plan_is_carried_out_in_another_mode() {
     let screen = pty.screen();
     for part in [
         "▸ 1 y  yes (mode auto-edit)",
-        "  2    yes, and ask before each change (mode ask)",
-        "  3 n  no, keep planning",
-        "  4 e  edit the plan, then carry it out",
+        "  2 n  no, keep planning",
+        "  3 e  edit the plan, then carry it out",
+        "  4    yes, and ask before each change (mode ask)",
     ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
@@ -50,7 +50,7 @@ fn edited_plan_is_sent_and_its_sentences_are_no_directives() {
     pty.wait_for("plan › 1. Create new.txt");
     // Esc goes back to the question; the edited text is dropped.
     pty.send(" nonsense\x1b");
-    pty.wait_for("4 e  edit the plan");
+    pty.wait_for("3 e  edit the plan");
     std::thread::sleep(std::time::Duration::from_millis(600));
     pty.send("e");
     pty.wait("the plan", |screen| screen.contains("plan › 1. Create new.txt\n"));
@@ -115,7 +115,7 @@ fn plan_question_stays_after_a_command_and_cannot_be_answered_by_a_paste() {
     assert_eq!(test.events_of("turn.started").len(), 1);
     // A letter that is taken back is no answer.
     pty.send("\x15");
-    pty.wait_for("3 n  no, keep planning");
+    pty.wait_for("2 n  no, keep planning");
     std::thread::sleep(std::time::Duration::from_millis(600));
     pty.send("y\x7f");
     std::thread::sleep(std::time::Duration::from_millis(400));

@@ -25,6 +25,7 @@ impl State {
         {
             self.focus = Focus::Question;
             asked.shown = None;
+            asked.was_deferred = true;
         }
         actions
     }

@@ -19,6 +19,9 @@ const TOO_SOON: Duration = Duration::from_millis(500);
 /// A mode that was selected with a key is requested after this time without another such key: the modes in
 /// between must not settle the question.
 const MODE_SETTLES: Duration = Duration::from_millis(700);
+/// The place of the first further "yes" among the choices. The places before it have the same meaning at every
+/// question: yes, no, in your own words.
+const FIRST_GRANT: usize = 3;
 /// A letter counts as an answer if no other follows within this time: otherwise it starts a word.
 const ALONE: Duration = Duration::from_millis(150);
 
@@ -35,8 +38,10 @@ pub(in crate::ui::tui) enum Subject {
 #[derive(Debug)]
 pub(in crate::ui::tui) struct Asked {
     pub(in crate::ui::tui) about: Subject,
-    /// When it was displayed.
+    /// When keys began to go to it.
     pub(super) shown: Option<Instant>,
+    /// It was displayed before, above a message that was being written.
+    pub(super) was_deferred: bool,
     /// The selected choice.
     pub(in crate::ui::tui) selected: usize,
     /// A pressed letter that becomes an answer if no other follows.
@@ -45,7 +50,7 @@ pub(in crate::ui::tui) struct Asked {
 
 impl Asked {
     fn new(about: Subject) -> Self {
-        Self { about, shown: None, selected: 0, pressed: None }
+        Self { about, shown: None, was_deferred: false, selected: 0, pressed: None }
     }
 
     /// Takes back a letter that is no answer yet.
@@ -83,7 +88,7 @@ impl Choice {
             Self::Answer(Approval::Once) => Some('y'),
             // The narrowest grant is the first.
             Self::Answer(Approval::Always(grant)) => {
-                (n == 1 && matches!(grant, Grant::Rules(_))).then_some('a')
+                (n == FIRST_GRANT && matches!(grant, Grant::Rules(_))).then_some('a')
             }
             Self::Answer(Approval::No(_)) | Self::KeepPlanning => Some('n'),
             Self::NoWithText => Some('i'),
@@ -115,8 +120,8 @@ impl Choice {
 struct Pressed {
     letter: char,
     at: Instant,
-    /// The question was already visible when it was pressed.
-    counts: bool,
+    /// Why it does not count, if so.
+    guard: Option<&'static str>,
 }
 
 impl State {
@@ -166,14 +171,19 @@ impl State {
         let was_seen = asked.shown.is_some_and(|shown| since(shown) >= TOO_SOON);
         let is_typing = last_key.is_some_and(|last| since(last) < TOO_SOON / 2)
             && asked.shown.zip(last_key).is_some_and(|(shown, last)| last < shown + TOO_SOON);
-        let counts = was_seen && !is_typing;
+        let guard = match (was_seen, asked.was_deferred) {
+            (true, _) if is_typing => Some("you were typing when the question appeared"),
+            (true, _) => None,
+            (false, true) => Some("this key came right after your message was deleted"),
+            (false, false) => Some("the question had just appeared"),
+        };
         match action {
             Some(KeyAction::Escape | KeyAction::Cancel) if asked.call().is_none() => {
                 return self.choose_answer(Choice::KeepPlanning);
             }
             Some(KeyAction::Escape | KeyAction::Cancel) => return self.interrupt(),
-            Some(KeyAction::NextMode) if !counts => {
-                self.say("the question had just appeared: press the key again");
+            Some(KeyAction::NextMode) if guard.is_some() => {
+                self.say(&format!("{}: press the key again", guard.unwrap_or_default()));
                 return Vec::new();
             }
             Some(
@@ -189,10 +199,10 @@ impl State {
         match (key.typed(), before) {
             (None, Some(pressed)) if action == Some(KeyAction::Send) => self.decide(pressed),
             // Any other key cancels a letter.
-            (None, _) => self.select_answer(action, counts),
+            (None, _) => self.select_answer(action, guard),
             (Some(letter), None) if self.choice_for(letter).is_some() => {
                 if let Some(asked) = &mut self.asked {
-                    asked.pressed = Some(Pressed { letter, at, counts });
+                    asked.pressed = Some(Pressed { letter, at, guard });
                 }
                 Vec::new()
             }
@@ -209,17 +219,22 @@ impl State {
     }
 
     /// Moves the selection, or answers with it.
-    fn select_answer(&mut self, action: Option<KeyAction>, counts: bool) -> Vec<Action> {
+    fn select_answer(
+        &mut self,
+        action: Option<KeyAction>,
+        guard: Option<&'static str>,
+    ) -> Vec<Action> {
         let mut choices = self.choices();
         let Some(asked) = &mut self.asked else { return Vec::new() };
         let n_choices = choices.len();
         match action {
             Some(KeyAction::Up) => asked.selected = (asked.selected + n_choices - 1) % n_choices,
             Some(KeyAction::Down) => asked.selected = (asked.selected + 1) % n_choices,
-            Some(KeyAction::Send) if !counts => {
-                self.say("the question had just appeared: press Enter again");
-            }
             Some(KeyAction::Send) => {
+                if let Some(guard) = guard {
+                    self.say(&format!("{guard}: press Enter again"));
+                    return Vec::new();
+                }
                 let choice = choices.swap_remove(asked.selected);
                 return self.choose_answer(choice);
             }
@@ -231,14 +246,21 @@ impl State {
     /// The choices at the question.
     pub(in crate::ui::tui) fn choices(&self) -> Vec<Choice> {
         if self.asked.as_ref().is_some_and(|asked| asked.call().is_none()) {
-            let modes = [PermissionMode::AutoEdit, PermissionMode::Ask].map(Choice::CarryOut);
-            return modes.into_iter().chain([Choice::KeepPlanning, Choice::EditPlan]).collect();
+            return vec![
+                Choice::CarryOut(PermissionMode::AutoEdit),
+                Choice::KeepPlanning,
+                Choice::EditPlan,
+                Choice::CarryOut(PermissionMode::Ask),
+            ];
         }
         let question = self.asked_call().and_then(|call| call.question.as_deref());
         let grants = question.map_or(&[] as &[Grant], |question| &question.grants);
-        let mut choices = vec![Choice::Answer(Approval::Once)];
+        let mut choices = vec![
+            Choice::Answer(Approval::Once),
+            Choice::Answer(Approval::No(None)),
+            Choice::NoWithText,
+        ];
         choices.extend(grants.iter().cloned().map(|grant| Choice::Answer(Approval::Always(grant))));
-        choices.extend([Choice::Answer(Approval::No(None)), Choice::NoWithText]);
         choices
     }
 
@@ -302,8 +324,8 @@ impl State {
     }
 
     fn decide(&mut self, pressed: Pressed) -> Vec<Action> {
-        if !pressed.counts {
-            self.say(&format!("the question had just appeared: press {} again", pressed.letter));
+        if let Some(guard) = pressed.guard {
+            self.say(&format!("{guard}: press {} again", pressed.letter));
             return Vec::new();
         }
         self.choice_for(pressed.letter).map(|choice| self.choose_answer(choice)).unwrap_or_default()
