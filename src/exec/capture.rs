@@ -118,7 +118,7 @@ impl<'a> Capture<'a> {
         self.whole = std::mem::replace(&mut self.whole, Whole::Unwanted).push(piece, is_long);
     }
 
-    /// When the watcher is next notified, if there is new output.
+    /// When the watcher is next notified.
     pub(super) fn due(&self) -> Option<Instant> {
         self.live.as_ref().and_then(Live::due)
     }

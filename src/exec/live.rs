@@ -9,6 +9,8 @@ pub type Watcher<'a> = Box<dyn FnMut(&str) + Send + 'a>;
 
 /// Shorter commands are not watched.
 const FIRST: Duration = Duration::from_millis(200);
+/// A command that has written nothing is reported once, after this time.
+const SILENT: Duration = Duration::from_secs(3);
 /// Minimum interval.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Limit: lines that are passed.
@@ -21,11 +23,15 @@ pub(super) struct Live<'a> {
     tail: Vec<u8>,
     has_news: bool,
     next: Instant,
+    /// When the watcher is notified without output.
+    silent: Option<Instant>,
 }
 
 impl<'a> Live<'a> {
     pub(super) fn new(watcher: Watcher<'a>) -> Self {
-        Self { watcher, tail: Vec::new(), has_news: false, next: Instant::now() + FIRST }
+        let now = Instant::now();
+        let (next, silent) = (now + FIRST, Some(now + SILENT));
+        Self { watcher, tail: Vec::new(), has_news: false, next, silent }
     }
 
     /// Adds output.
@@ -35,15 +41,16 @@ impl<'a> Live<'a> {
         self.tail.drain(..self.tail.len().saturating_sub(MAX_BYTES));
     }
 
-    /// When the watcher is next notified, if there is new output.
+    /// When the watcher is next notified.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.has_news.then_some(self.next)
+        if self.has_news { Some(self.next) } else { self.silent }
     }
 
     /// Notifies the watcher.
     pub(super) fn tell(&mut self) {
         (self.watcher)(&last_lines(&self.tail));
         self.has_news = false;
+        self.silent = None;
         self.next = Instant::now() + PAUSE;
     }
 }

@@ -1,6 +1,8 @@
 //! The format `text`: the final answer on standard output, progress on standard error.
 
+use std::collections::HashMap;
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -15,6 +17,9 @@ use crate::protocol::recall::Recalled;
 use crate::protocol::sanitize::clean;
 use crate::protocol::view::call_line;
 use crate::protocol::{counted, shorten};
+
+/// A command that runs this long is announced before its result.
+const LONG: Duration = Duration::from_secs(2);
 
 /// The amount of output on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +43,8 @@ pub struct Text {
     category: Option<Category>,
     /// The program ended during the last turn of the resumed session.
     is_cut_off: bool,
+    /// The calls that run: since when, and the line about it, which is printed once.
+    running: HashMap<String, (Instant, String)>,
 }
 
 impl Text {
@@ -48,7 +55,15 @@ impl Text {
         err: Box<dyn Write + Send>,
         verbosity: Verbosity,
     ) -> Self {
-        Self { out, is_terminal, err, verbosity, category: None, is_cut_off: false }
+        Self {
+            out,
+            is_terminal,
+            err,
+            verbosity,
+            category: None,
+            is_cut_off: false,
+            running: HashMap::new(),
+        }
     }
 
     fn remembered(&mut self, how: &str, items: &[Recalled]) {
@@ -87,7 +102,7 @@ impl Text {
             counted(finished.rounds.into(), "model answer"),
             finished.usage.input_tokens,
             finished.usage.output_tokens,
-            std::time::Duration::from_millis(finished.time_ms).as_secs_f64(),
+            Duration::from_millis(finished.time_ms).as_secs_f64(),
         ));
         if !finished.open_todos.is_empty() {
             self.progress(&format!("open todos: {}", finished.open_todos.join("; ")));
@@ -122,6 +137,9 @@ impl Sink for Text {
     }
 
     fn take(&mut self, stamped: &Stamped) {
+        if let Body::ToolFinished { call, .. } = &stamped.event.body {
+            self.running.remove(call);
+        }
         match &stamped.event.body {
             Body::SessionStarted(started) => {
                 self.verbose(&format!(
@@ -151,6 +169,17 @@ impl Sink for Text {
                     answer.calls.len(),
                     answer.time_ms
                 ));
+            }
+            Body::ToolStarted { call, tool, input, .. } => {
+                let line = format!("  {} · running", call_line(tool, input));
+                self.running.insert(call.clone(), (Instant::now(), line));
+            }
+            Body::ToolOutput { call, .. }
+                if self.running.get(call).is_some_and(|(at, _)| at.elapsed() >= LONG) =>
+            {
+                if let Some((_, line)) = self.running.remove(call) {
+                    self.progress(&line);
+                }
             }
             // Changes of the plan are printed with the plan.
             Body::ToolFinished { tool, envelope, .. }

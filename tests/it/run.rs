@@ -1,6 +1,6 @@
 //! `agent run`: one task, from the command line to the exit code.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -566,4 +566,24 @@ pub(crate) fn signal(pid: u32, name: &str) {
         .status()
         .unwrap();
     assert!(status.success());
+}
+
+/// A command that runs for some seconds is announced while it runs, whether or not it writes anything.
+#[test]
+fn long_commands_are_announced_while_they_run() {
+    let silent = "until [ -e go ]; do sleep 0.1; done";
+    let noisy = "until [ -e gone ]; do echo tick; sleep 0.1; done";
+    for (command, end) in [(silent, "go"), (noisy, "gone")] {
+        let test =
+            Test::new().script(&format!("call: Bash {{\"command\": \"{command}\"}}\n---\ntext: ok"));
+        let args = ["run", "x", "--yolo", "--model", "script:../script"];
+        let mut command_line = test.command(&args);
+        let mut child = command_line.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let expected = format!("  Bash {command}");
+        assert_eq!(lines.next().unwrap().unwrap(), format!("{expected} · running"));
+        test.write(end, "");
+        assert_eq!(lines.next().unwrap().unwrap(), format!("{expected} · exit 0"));
+        child.wait().unwrap();
+    }
 }
