@@ -546,6 +546,11 @@ fn resume(
         uncertain,
         torn: loaded.torn,
     });
+    if let Some(answer) = record::cut_off_answer(live.iter().copied()) {
+        let event = events.emit(answer);
+        summary.apply(&event);
+        kernel.apply(&event);
+    }
     for unanswered in &unanswered {
         kernel.apply(&events.emit(record::synthetic_answer(unanswered)));
     }

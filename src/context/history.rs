@@ -300,6 +300,7 @@ impl History {
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
             | Body::ModelProgress { .. }
+            | Body::ModelPartial { .. }
             | Body::ToolOutput { .. }
             | Body::ToolStarted { .. }
             | Body::RuleAdded { .. }

@@ -12,6 +12,11 @@ use crate::protocol::model::{Delta, Purpose, Reply, StopReason, Usage};
 const PROGRESS_BYTES: usize = 64;
 const PROGRESS_TIME: Duration = Duration::from_secs(1);
 
+/// The part of an answer that has arrived is recorded after this time, if it grew by this fraction since: what
+/// is written stays in proportion to the answer.
+const PARTIAL_TIME: Duration = Duration::from_secs(2);
+const PARTIAL_GROWTH: usize = 8;
+
 /// A request that was sent.
 pub(super) struct Asked<'a> {
     pub(super) events: &'a Events,
@@ -41,7 +46,7 @@ impl<'a> Asked<'a> {
 
     /// Reports the progress of its answer.
     pub(super) fn progress(&'a self, budget: &'a Budget) -> Progress<'a> {
-        Progress { asked: self, budget, bytes: 0, reported: None }
+        Progress { asked: self, budget, bytes: 0, reported: None, kept: (0, self.at) }
     }
 
     /// Records the answer; returns its cost.
@@ -77,6 +82,8 @@ pub(super) struct Progress<'a> {
     bytes: usize,
     /// Their number at the last report, and its time.
     reported: Option<(usize, Instant)>,
+    /// Bytes of the text that is recorded, and when.
+    kept: (usize, Instant),
 }
 
 impl Progress<'_> {
@@ -103,6 +110,23 @@ impl Progress<'_> {
             let usage = Usage { output_tokens: self.budget.tokens(self.bytes), ..estimated };
             let cost_usd = speaker.cost(usage);
             events.emit(Body::ModelProgress { purpose, usage, cost_usd });
+        }
+    }
+}
+
+impl Progress<'_> {
+    /// Records the text of the answer so far, if it is time.
+    pub(super) fn keep(&mut self, text: &str) {
+        let (bytes, at) = self.kept;
+        let is_longer = text.len() > bytes + bytes / PARTIAL_GROWTH;
+        let events = self.asked.events;
+        let now = events.clock().now();
+        // After a retry the text begins again.
+        if text.len() < bytes {
+            self.kept = (0, at);
+        } else if is_longer && now.duration_since(at) >= PARTIAL_TIME {
+            self.kept = (text.len(), now);
+            events.emit(Body::ModelPartial { text: text.to_owned() });
         }
     }
 }

@@ -282,6 +282,9 @@ pub(super) async fn converse(
             }
             progress.count(&delta);
             reply.fold(&delta);
+            if is_shown {
+                progress.keep(&reply.text);
+            }
         }
         if reply.stop.is_none() {
             return Err(ModelError::new(

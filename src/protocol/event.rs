@@ -218,6 +218,12 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
+    /// The text of an answer that is still arriving, at intervals, in case the program is killed.
+    #[serde(rename = "model.partial")]
+    ModelPartial {
+        /// The text so far.
+        text: String,
+    },
     /// The model answered.
     #[serde(rename = "model.responded")]
     ModelResponded(ModelResponded),

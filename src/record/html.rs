@@ -126,6 +126,7 @@ impl Page {
             | Body::ModelRequested(_)
             | Body::ModelDelta { .. }
             | Body::ModelProgress { .. }
+            | Body::ModelPartial { .. }
             | Body::ModelResponded(_)
             | Body::ToolStarted { .. }
             | Body::ToolOutput { .. }

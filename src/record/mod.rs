@@ -22,9 +22,9 @@ pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
 use crate::protocol::Object;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
-use crate::protocol::event::{Body, Caller, Event};
+use crate::protocol::event::{Body, Caller, Event, ModelResponded};
 use crate::protocol::message::ToolCall;
-use crate::protocol::model::Purpose;
+use crate::protocol::model::{Purpose, StopReason};
 use crate::protocol::tool::Effect;
 
 /// Whether this is a valid session id: a UUID, whose characters are safe in a shell. Any other name in a
@@ -101,6 +101,33 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
         }
     }
     open
+}
+
+/// The answer that was arriving when the program ended: what was received until then.
+pub fn cut_off_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Body> {
+    let mut partial = None;
+    for event in events {
+        match &event.body {
+            Body::ModelPartial { text } => partial = Some(text),
+            Body::ModelResponded(answer) if answer.purpose != Purpose::Main => {}
+            Body::ModelResponded(_) | Body::TurnStarted { .. } => partial = None,
+            // The next attempt begins again.
+            Body::Error { retry_in_ms: Some(_), .. } => partial = None,
+            _ => {}
+        }
+    }
+    let text = partial.filter(|text| !text.trim().is_empty())?;
+    Some(Body::ModelResponded(ModelResponded {
+        purpose: Purpose::Main,
+        text: text.clone(),
+        reasoning: String::new(),
+        calls: Vec::new(),
+        usage: None,
+        cost_usd: None,
+        discarded: false,
+        stop: StopReason::Interrupted,
+        time_ms: 0,
+    }))
 }
 
 /// The synthetic result of a call without one: added first on resume, so that each call has exactly one

@@ -159,6 +159,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::SessionSummary(summary) => summary_line(summary),
         Body::ModelDelta { .. }
         | Body::ModelProgress { .. }
+        | Body::ModelPartial { .. }
         | Body::ToolOutput { .. }
         | Body::Evaluation { failure: None, .. } => return None,
     })

@@ -40,12 +40,13 @@ pub struct StreamJson {
     out: Box<dyn Write + Send>,
     gathered: Gathered,
     model: String,
+    has_turn: bool,
 }
 
 impl StreamJson {
     /// Writes lines to `out`, flushing each.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
-        Self { out, gathered: Gathered::default(), model: String::new() }
+        Self { out, gathered: Gathered::default(), model: String::new(), has_turn: false }
     }
 
     fn line(&mut self, event: &Event) -> Option<Value> {
@@ -54,7 +55,12 @@ impl StreamJson {
                 self.model.clone_from(&started.model);
                 init(started)
             }
-            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
+            Body::TurnStarted { .. } => {
+                self.has_turn = true;
+                return None;
+            }
+            // An answer before the turn was cut off in an earlier stream.
+            Body::ModelResponded(answer) if answer.purpose == Purpose::Main && self.has_turn => {
                 let mut content = Vec::new();
                 if !answer.reasoning.is_empty() {
                     content.push(json!({"type": "thinking", "thinking": answer.reasoning}));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::run::wait_for;
-use crate::server::{Reply, Request, Server, sse_calls, sse_text};
+use crate::server::{Chunk, Reply, Request, Server, sse_calls, sse_text};
 use crate::support::{Done, Test, events, say};
 
 #[test]
@@ -86,6 +86,60 @@ fn interrupted_calls_are_reported_as_uncertain() {
     assert_eq!(synthetic.len(), 2);
     assert_eq!(synthetic[0]["envelope"]["data"]["uncertain"], true);
     assert_eq!(synthetic[1]["envelope"]["data"].get("uncertain"), None);
+}
+
+/// Only a part of an answer arrived: it is in the log, and on resume the user and the model see it.
+#[test]
+fn partial_answer_survives_sigkill() {
+    let part = |text: &str| {
+        let delta = json!({"choices": [{"index": 0, "delta": {"content": text}}]});
+        Chunk::Send(format!("data: {delta}\n\n").into_bytes())
+    };
+    let server = Server::with(move |request, number| match number {
+        0 => Reply {
+            body: vec![
+                part("I found the "),
+                Chunk::Pause(Duration::from_millis(2200)),
+                part("cause in a.rs."),
+                Chunk::Pause(Duration::from_secs(60)),
+            ],
+            ..sse_text("")
+        },
+        _ => {
+            let heard = request.body.contains("I found the cause in a.rs.");
+            sse_text(if heard { "and I go on" } else { "who are you?" })
+        }
+    });
+    let test = Test::new();
+    let url = server.url();
+    let mut child = test.spawn(&["run", "task", "--model", "test/m", "--base-url", &url]);
+    wait_for(|| test.has_event("model.partial"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!test.has_event("model.responded"));
+
+    let test = test.stdin("go on\n");
+    let args = ["--plain", "-c", "--model", "test/m", "--base-url", &url];
+    let shown = test.agent(&args).expect_code(0).stdout;
+    assert_eq!(shown.matches("I found the cause in a.rs.").count(), 1, "{shown}");
+    assert!(shown.contains("and I go on"), "{shown}");
+    assert_eq!(test.events_of("model.responded")[0]["stop"], "interrupted");
+    // The next resume does not add it again.
+    let done = test
+        .agent(&[
+            "run",
+            "more",
+            "-c",
+            "--output-format",
+            "stream-json",
+            "--model",
+            "test/m",
+            "--base-url",
+            &url,
+        ])
+        .expect_code(0);
+    assert!(!done.stdout.contains("I found the cause"), "{}", done.stdout);
+    assert_eq!(test.events_of("model.responded").len(), 3);
 }
 
 /// Each call is shown once, with what is known about it, also when the session is resumed again.

@@ -218,7 +218,10 @@ fn question_can_be_answered_after_clearing_the_input() {
 #[test]
 fn number_has_the_same_meaning_at_every_question() {
     for (call, first_grant) in [
-        ("call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n", "allow Edit"),
+        (
+            "call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n",
+            "allow Edit",
+        ),
         ("call: Bash {\"command\": \"touch a b\"}\n---\n", "allow Bash"),
         ("call: Bash {\"command\": \"git push\"}\n---\n", ""),
     ] {
