@@ -574,8 +574,8 @@ fn long_commands_are_announced_while_they_run() {
     let silent = "until [ -e go ]; do sleep 0.1; done";
     let noisy = "until [ -e gone ]; do echo tick; sleep 0.1; done";
     for (command, end) in [(silent, "go"), (noisy, "gone")] {
-        let test =
-            Test::new().script(&format!("call: Bash {{\"command\": \"{command}\"}}\n---\ntext: ok"));
+        let test = Test::new()
+            .script(&format!("call: Bash {{\"command\": \"{command}\"}}\n---\ntext: ok"));
         let args = ["run", "x", "--yolo", "--model", "script:../script"];
         let mut command_line = test.command(&args);
         let mut child = command_line.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

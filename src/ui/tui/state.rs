@@ -553,23 +553,42 @@ impl State {
             self.drop_question();
         }
         let mut returned = undelivered;
-        let mut is_command = false;
-        if ended != Ended::Well && !self.follow_ups.is_empty() {
-            is_command = returned.is_empty() && keys::is_one_command(&self.follow_ups);
-            returned.extend(self.follow_ups.drain(..));
-            if ended == Ended::Failed {
-                let why = "the work failed: what was to follow it is not sent, and is in the input";
-                self.conversation.remark(Tone::Warn, why);
-            }
+        if ended != Ended::Well {
+            self.return_follow_ups(&mut returned, ended == Ended::Failed);
         }
         if !returned.is_empty() {
-            self.edit_again(&UserInput::joined(returned, "\n"), is_command);
+            self.edit_again(&UserInput::joined(returned, "\n"), false);
         }
         let actions = self.send_follow_ups();
         if ended != Ended::Interrupted && !self.is_working {
             self.ask_about_plan();
         }
         actions
+    }
+
+    /// What was to follow comes back. A command stays one only if it is alone in the input: as a part of a message
+    /// the model would receive it.
+    fn return_follow_ups(&mut self, returned: &mut Vec<UserInput>, has_failed: bool) {
+        let (commands, messages): (Vec<_>, Vec<_>) =
+            self.follow_ups.drain(..).partition(keys::is_command);
+        let is_alone = returned.is_empty() && messages.is_empty() && self.composer.is_empty();
+        let is_back = match commands.as_slice() {
+            [] => !messages.is_empty(),
+            [command] if is_alone => {
+                self.edit_again(command, true);
+                true
+            }
+            commands => {
+                let names: Vec<&str> = commands.iter().map(|it| it.text.as_str()).collect();
+                self.conversation.remark(Tone::Warn, &format!("not run: {}", names.join(" · ")));
+                !messages.is_empty()
+            }
+        };
+        if has_failed && is_back {
+            let why = "the work failed: what was to follow it is not sent, and is in the input";
+            self.conversation.remark(Tone::Warn, why);
+        }
+        returned.extend(messages);
     }
 
     /// Sends what was to follow, one after the other, up to the first that has to end before the next.

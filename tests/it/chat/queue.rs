@@ -49,10 +49,33 @@ fn queued_command_waits_for_a_shell_command_and_keeps_the_draft_and_its_list() {
     pty.wait_for("▸ after your command: /fork");
     pty.send("\r");
     pty.wait_for("› please look at @src/main.rs");
-    // With the command of the user, what waits for it comes back, before the draft.
+    // With the command of the user, what waits for it is not run; it does not become a part of the draft.
     pty.send("\x1b");
-    pty.wait("both", |screen| screen.contains("› /fork\n  please look at @src/main.rs"));
+    pty.wait_for("! not run: /fork");
+    pty.wait_for("\n› please look at @src/main.rs\n");
     assert!(!test.has_event("session.forked"));
+}
+
+/// A command alone comes back as a command. Next to a message it would be sent to the model with it.
+#[test]
+fn queued_commands_come_back_as_commands_or_are_named() {
+    let test = Test::new().script(&format!("{WAITS}\n---\ntext: not read"));
+    let mut pty = busy(&test, &[]);
+    queue_command(&mut pty, "/cost");
+    pty.send("\x1b");
+    pty.wait_for("stopped by you");
+    pty.wait_for("\n› /cost\n");
+    assert!(!pty.screen().contains("text, not a command"), "{}", pty.screen());
+    pty.send("\r");
+    pty.wait_for("Since this conversation was opened");
+
+    let mut pty = busy(&test, &[]);
+    queue_command(&mut pty, "/cost");
+    pty.send("and then this\t");
+    pty.wait_for("▸ after this turn: and then this");
+    pty.send("\x1b");
+    pty.wait_for("! not run: /cost");
+    pty.wait_for("\n› and then this\n");
 }
 
 #[test]

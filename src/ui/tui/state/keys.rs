@@ -299,7 +299,7 @@ impl State {
         let Some(message) = self.follow_ups.pop_back() else {
             return vec![Action::Ask(Request::TakeBack)];
         };
-        let is_command = is_one_command([&message]);
+        let is_command = is_command(&message);
         self.edit_again(&message, is_command);
         Vec::new()
     }
@@ -358,9 +358,7 @@ impl State {
     }
 }
 
-/// It is a single queued command.
-pub(super) fn is_one_command<'a>(messages: impl IntoIterator<Item = &'a UserInput>) -> bool {
-    let mut messages = messages.into_iter();
-    let first = messages.next().is_some_and(|message| message.text.starts_with(['!', '/']));
-    first && messages.next().is_none()
+/// The queued message is a command. (Other messages do not begin like one.)
+pub(super) fn is_command(message: &UserInput) -> bool {
+    message.text.starts_with(['!', '/'])
 }
