@@ -328,11 +328,7 @@ pub(super) fn words(ending: Ending, limits: &Limits) -> String {
         Ending::Timeout => {
             "the time limit was reached; raise --timeout, or continue with -c".to_owned()
         }
-        Ending::PermissionDenied => {
-            "a permission that the task needed was not given; see permission_denials, and allow it \
-             with --allow"
-                .to_owned()
-        }
+        Ending::PermissionDenied => "a permission that the task needed was not given".to_owned(),
         Ending::Interrupted => "interrupted; continue with -c".to_owned(),
         Ending::Terminated => "terminated by a signal; continue with -c".to_owned(),
         Ending::Completed

@@ -55,6 +55,19 @@ fn sessions_are_listed_shown_and_exported() {
     test.agent(&["session", "show", "nope"]).expect_code(2).expect_one_line_of_stderr("nope");
 }
 
+/// What was tried has its own lines; what to do next was advice for that moment.
+#[test]
+fn failed_turn_is_shown_without_advice() {
+    let test = Test::new().script("times: any\ntext: I give up");
+    test.run(&["try it", "--check", "false"]).expect_code(1);
+    let show = test.agent(&["session", "show"]).expect_code(0).stdout;
+    assert!(show.contains("\nfailed    not done (check_failed): "), "{show}");
+    assert!(show.contains("\ntried     "), "{show}");
+    for part in ["Next:", "continue with", "agent trace show", "Tried:"] {
+        assert!(!show.contains(part), "{part}\n{show}");
+    }
+}
+
 #[test]
 fn config_show_names_the_source_of_each_value() {
     let test = Test::new()

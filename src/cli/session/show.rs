@@ -194,7 +194,23 @@ impl Page {
         if !finished.files_changed.is_empty() {
             self.line("changed", &finished.files_changed.join(", "));
         }
-        self.line("answer", &shorten(&finished.result, 400));
+        let Some(report) = &finished.report else {
+            self.line("answer", &shorten(&finished.result, 400));
+            return;
+        };
+        // The advice of the report is for the moment of the failure.
+        self.line("failed", &shorten(&report.reason, 400));
+        for tried in &report.attempts {
+            let times = match tried.times {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            let failure = shorten(&tried.failure, 160);
+            self.line("tried", &format!("{}, {times}: {failure}", tried.what));
+        }
+        for (path, how) in &report.files_undone {
+            self.line("undone", &format!("{path}: {how}"));
+        }
     }
 }
 
