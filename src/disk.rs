@@ -31,6 +31,24 @@ pub(crate) fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd
     Ok(without_links::open_to_make(path, flags | OFlags::NOFOLLOW, mode)?)
 }
 
+/// Why an operation on a path failed, without the number of the system's error.
+pub(crate) fn in_words(error: &io::Error) -> String {
+    use io::ErrorKind as Kind;
+    let words = match error.kind() {
+        Kind::NotFound => "it does not exist",
+        Kind::AlreadyExists => "it exists already",
+        Kind::PermissionDenied => "permission denied",
+        Kind::ReadOnlyFilesystem => "the file system is read-only",
+        Kind::IsADirectory => "it is a directory",
+        Kind::NotADirectory => "a part of the path is not a directory",
+        Kind::InvalidFilename => "the name is too long or not allowed",
+        Kind::StorageFull => "the disk is full",
+        Kind::QuotaExceeded => "the disk quota is used up",
+        _ => return error.to_string(),
+    };
+    words.to_owned()
+}
+
 /// The metadata of a path, without following symlinks; of the link itself if it is the last component.
 pub(crate) fn metadata_without_links(path: &Path) -> io::Result<Metadata> {
     File::from(open(path, OFlags::PATH, Mode::empty())?).metadata()

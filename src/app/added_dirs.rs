@@ -1,6 +1,7 @@
 //! Directories that the user adds to a session while it runs (`/add-dir`).
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{OpenError, Options, StateDirs, Storage, Which};
@@ -21,7 +22,10 @@ pub fn addable(named: &str, places: &[PathBuf], own: &StateDirs) -> Result<PathB
     let real = match path.canonicalize() {
         Ok(real) if real.is_dir() => real,
         Ok(_) => return wrong("it is a file; name its directory"),
-        Err(error) => return wrong(&error.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return wrong("there is no such directory; create it, or name another");
+        }
+        Err(error) => return wrong(&disk::in_words(&error)),
     };
     if disk::settled(&path, places) != real {
         return wrong("it is a link that commands can change; name where it leads");
@@ -37,7 +41,7 @@ pub fn addable(named: &str, places: &[PathBuf], own: &StateDirs) -> Result<PathB
     }
     match fs::read_dir(&real) {
         Ok(_) => Ok(real),
-        Err(error) => wrong(&error.to_string()),
+        Err(error) => wrong(&format!("{}; make it readable first", disk::in_words(&error))),
     }
 }
 

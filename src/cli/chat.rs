@@ -370,7 +370,7 @@ fn instruct(
             return Some(News::Page { title, text, place: PagePlace::Conversation });
         }
         CommandAction::Permissions => {
-            return Some(rules::permissions(session, options, arguments, stored));
+            return rules::permissions(session, options, arguments, stored);
         }
         CommandAction::Undo | CommandAction::Redo => {
             let undone = if command == CommandAction::Undo {

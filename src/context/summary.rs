@@ -14,7 +14,7 @@ use crate::protocol::event::Place;
 use crate::protocol::message::{Part, Role};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::protocol::shorten;
+use crate::protocol::{shorten, without_reminder_tags};
 
 const SYSTEM: Prompt = prompt!("summary/system.md");
 const TASK: Prompt = prompt!("summary/task.md");
@@ -55,13 +55,6 @@ pub fn request<'a>(
     (history.prompts().text(SYSTEM), fill(history.prompts().text(TASK), &values))
 }
 
-/// Removes the tags that only the program may use from a model's text.
-fn without_tags(line: &str) -> String {
-    ["<system-reminder>", "</system-reminder>"]
-        .iter()
-        .fold(line.to_owned(), |line, tag| line.replace(tag, ""))
-}
-
 /// The sections of a model's answer. `None`: there is no heading with text below it.
 pub fn sections(answer: &str) -> Option<Sections> {
     let mut sections = Sections::default();
@@ -72,7 +65,7 @@ pub fn sections(answer: &str) -> Option<Sections> {
             current = HEADINGS.iter().position(|(_, word)| line.contains(word));
         } else if let Some(at) = current {
             let section = sections[at].get_or_insert_default();
-            section.push_str(without_tags(line).trim_end());
+            section.push_str(without_reminder_tags(line).trim_end());
             section.push('\n');
         }
     }

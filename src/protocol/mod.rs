@@ -129,6 +129,14 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, other)| other)
 }
 
+/// The text without the tags of the program's messages to the model: a model may not write them, and users are
+/// not shown them.
+pub fn without_reminder_tags(text: &str) -> String {
+    ["<system-reminder>", "</system-reminder>"]
+        .iter()
+        .fold(text.to_owned(), |text, tag| text.replace(tag, ""))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::render::timeline_line;
 use super::summary::{Turn, cost_line, summary, turns};
-use crate::protocol::Object;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::model::Purpose;
 use crate::protocol::view::{call_line, view};
+use crate::protocol::{Object, without_reminder_tags};
 
 const STYLE: &str = include_str!("html.css");
 
@@ -75,7 +75,9 @@ impl Page {
                 let class = if answer.discarded { "model gone" } else { "model" };
                 self.element("div", class, &answer.text);
             }
-            Body::Feedback { text, .. } => self.folded("note", "to the model", text),
+            Body::Feedback { text, .. } => {
+                self.folded("note", "to the model", without_reminder_tags(text).trim());
+            }
             Body::ToolFinished { tool, envelope, .. } => self.call(tool, envelope),
             Body::ContextCompacted(compacted) => {
                 let line = timeline_line(&event.body).unwrap_or_default();

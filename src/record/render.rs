@@ -16,7 +16,7 @@ use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
 use crate::protocol::sanitize::without_controls;
 use crate::protocol::view::call_line;
-use crate::protocol::{counted, shorten};
+use crate::protocol::{counted, shorten, without_reminder_tags};
 
 /// The timeline: calls with their status, decisions, tokens. Ends with a line break.
 pub fn timeline(events: &[Event]) -> String {
@@ -122,7 +122,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             format!("  plan ({reason}): {recap}")
         }
         Body::Feedback { text, .. } | Body::Reminder { text, .. } => {
-            format!("  to the model: {}", one_line(text, 120))
+            format!("  to the model: {}", one_line(without_reminder_tags(text).trim(), 120))
         }
         Body::CheckFinished { command, passed, exit_code, time_ms, .. } => {
             format!("  check {command}: {} ({time_ms} ms)", how_it_ended(*passed, *exit_code))
@@ -278,7 +278,10 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "```\n$ {command}\n{}\n```\n", output.trim_end());
             }
             Body::TurnSteered { input, .. } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
-            Body::Feedback { text, .. } => _ = writeln!(out, "> {}\n", text.replace('\n', "\n> ")),
+            Body::Feedback { text, .. } => {
+                let text = without_reminder_tags(text);
+                _ = writeln!(out, "> {}\n", text.trim().replace('\n', "\n> "));
+            }
             // Learning requests are not part of the conversation.
             Body::ModelResponded(answer)
                 if !answer.discarded

@@ -88,6 +88,26 @@ fn interrupted_calls_are_reported_as_uncertain() {
     assert_eq!(synthetic[1]["envelope"]["data"].get("uncertain"), None);
 }
 
+/// The tags of a message to the model are not shown to the user.
+#[test]
+fn notice_about_changed_files_is_shown_without_tags() {
+    let test = Test::new()
+        .file("a.txt", "one\n")
+        .script("call: Read {\"path\": \"a.txt\"}\n---\ntext: read");
+    test.run(&["read it"]).expect_code(0);
+    test.write("a.txt", "another text\n");
+    let test = test.script("when: <system-reminder>\ntext: ok").stdin("go on\n");
+    let shown = test.agent(&["--plain", "-c", "--model", "script:../script"]).expect_code(0).stdout;
+    assert!(shown.contains("to the model: These files are no longer as you saw them"), "{shown}");
+    for page in [
+        shown,
+        test.agent(&["session", "export"]).expect_code(0).stdout,
+        test.agent(&["trace", "show"]).expect_code(0).stdout,
+    ] {
+        assert!(!page.contains("system-reminder"), "{page}");
+    }
+}
+
 /// Only a part of an answer arrived: it is in the log, and on resume the user and the model see it.
 #[test]
 fn partial_answer_survives_sigkill() {

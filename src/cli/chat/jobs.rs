@@ -233,7 +233,11 @@ impl<'a> Jobs<'a> {
         let text = record::markdown(&loaded.events);
         let written = made.and_then(|mut file| file.write_all(without_controls(&text).as_bytes()));
         written.map_err(|error| {
-            format!("{}: {error}; name another file: /export FILE", path.display())
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => "its directory does not exist".to_owned(),
+                _ => disk::in_words(&error),
+            };
+            format!("{}: {why}; name another file: /export FILE", path.display())
         })?;
         Ok(path)
     }
@@ -244,7 +248,10 @@ impl<'a> Jobs<'a> {
         let dirs = dirs.ok_or("there is no home directory: name a file, /export FILE")?;
         let folder = canonical_prefix(&dirs.data).join("exports");
         let made = disk::make_folder(&folder, 0o700);
-        made.map_err(|error| format!("{error}; name a file: /export FILE"))?;
+        made.map_err(|error| {
+            let why = disk::in_words(&error);
+            format!("{}: {why}; name a file: /export FILE", folder.display())
+        })?;
         let name = format!("session-{}", self.short_id());
         // An earlier export is kept.
         let mut n = 1;

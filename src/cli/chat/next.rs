@@ -27,10 +27,12 @@ pub(super) fn next(
     Ok(match action {
         CommandAction::Resume => Next::Open(Which::Resume(resume(options, session, arguments)?)),
         CommandAction::Rewind => {
-            let turn = rewind_of(arguments).filter(|_| session.log_path.is_some());
-            let (turn, what) = turn.ok_or(
-                "/rewind TURN [files|conversation]: the number of the turn; a session that is not recorded cannot go \
-                 back",
+            if session.log_path.is_none() {
+                return Err("this session is not recorded, so it cannot go back".to_owned());
+            }
+            let (turn, what) = rewind_of(arguments).ok_or(
+                "say to which turn, by its number: /rewind TURN goes back to before it, /rewind TURN files only \
+                 with the files, /rewind TURN conversation only with the conversation",
             )?;
             Next::Rewind(session.id().to_owned(), turn, what)
         }

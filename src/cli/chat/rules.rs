@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::app::{self, OpenError, Options, Session};
 use crate::cli::options::{self, ToolOptions};
 use crate::config::{self, AGENT_DIR, Loaded, Needs, Origin, Trust, UserDirs, with_rule};
+use crate::disk;
 use crate::permission::Rule;
 use crate::protocol::event::SessionRule;
 use crate::ui::tui::{News, PagePlace};
@@ -31,30 +32,30 @@ pub(super) fn permissions(
     options: &Options,
     arguments: &str,
     stored: &mut StoredRules,
-) -> News {
+) -> Option<News> {
     let (word, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let done = match (word, rest.trim()) {
         ("" | "list", "") => {
             let (title, text) = ("Permissions".to_owned(), in_words(session, options));
-            return News::Page { title, text, place: PagePlace::Conversation };
+            return Some(News::Page { title, text, place: PagePlace::Conversation });
         }
         ("add", rule) if !rule.is_empty() => add(session, options, rule, stored),
         ("remove", number) => remove(session, options, number, stored),
         _ => Err(USAGE.to_owned()),
     };
     match done {
-        Ok(text) => News::Note(true, text),
-        Err(reason) => News::Note(false, reason),
+        Ok(text) => text.map(|text| News::Note(true, text)),
+        Err(reason) => Some(News::Note(false, reason)),
     }
 }
 
-/// Adds `allow Bash(cargo test *) user`; returns what was done.
+/// Adds `allow Bash(cargo test *) user`; returns what the event of the session does not say.
 fn add(
     session: &Session,
     options: &Options,
     text: &str,
     stored: &mut StoredRules,
-) -> Result<String, String> {
+) -> Result<Option<String>, String> {
     let (list, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     if !matches!(list, "allow" | "ask" | "deny") {
         return Err(format!("begin the rule with allow, ask or deny: {USAGE}"));
@@ -63,9 +64,7 @@ fn add(
     let rules = app::permission_rules(rule)?;
     let Some(file) = file_of(options, scope)? else {
         let is_new = session.add_rules(list, &rules);
-        let text =
-            if is_new { "the rule applies to this session" } else { "this rule is there already" };
-        return Ok(text.to_owned());
+        return Ok((!is_new).then(|| "this rule is there already".to_owned()));
     };
     // Only what permits something needs trust in the folder.
     let needs_trust = scope == Scope::Project && list == "allow";
@@ -91,16 +90,16 @@ fn add(
         (true, true) => "; the folder is still trusted",
         (true, false) => "; later sessions apply it once you run `agent trust`",
     };
-    Ok(format!("the rule is stored in {}{then}", file.display()))
+    Ok(Some(format!("the rule is stored in {}{then}", file.display())))
 }
 
-/// Removes the rule of this number from the session; returns what was done, and which file still has the rule.
+/// Removes the rule of this number from the session; returns which file still has the rule.
 fn remove(
     session: &Session,
     options: &Options,
     number: &str,
     stored: &mut StoredRules,
-) -> Result<String, String> {
+) -> Result<Option<String>, String> {
     let rules = session.session_rules();
     let removed = rules.iter().find(|rule| rule.id.to_string() == number);
     let removed = removed.filter(|rule| session.remove_rule(rule.id));
@@ -115,13 +114,10 @@ fn remove(
     let files = [Scope::Project, Scope::User].map(|scope| file_of(options, scope).ok().flatten());
     let files: Vec<String> =
         files.into_iter().flatten().filter(has_it).map(|it| it.display().to_string()).collect();
-    Ok(match files.as_slice() {
-        [] => "the rule is removed".to_owned(),
-        files => format!(
-            "the rule is removed from this session, but {} still has it; remove it there, then start the agent again",
-            files.join(" and ")
-        ),
-    })
+    let files = files.join(" and ");
+    Ok((!files.is_empty()).then(|| {
+        format!("{files} still has this rule; remove it there, then start the agent again")
+    }))
 }
 
 /// The settings of the folder, if the user trusts it with them.
@@ -170,7 +166,10 @@ fn file_of(options: &Options, scope: Scope) -> Result<Option<PathBuf>, String> {
 
 /// Adds the rules to the file, which keeps everything else.
 fn store(file: &Path, list: &str, rules: &[Rule]) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+    let failed = |error: std::io::Error| {
+        let why = disk::in_words(&error);
+        format!("{}: {why}; the rule is not stored", file.display())
+    };
     let old = match fs::read_to_string(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         read => read.map_err(failed)?,

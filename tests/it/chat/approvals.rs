@@ -189,6 +189,8 @@ fn rejection_with_a_reason_is_sent_to_the_model() {
     pty.send("\r");
     pty.wait_for("all right");
     assert_eq!(test.read("a.txt"), "one\nmore\n");
+    // It is a message of the user, and shown as such only.
+    assert_eq!(pty.all().matches("write three instead").count(), 1, "{}", pty.all());
 }
 
 #[test]

@@ -156,8 +156,14 @@ fn trace_export_config_and_model_commands_work() {
     pty.say("/export talk.md");
     pty.wait_for("written to");
     assert!(test.read("talk.md").contains("## User\n\nlook"), "{}", test.read("talk.md"));
-    pty.say("/export talk.md");
-    pty.wait_for("name another file");
+    for (file, why) in [
+        ("talk.md", "talk.md: it exists already; name another file"),
+        ("no/talk.md", "talk.md: its directory does not exist; name another file"),
+    ] {
+        pty.say(&format!("/export {file}"));
+        pty.wait_for(why);
+    }
+    assert!(!pty.all().contains("os error"), "{}", pty.all());
     pty.say("/config");
     pty.wait_for("q close");
     pty.send("/");
@@ -185,7 +191,7 @@ fn pins_are_added_listed_and_removed() {
     pty.say("hello");
     pty.wait_for("heard");
     pty.say("/context");
-    pty.wait_for("L2: rules and pins");
+    pty.wait_for("system prompt: this project, its rules, and pins");
     pty.wait_for("in all of 128.0k tokens");
     pty.say("/unpin 1");
     pty.wait_for("pin 1 removed");
@@ -519,8 +525,10 @@ fn rewind_command_reverts_to_before_a_turn() {
     pty.send("\x15");
     pty.say("/rewind");
     pty.wait("a space", |_| pty.with_screen(|screen| screen.cursor_position().1 == 10));
+    // Enter completes the command first, and says what it takes.
+    pty.wait_for("/rewind TURN [files|conversation]: go back to before a turn");
     pty.send("\r");
-    pty.wait_for("the number of the turn");
+    pty.wait_for("say to which turn, by its number");
 }
 
 #[test]

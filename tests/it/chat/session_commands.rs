@@ -25,7 +25,10 @@ fn named_session_is_listed_and_resumed_by_its_name() {
     pty.wait_for("heard");
     pty.wait_for("/help");
     let first = id(&test);
-    pty.say("/rename the parser");
+    // Enter completes the name of the command, and says what it takes.
+    pty.say("/rename");
+    pty.wait_for("/rename NAME: name this session");
+    pty.say("the parser");
     pty.wait_for("this session is named the parser");
     pty.say("/sessions");
     pty.wait_for("the parser: the first task");
@@ -123,7 +126,7 @@ fn added_directory_can_be_used_and_is_known_after_resume() {
         ("~/.config/..", "it contains a home directory"),
         ("~/.ssh", "credentials are kept there"),
         ("../memory", "learning.database"),
-        ("nowhere", "No such file or directory"),
+        ("nowhere", "nowhere cannot be added: there is no such directory; create it"),
         (".", "which the agent works in already"),
         (&file, "it is a file"),
     ] {
@@ -160,7 +163,7 @@ fn added_directory_can_be_used_and_is_known_after_resume() {
         mode(0);
         let done = test.run(&["--resume", &id(&test), "and now"]);
         mode(0o755);
-        done.expect_code(0).expect_stderr("cannot be added: Permission denied");
+        done.expect_code(0).expect_stderr("cannot be added: permission denied");
     }
     // Without the directory the session continues.
     std::fs::remove_dir_all(&there).unwrap();

@@ -30,6 +30,9 @@ fn added_rule_applies_at_once_and_after_resume() {
     pty.wait_for("rule 1: allow Bash(touch one)");
     pty.say("make them");
     pty.wait_for("made");
+    let all = pty.all();
+    assert_eq!(all.lines().filter(|line| line.starts_with("· rule 1")).count(), 1, "{all}");
+    assert!(!all.contains("applies to this session"), "{all}");
     assert!(test.root().join("two").exists());
     pty.wait_for("/help");
     pty.say("/quit");
@@ -58,7 +61,7 @@ fn rule_is_added_to_the_configuration_of_user_and_project() {
     pty.say("/permissions add allow Write(src/**) project");
     pty.wait_for("the folder is still trusted");
     pty.say("/permissions remove 1");
-    pty.wait_for("still has it");
+    pty.wait_for("still has this rule");
     pty.say("/quit");
     pty.end();
     let own = std::fs::read_to_string(test.home().join(".config/agent/config.toml")).unwrap();

@@ -270,8 +270,8 @@ impl Outcome {
                 "not run".to_owned()
             }
             (_, Some(ErrorCode::ApprovalRejected)) => {
-                let reason = envelope.error().and_then(|error| error.message.split_once(": "));
-                note = reason.map_or_else(String::new, |(_, words)| words.to_owned());
+                // The reason is a message of the user, which follows.
+                note = String::new();
                 is_explained = true;
                 "you said no".to_owned()
             }

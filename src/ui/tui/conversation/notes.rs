@@ -2,14 +2,15 @@
 
 use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, mode_changed};
+use crate::protocol::without_reminder_tags;
 use crate::ui::tui::cells::{decision, seconds, thousands};
 
 /// The layers of a request, in the order in which they are sent.
 const LAYERS: [(&str, &str); 4] = [
-    ("tools", "the tools' descriptions"),
-    ("l1", "L1: how the agent works"),
-    ("l2", "L2: rules and pins"),
-    ("l3", "L3: the conversation"),
+    ("tools", "descriptions of the tools"),
+    ("l1", "system prompt: how the agent works"),
+    ("l2", "system prompt: this project, its rules, and pins"),
+    ("l3", "the conversation"),
 ];
 
 impl Conversation {
@@ -61,7 +62,8 @@ impl Conversation {
                 }
             }
             Body::Feedback { text, .. } => {
-                let text = format!("to the model: {}", text.replace('\n', " "));
+                let text = without_reminder_tags(text).trim().replace('\n', " ");
+                let text = format!("to the model: {text}");
                 self.note(Tone::Quiet, &text);
             }
             Body::CheckFinished { command, exit_code, passed, tail, time_ms } => {

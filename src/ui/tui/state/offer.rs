@@ -199,12 +199,19 @@ impl State {
                 let is_written =
                     self.composer.text()[popup.from..self.composer.cursor()] == item.insert;
                 let is_enough = is_written && !item.needs_more;
+                let usage = format!("{} {}: {}", item.insert, item.args, item.what);
                 if !is_enough {
                     self.take(&popup);
                 }
                 return Some(match popup.kind {
                     // A command with arguments is sent only if its name was complete.
-                    Kind::Command if item.takes_more && !is_enough => self.complete(),
+                    Kind::Command if item.takes_more && !is_enough => {
+                        let actions = self.complete();
+                        if self.popup.is_none() {
+                            self.say(&usage);
+                        }
+                        actions
+                    }
                     Kind::Argument if item.needs_more => self.complete(),
                     Kind::Command | Kind::Argument => self.send(),
                     Kind::File => Vec::new(),
