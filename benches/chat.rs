@@ -187,9 +187,10 @@ fn idle() {
     let (before, bytes) = (pty.used().0, pty.n_bytes());
     std::thread::sleep(Duration::from_secs(5));
     let written = pty.n_bytes() - bytes;
+    let (used, memory) = pty.used();
     println!(
-        "idle for 5 s: {:.0} ms of processor time, {written} bytes written",
-        pty.used().0 - before
+        "idle for 5 s: {:.0} ms of processor time, {written} bytes written; memory of a fresh chat {memory:.1} MiB",
+        used - before
     );
 }
 
