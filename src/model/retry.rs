@@ -148,12 +148,7 @@ where
                     self.obeyed += delay;
                 }
                 self.phase = Phase::Wait(Some(delay));
-                Ok(Delta::Retry(Retry {
-                    attempt: self.attempt,
-                    delay,
-                    error: message,
-                    reason,
-                }))
+                Ok(Delta::Retry(Retry { attempt: self.attempt, delay, error: message, reason }))
             }
             Err(error) => {
                 self.phase = Phase::Over;

@@ -110,9 +110,11 @@ pub fn cut_off_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option
         match &event.body {
             Body::ModelPartial { text } => partial = Some(text),
             Body::ModelResponded(answer) if answer.purpose != Purpose::Main => {}
-            Body::ModelResponded(_) | Body::TurnStarted { .. } => partial = None,
-            // The next attempt begins again.
-            Body::Error { retry_in_ms: Some(_), .. } => partial = None,
+            // After a failed attempt the answer begins again.
+            Body::ModelResponded(_)
+            | Body::TurnFinished(_)
+            | Body::Error { retry_in_ms: Some(_), .. }
+            | Body::ModelFallback { .. } => partial = None,
             _ => {}
         }
     }
@@ -122,6 +124,7 @@ pub fn cut_off_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option
         text: text.clone(),
         reasoning: String::new(),
         calls: Vec::new(),
+        carried: Vec::new(),
         usage: None,
         cost_usd: None,
         discarded: false,

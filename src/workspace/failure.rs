@@ -30,6 +30,6 @@ pub(crate) fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure 
             return Failure::new(ErrorCode::ExecutionError, message).hint(ANOTHER_PATH).at(path);
         }
     };
-    let why = disk::in_words(&error);
+    let why = disk::in_words(error);
     Failure::new(code, format!("could not {doing} {path}: {why}")).hint(hint).at(path)
 }

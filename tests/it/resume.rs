@@ -121,7 +121,7 @@ fn partial_answer_survives_sigkill() {
                 part("I found the "),
                 Chunk::Pause(Duration::from_millis(2200)),
                 part("cause in a.rs."),
-                Chunk::Pause(Duration::from_secs(60)),
+                Chunk::Pause(Duration::from_mins(1)),
             ],
             ..sse_text("")
         },

@@ -226,11 +226,11 @@ impl Conversation {
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
             | Body::TurnUndone { .. } => self.noted(&event.body),
-            // The deltas are shown, and on resume the answer.
-            Body::ModelPartial { .. } => {}
             // Commands of the user are shown when they end; rewinds and forks are reported when the session
             // continues.
+            // (Of an answer the deltas are shown, and on resume the part that was received.)
             Body::UserCommand { .. }
+            | Body::ModelPartial { .. }
             | Body::ContextOverflowed { .. }
             | Body::SessionForked { .. }
             | Body::SessionRewound { .. }
