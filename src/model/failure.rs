@@ -89,9 +89,10 @@ impl EndpointFacts {
     pub(super) fn refused(&self, refusal: &Refusal<'_>) -> Failure {
         let body = ErrorBody::read(refusal.body);
         let status = refusal.status.or(body.status);
-        let kind = body.kind(status, refusal.retry_after);
+        let retry_after = refusal.retry_after.or(body.retry_after);
+        let kind = body.kind(status, retry_after);
         let message = self.message(status, kind, &body);
-        let again = match (kind, refusal.retry_after) {
+        let again = match (kind, retry_after) {
             (ModelErrorKind::Unavailable, Some(delay)) => Again::After(delay),
             (ModelErrorKind::Unavailable, None) => Again::Soon,
             _ => Again::Never,
@@ -143,6 +144,8 @@ impl EndpointFacts {
             }
             (ModelErrorKind::Unavailable, _) => format!("{answered}; try again later"),
             (_, Some(401)) => format!("{answered}; {key}"),
+            // Google's status for it is 400.
+            _ if body.mentions(&["api_key_invalid"]) => format!("{answered}; {key}"),
             (_, Some(403)) => {
                 format!("{answered}: access is not allowed; {key}, and what it may use")
             }
@@ -190,10 +193,12 @@ impl EndpointFacts {
 struct ErrorBody {
     /// The message.
     text: String,
-    /// Machine-readable values: code, type, status; in lower case.
+    /// Machine-readable values: code, type, status, and Google's reasons and quotas; in lower case.
     codes: Vec<String>,
     /// An HTTP status inside the body.
     status: Option<u16>,
+    /// How long the server asks to wait.
+    retry_after: Option<Duration>,
 }
 
 /// Parts of messages for requests that are longer than the model's window.
@@ -261,12 +266,22 @@ impl ErrorBody {
             None => text,
         };
         let keys = ["code", "type", "status"];
-        let codes = keys.iter().filter_map(|key| error[key].as_str()).map(str::to_lowercase);
+        let codes = keys.iter().filter_map(|key| error[key].as_str());
+        let details = error["details"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let violations = details.iter().filter_map(|detail| detail["violations"].as_array());
+        let codes = codes
+            .chain(details.iter().filter_map(|detail| detail["reason"].as_str()))
+            .chain(violations.flatten().filter_map(|violation| violation["quotaId"].as_str()))
+            .map(str::to_lowercase);
+        let retry_after = details.iter().find_map(|detail| {
+            let seconds = detail["retryDelay"].as_str()?.strip_suffix('s')?.parse().ok()?;
+            Duration::try_from_secs_f64(seconds).ok()
+        });
         let status = keys.iter().find_map(|key| {
             let number = error[key].as_u64().or_else(|| error[key].as_str()?.parse().ok())?;
             u16::try_from(number).ok().filter(|status| (400..600).contains(status))
         });
-        Self { text, codes: codes.collect(), status }
+        Self { text, codes: codes.collect(), status, retry_after }
     }
 
     fn mentions(&self, parts: &[&str]) -> bool {
@@ -285,9 +300,11 @@ impl ErrorBody {
         let by_rate = status == 429 || self.mentions(&["per minute", "tokens per min"]);
         match status {
             _ if !by_rate && status != 401 && self.mentions(&OVERFLOW) => ModelErrorKind::Overflow,
+            // Google gives a time for each quota, and the same message.
+            429 if self.codes.iter().any(|code| code.contains("perday")) => ModelErrorKind::Refused,
             // If a time is given it is a rate limit, not a quota, whatever the message is.
             429 if retry_after.is_none() && self.mentions(&QUOTA) => ModelErrorKind::Refused,
-            408 | 409 | 425 | 429 | 500.. => ModelErrorKind::Unavailable,
+            408 | 409 | 425 | 429 | 499.. => ModelErrorKind::Unavailable,
             _ => ModelErrorKind::Refused,
         }
     }
@@ -295,6 +312,8 @@ impl ErrorBody {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn endpoint_facts() -> EndpointFacts {
@@ -325,7 +344,7 @@ mod tests {
     #[test]
     fn statuses() {
         use ModelErrorKind::{Overflow, Refused, Unavailable};
-        for status in [408, 429, 500, 502, 503, 504, 529] {
+        for status in [408, 429, 499, 500, 502, 503, 504, 529] {
             check(
                 Some(status),
                 "",
@@ -366,6 +385,43 @@ mod tests {
         check(None, r#"[{"error":{"code":503,"message":"busy"}}]"#, Unavailable, "(\"busy\")");
         let raw = r#"{"error":{"message":"Provider returned error","metadata":{"raw":"boom"}}}"#;
         check(None, raw, Unavailable, "Provider returned error: boom");
+    }
+
+    #[test]
+    fn errors_of_google() {
+        let refused = |error: &Value| {
+            let body = json!([{ "error": error }]).to_string();
+            endpoint_facts().refused(&Refusal { status: None, retry_after: None, body: &body })
+        };
+        let quota = |id: &str| {
+            json!({"code": 429, "status": "RESOURCE_EXHAUSTED",
+            "message": "You exceeded your current quota, please check your plan and billing details.",
+            "details": [
+                {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{
+                    "quotaMetric": "generativelanguage.googleapis.com/generate_content_requests",
+                    "quotaId": id, "quotaValue": "20"}]},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "12.5s"},
+            ]})
+        };
+        let per_minute = refused(&quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"));
+        assert_eq!(per_minute.error.kind, ModelErrorKind::Unavailable);
+        assert_eq!(per_minute.again, Again::After(Duration::from_millis(12_500)));
+        let per_day = refused(&quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"));
+        assert_eq!((per_day.error.kind, per_day.again), (ModelErrorKind::Refused, Again::Never));
+        assert!(per_day.error.message.contains("the quota is used up"), "{per_day:?}");
+
+        let key = refused(&json!({"code": 400, "status": "INVALID_ARGUMENT",
+            "message": "API key not valid. Please pass a valid API key.",
+            "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                         "reason": "API_KEY_INVALID", "domain": "googleapis.com"}]}));
+        assert!(key.error.message.contains("check the key from H_API_KEY"), "{key:?}");
+        let busy = refused(&json!({"code": 503, "status": "UNAVAILABLE",
+            "message": "The model is overloaded. Please try again later."}));
+        assert_eq!((busy.error.kind, busy.again), (ModelErrorKind::Unavailable, Again::Soon));
+        let long = refused(&json!({"code": 400, "status": "INVALID_ARGUMENT",
+            "message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."}));
+        assert_eq!(long.error.kind, ModelErrorKind::Overflow);
+        assert_eq!(long.error.window, Some(1_048_576));
     }
 
     #[test]
