@@ -5,7 +5,8 @@ use reqwest::Url;
 use super::endpoint::Endpoint;
 use crate::protocol::model::{ModelError, ModelErrorKind};
 
-/// The base URL, if it is valid. A URL without a path gets the version of its wire format.
+/// The base URL, if it is valid. A URL without a path gets the version of its wire format, with some wire formats
+/// also one without a version in its path.
 pub(super) fn base(endpoint: &Endpoint) -> Result<Url, ModelError> {
     let wrong = |why: &str| {
         let (id, given) = (&endpoint.id, without_secrets(&endpoint.base_url));
@@ -16,7 +17,8 @@ pub(super) fn base(endpoint: &Endpoint) -> Result<Url, ModelError> {
     };
     let mut url =
         Url::parse(endpoint.base_url.trim()).map_err(|error| wrong(&error.to_string()))?;
-    if url.path() == "/" {
+    let lacks_version = endpoint.wire.adds_version() && !is_versioned(&url);
+    if url.path() == "/" || lacks_version {
         url = joined(&url, endpoint.wire.version());
     }
     match url.scheme() {
@@ -97,6 +99,7 @@ pub(super) fn is_versioned(base: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::provider::Wire;
 
     #[test]
     fn base_url_without_a_path_gets_the_version() {
@@ -108,6 +111,16 @@ mod tests {
         ] {
             let base = base(&Endpoint::new("p/m", given)).expect("a URL");
             assert_eq!(base.as_str(), expected);
+        }
+        for (given, expected) in [
+            ("http://h", "http://h/v1beta"),
+            ("http://h/gemini/", "http://h/gemini/v1beta"),
+            ("http://h/gemini/v1alpha", "http://h/gemini/v1alpha"),
+            ("http://h/v1/publishers/google", "http://h/v1/publishers/google"),
+        ] {
+            let mut endpoint = Endpoint::new("p/m", given);
+            endpoint.wire = Wire::Gemini;
+            assert_eq!(base(&endpoint).expect("a URL").as_str(), expected);
         }
     }
 

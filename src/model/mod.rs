@@ -10,6 +10,7 @@ mod address;
 mod body;
 mod endpoint;
 mod failure;
+mod gemini;
 mod http;
 mod openai_chat;
 mod overflow;
@@ -34,6 +35,7 @@ pub use self::scripted::Scripted;
 use self::transport::Transport;
 pub use self::wire_record::WireRecorder;
 use crate::protocol::model::{Model, ModelError, ModelErrorKind};
+use crate::protocol::provider::Wire;
 
 /// The model at this endpoint. Makes no connection: errors are those of the configuration.
 pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
@@ -43,8 +45,9 @@ pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
 /// The ids of the models that the server of this endpoint lists, with one request within `limit`.
 pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String>, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
-    let text = transport.get("models", limit).await.map_err(|failure| failure.error)?;
-    let endpoint_facts = transport.endpoint_facts("models");
+    let path = endpoint.wire.models_path();
+    let text = transport.get(path, limit).await.map_err(|failure| failure.error)?;
+    let endpoint_facts = transport.endpoint_facts(path);
     if text.trim_start().starts_with('<') {
         return Err(endpoint_facts.page().error);
     }
@@ -59,9 +62,11 @@ pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<Str
             .refused(&Refusal { status: None, retry_after: None, body: &text })
             .error);
     };
-    let ids = models.iter().filter_map(|model| {
-        let id = [&model["id"], &model["name"], model].into_iter().find_map(Value::as_str)?;
-        Some(id.to_owned())
+    let ids = models.iter().filter_map(|model| match endpoint.wire {
+        Wire::OpenaiChat => {
+            [&model["id"], &model["name"], model].into_iter().find_map(Value::as_str)
+        }
+        Wire::Gemini => gemini::listed(model),
     });
-    Ok(ids.collect())
+    Ok(ids.map(ToOwned::to_owned).collect())
 }

@@ -7,12 +7,13 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
-use super::openai_chat;
+use super::{gemini, openai_chat};
 use crate::protocol::Object;
-use crate::protocol::message::{Part, ToolCall};
+use crate::protocol::message::{Image, Part, ToolCall};
 use crate::protocol::model::{Delta, Request, StopReason};
 use crate::protocol::provider::Wire;
 use crate::protocol::repair::repaired;
@@ -29,6 +30,7 @@ pub(super) struct Encoded {
 pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
     match endpoint.wire {
         Wire::OpenaiChat => openai_chat::encode(request, endpoint),
+        Wire::Gemini => gemini::encode(request, endpoint),
     }
 }
 
@@ -36,6 +38,7 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
 pub(super) fn decoder<'a>(endpoint: &'a Endpoint, ids: Ids<'a>) -> Box<dyn Decode + 'a> {
     match endpoint.wire {
         Wire::OpenaiChat => Box::new(openai_chat::Decoder::new(ids)),
+        Wire::Gemini => Box::new(gemini::Decoder::new(&endpoint.id, ids)),
     }
 }
 
@@ -124,6 +127,12 @@ pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
     } else {
         Cow::Owned(json!({ "malformed_arguments": call.arguments }).to_string())
     }
+}
+
+/// The content of an image in base64; `None`: it is lost.
+pub(super) fn image_in_base64(image: &Image, request: &Request<'_>) -> Option<String> {
+    let content = request.images?.content(image)?;
+    Some(base64::engine::general_purpose::STANDARD.encode(content))
 }
 
 /// A non-empty string.

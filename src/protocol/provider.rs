@@ -10,6 +10,8 @@ pub enum Wire {
     /// OpenAI Chat Completions, which most servers speak.
     #[default]
     OpenaiChat,
+    /// Gemini's `generateContent`.
+    Gemini,
 }
 
 impl Wire {
@@ -17,6 +19,24 @@ impl Wire {
     pub fn version(self) -> &'static str {
         match self {
             Self::OpenaiChat => "v1",
+            Self::Gemini => "v1beta",
+        }
+    }
+
+    /// A base URL that does not end with a version gets it: its users write what the vendor's SDK takes, which adds
+    /// the version itself.
+    pub fn adds_version(self) -> bool {
+        match self {
+            Self::OpenaiChat => false,
+            Self::Gemini => true,
+        }
+    }
+
+    /// The path of the list of models, with a query that requests all of them at once.
+    pub fn models_path(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "models",
+            Self::Gemini => "models?pageSize=1000",
         }
     }
 
@@ -24,13 +44,14 @@ impl Wire {
     pub fn key_header(self) -> (&'static str, &'static str) {
         match self {
             Self::OpenaiChat => ("authorization", "Bearer "),
+            Self::Gemini => ("x-goog-api-key", ""),
         }
     }
 
     /// Further headers of every request: names in lower case, and values.
     pub fn headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::OpenaiChat => &[],
+            Self::OpenaiChat | Self::Gemini => &[],
         }
     }
 }

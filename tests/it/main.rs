@@ -55,3 +55,4 @@ mod undo;
 mod verify;
 mod wire;
 mod wire_record;
+mod wires;

@@ -203,7 +203,7 @@ impl Shared {
             let calls = message["tool_calls"].as_array().into_iter().flatten();
             waiting = calls.filter_map(|call| Some(call["id"].as_str()?.to_owned())).collect();
         }
-        if !paired || !waiting.is_empty() {
+        if !paired || !waiting.is_empty() || !gemini_pairs(&body) {
             self.seen.lock().unwrap().broken.push(request.body.clone());
         }
     }
@@ -252,6 +252,23 @@ impl Shared {
             stream.write_all(b"0\r\n\r\n").ok()?;
         }
     }
+}
+
+/// Gemini: the next content has all results, in the order of the calls.
+fn gemini_pairs(body: &Value) -> bool {
+    let mut waiting = Vec::new();
+    let mut paired = true;
+    for content in body["contents"].as_array().into_iter().flatten() {
+        let parts = |kind: &str| {
+            let parts = content["parts"].as_array().into_iter().flatten();
+            let parts = parts.filter(|part| part[kind].is_object());
+            parts.map(|part| [part[kind]["id"].clone(), part[kind]["name"].clone()]).collect()
+        };
+        let results: Vec<_> = parts("functionResponse");
+        paired &= results == waiting;
+        waiting = parts("functionCall");
+    }
+    paired && waiting.is_empty()
 }
 
 fn read(reader: &mut BufReader<&TcpStream>, connection: usize) -> Option<Request> {

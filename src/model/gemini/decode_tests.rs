@@ -1,0 +1,262 @@
+//! Responses in the formats of real servers.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::model::body::Body;
+use crate::protocol::message::Carried;
+use crate::protocol::model::{Purpose, Reply, Request};
+
+const MODEL: &str = "google/gemini-3-pro";
+
+/// The reply assembled from these texts.
+fn decode_texts(texts: &[String]) -> Result<Reply, Broken> {
+    let next = AtomicU64::new(1);
+    let request = Request::new(Purpose::Main, "", &[]);
+    let mut decoder = Decoder::new(MODEL, Ids::new("call_", &next, &request));
+    let mut reply = Reply::default();
+    for text in texts {
+        for delta in decoder.push(text)? {
+            reply.fold(&delta);
+        }
+    }
+    if let Some(stop) = decoder.stop() {
+        assert!(decoder.is_finished());
+        reply.fold(&Delta::Done(stop));
+    }
+    Ok(reply)
+}
+
+fn decode(chunks: &[Value]) -> Reply {
+    let texts = chunks.iter().map(ToString::to_string).collect::<Vec<_>>();
+    decode_texts(&texts).expect("no error in it")
+}
+
+fn parts(parts: &Value) -> Value {
+    json!({"candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0}],
+           "modelVersion": "gemini-3-pro", "responseId": "r"})
+}
+
+fn finish(reason: &str) -> Value {
+    json!({"candidates": [{"content": {"parts": [{"text": ""}], "role": "model"},
+                           "finishReason": reason, "index": 0}]})
+}
+
+fn carried(after_bytes: usize, after_calls: usize, data: Value) -> Carried {
+    Carried { model: MODEL.to_owned(), after_bytes, after_calls, data }
+}
+
+#[test]
+fn text_thoughts_and_usage() {
+    let reply = decode(&[
+        parts(&json!([{"text": "hm", "thought": true}])),
+        json!({"candidates": [{"content": {"parts": [{"text": "Hel"}]}}],
+               "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 1, "totalTokenCount": 8}}),
+        parts(&json!([{"text": "l"}, {"text": "o"}])),
+        json!({"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}],
+               "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 2,
+                                 "thoughtsTokenCount": 40, "cachedContentTokenCount": 3}}),
+    ]);
+    assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("hm", "Hello"));
+    let usage = Usage { input_tokens: 7, output_tokens: 42, cached_tokens: 3 };
+    assert_eq!(reply.usage, Some(usage));
+    assert_eq!(reply.stop, Some(StopReason::End));
+    assert_eq!(reply.carried, []);
+}
+
+#[test]
+fn calls_are_whole_and_have_ids() {
+    let reply = decode(&[
+        parts(&json!([
+            {"functionCall": {"name": "Read", "args": {"path": "a", "n": 1}}, "thoughtSignature": "s1"},
+            {"functionCall": {"name": "LS", "id": "x"}},
+        ])),
+        parts(&json!([{"functionCall": {"name": "Read", "args": {}, "id": "x"}}])),
+        finish("STOP"),
+    ]);
+    let calls = reply.calls.iter().map(|call| [&call.id, &call.name, &call.arguments]);
+    assert_eq!(
+        calls.collect::<Vec<_>>(),
+        [
+            ["call_1", "Read", "{\"path\":\"a\",\"n\":1}"],
+            ["x", "LS", "{}"],
+            ["call_2", "Read", "{}"]
+        ]
+    );
+    assert_eq!(reply.carried, [carried(0, 1, json!({"thoughtSignature": "s1"}))]);
+    assert_eq!(reply.stop, Some(StopReason::ToolCalls));
+}
+
+#[test]
+fn signatures_follow_the_parts_that_they_belong_to() {
+    let thought = json!({"text": "hm", "thought": true, "thoughtSignature": "s0"});
+    let reply = decode(&[
+        parts(&json!([thought.clone()])),
+        parts(&json!([{"text": "Good"}])),
+        parts(&json!([{"text": "é", "thoughtSignature": "s1"}, {"text": "!"}])),
+        parts(&json!([{"text": "", "thoughtSignature": "s2"}])),
+        finish("STOP"),
+    ]);
+    assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("hm", "Goodé!"));
+    assert_eq!(
+        reply.carried,
+        [
+            carried(0, 0, thought),
+            carried(6, 0, json!({"thoughtSignature": "s1", "textBytes": 2})),
+            carried(7, 0, json!({"thoughtSignature": "s2", "textBytes": 0})),
+        ]
+    );
+}
+
+#[test]
+fn whole_answers_are_decoded_like_streams() {
+    let chunks = [parts(&json!([{"text": "a"}])), parts(&json!([{"text": "b"}])), finish("STOP")];
+    let array = decode(&[Value::from(chunks.to_vec())]);
+    assert_eq!(array, decode(&chunks));
+    assert_eq!((array.text.as_str(), array.stop), ("ab", Some(StopReason::End)));
+    let one =
+        json!({"candidates": [{"content": {"parts": [{"text": "ab"}]}, "finishReason": "STOP"}]});
+    assert_eq!(decode(&[one]).text, "ab");
+}
+
+#[test]
+fn reasons_to_stop() {
+    fn check(chunks: &[Value], expected: impl Into<Option<StopReason>>) {
+        assert_eq!(decode(chunks).stop, expected.into(), "{chunks:?}");
+    }
+    let text = parts(&json!([{"text": "a"}]));
+    let call = parts(&json!([{"functionCall": {"name": "Read", "args": {}}}]));
+    check(std::slice::from_ref(&text), None);
+    check(std::slice::from_ref(&call), None);
+    check(&[call.clone(), finish("FINISH_REASON_UNSPECIFIED")], None);
+    check(&[call.clone(), finish("MAX_TOKENS")], StopReason::Length);
+    check(&[call, finish("SAFETY")], StopReason::Refused);
+    for filter in FILTERS {
+        check(&[text.clone(), finish(filter)], StopReason::Refused);
+    }
+    check(&[finish("NEW_REASON")], StopReason::Other("NEW_REASON".to_owned()));
+    let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+                         "usageMetadata": {"promptTokenCount": 4}});
+    check(&[blocked], StopReason::Refused);
+    check(&[json!({"promptFeedback": {"safetyRatings": []}}), text], None);
+}
+
+#[test]
+fn errors_and_failed_answers_are_rejected() {
+    fn check(data: &str, is_error: bool) {
+        match decode_texts(&[data.to_owned()]) {
+            Err(Broken::Error(_)) => assert!(is_error, "{data}"),
+            Err(Broken::Garbage(_)) => assert!(!is_error, "{data}"),
+            Ok(reply) => panic!("{data} gave {reply:?}"),
+        }
+    }
+    check(r#"{"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}"#, true);
+    check(r#"[{"candidates": []}, {"error": {"code": 503, "message": "overloaded"}}]"#, true);
+    check(r#"{"error": "overloaded"}"#, true);
+    check("{\"candidates", false);
+    check("<html>", false);
+    check("3", false);
+    for failure in FAILURES {
+        check(&finish(failure).to_string(), false);
+    }
+    let fragment = json!([{"functionCall": {"name": "Write", "willContinue": true}}]);
+    check(&parts(&fragment).to_string(), false);
+    let malformed = json!({"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL",
+                           "finishMessage": "Malformed function call: print(default_api.Read("}]});
+    assert_eq!(
+        decode_texts(&[malformed.to_string()]),
+        Err(Broken::Garbage(
+            "MALFORMED_FUNCTION_CALL Malformed function call: print(default_api.Read(".to_owned()
+        ))
+    );
+}
+
+#[test]
+fn unknown_and_empty_chunks_are_skipped() {
+    let odd =
+        json!({"candidates": null, "usageMetadata": {"promptTokenCount": null}, "error": null});
+    let parts = parts(
+        &json!([{}, null, {"text": null}, {"executableCode": {"code": "x"}}, {"thought": true}]),
+    );
+    let reply = decode(&[odd, parts, json!({"type": "ping"})]);
+    assert_eq!(reply, Reply::default());
+    let empty = decode_texts(&[String::new(), "[DONE]".to_owned()]);
+    assert_eq!(empty, Ok(Reply::default()));
+}
+
+/// Mutated streams never panic, and are complete only with a finish reason.
+#[test]
+#[ignore = "slow"]
+fn mutated_streams() {
+    let seconds = std::env::var("AGENT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(2));
+    let chunks = [
+        parts(&json!([{"text": "hmé", "thought": true, "thoughtSignature": "s0"}])),
+        parts(&json!([{"text": "Good"}, {"text": "é", "thoughtSignature": "s1"}])),
+        parts(&json!([{"functionCall": {"name": "Read", "args": {"path": "a"}, "id": "x"},
+                       "thoughtSignature": "s2"}, {"functionCall": {"name": "LS"}}])),
+        json!({"candidates": [{"finishReason": "STOP"}],
+               "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 2}}),
+    ];
+    let events = chunks.iter().map(|chunk| format!("data: {chunk}\r\n\r\n").into_bytes());
+    let events = events.collect::<Vec<_>>();
+    let seed = RandomState::new().build_hasher().finish();
+    let mut random = Random(seed | 1);
+    let mut n_complete = 0_u32;
+    while Instant::now() < end {
+        let bytes = mutated(&events, &mut random);
+        let mut body = Body::new();
+        let Ok(mut texts) = body.push(&bytes) else { continue };
+        texts.extend(body.finish());
+        let Ok(reply) = decode_texts(&texts) else { continue };
+        if matches!(reply.stop, Some(StopReason::End | StopReason::ToolCalls)) {
+            n_complete += 1;
+            assert!(texts.iter().any(|text| text.contains("\"STOP\"")), "seed {seed}: {texts:?}");
+        }
+    }
+    assert!(n_complete > 0, "no stream was complete: seed {seed}");
+}
+
+/// A xorshift generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(limit.max(1)).unwrap_or(1)).unwrap_or_default()
+    }
+}
+
+/// The stream of these events, with a few mutations.
+fn mutated(events: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut events = events.to_vec();
+    for _ in 0..random.below(4) {
+        let (at, to) = (random.below(events.len()), random.below(events.len()));
+        match random.below(4) {
+            0 => events.swap(at, to),
+            1 => events.insert(to, events[at].clone()),
+            2 if events.len() > 1 => drop(events.remove(at)),
+            _ => {
+                let size = events[at].len();
+                let cut = random.below(size);
+                events[at].truncate(size - cut);
+            }
+        }
+    }
+    let mut bytes = events.concat();
+    for _ in 0..random.below(4) {
+        let at = random.below(bytes.len());
+        let byte = u8::try_from(random.below(256)).unwrap_or_default();
+        match random.below(3) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, byte),
+            _ if bytes.is_empty() => {}
+            _ => bytes[at] = byte,
+        }
+    }
+    bytes
+}

@@ -1,0 +1,3 @@
+//! The wire formats, through the built binary.
+
+mod gemini;
