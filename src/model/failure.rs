@@ -231,7 +231,7 @@ const QUOTA: [&str; 7] = [
 ];
 
 /// Parts of error codes that come without a status, and the corresponding status.
-const CODES: [(&str, u16); 11] = [
+const CODES: [(&str, u16); 14] = [
     ("rate_limit", 429),
     ("too_many_requests", 429),
     ("resource_exhausted", 429),
@@ -242,7 +242,10 @@ const CODES: [(&str, u16); 11] = [
     ("permission", 403),
     ("model_not_found", 404),
     ("not_found", 404),
-    ("invalid_request", 400),
+    ("invalid_", 400),
+    ("_policy", 400),
+    ("content_filter", 400),
+    ("image", 400),
 ];
 
 impl ErrorBody {
@@ -382,6 +385,21 @@ mod tests {
         check(None, r#"{"error":{"type":"overloaded_error"}}"#, Unavailable, "reported an error");
         check(None, r#"{"error":{"type":"invalid_request_error"}}"#, Refused, "H_API_KEY");
         check(None, r#"{"error":{"code":"context_length_exceeded"}}"#, Overflow, "longer");
+        for code in ["invalid_prompt", "cyber_policy", "content_filter", "image_too_large"] {
+            check(
+                None,
+                &format!(r#"{{"error":{{"code":"{code}","message":"no"}}}}"#),
+                Refused,
+                "no",
+            );
+        }
+        check(None, r#"{"error":{"code":"server_is_overloaded"}}"#, Unavailable, "later");
+        let event =
+            r#"{"type":"error","code":"rate_limit_exceeded","message":"Rate limit reached"}"#;
+        check(None, event, Unavailable, "(\"Rate limit reached\")");
+        let quota =
+            r#"{"error":{"code":"insufficient_quota","message":"You exceeded your quota"}}"#;
+        check(None, quota, Refused, "You exceeded your quota");
         check(None, r#"[{"error":{"code":503,"message":"busy"}}]"#, Unavailable, "(\"busy\")");
         let raw = r#"{"error":{"message":"Provider returned error","metadata":{"raw":"boom"}}}"#;
         check(None, raw, Unavailable, "Provider returned error: boom");

@@ -13,6 +13,7 @@ mod failure;
 mod gemini;
 mod http;
 mod openai_chat;
+mod openai_responses;
 mod overflow;
 mod replay;
 mod retry;

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
-use super::{gemini, openai_chat};
+use super::{gemini, openai_chat, openai_responses};
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Part, ToolCall};
 use crate::protocol::model::{Delta, Request, StopReason};
@@ -31,6 +31,7 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
     match endpoint.wire {
         Wire::OpenaiChat => openai_chat::encode(request, endpoint),
         Wire::Gemini => gemini::encode(request, endpoint),
+        Wire::OpenaiResponses => openai_responses::encode(request, endpoint),
     }
 }
 
@@ -39,6 +40,7 @@ pub(super) fn decoder<'a>(endpoint: &'a Endpoint, ids: Ids<'a>) -> Box<dyn Decod
     match endpoint.wire {
         Wire::OpenaiChat => Box::new(openai_chat::Decoder::new(ids)),
         Wire::Gemini => Box::new(gemini::Decoder::new(&endpoint.id, ids)),
+        Wire::OpenaiResponses => Box::new(openai_responses::Decoder::new(&endpoint.id, ids)),
     }
 }
 
@@ -129,10 +131,12 @@ pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// The content of an image in base64; `None`: it is lost.
+/// Sent in place of an image whose content is lost.
+pub(super) const LOST_IMAGE: &str = "[image lost]";
+
+/// The content of an image of this request in base64; `None`: it is lost.
 pub(super) fn image_in_base64(image: &Image, request: &Request<'_>) -> Option<String> {
-    let content = request.images?.content(image)?;
-    Some(base64::engine::general_purpose::STANDARD.encode(content))
+    request.images?.content(image).map(|content| BASE64_STANDARD.encode(content))
 }
 
 /// A non-empty string.

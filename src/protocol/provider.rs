@@ -12,13 +12,15 @@ pub enum Wire {
     OpenaiChat,
     /// Gemini's `generateContent`.
     Gemini,
+    /// OpenAI Responses, which keeps the reasoning between the calls of a turn.
+    OpenaiResponses,
 }
 
 impl Wire {
     /// The version in the path of its servers.
     pub fn version(self) -> &'static str {
         match self {
-            Self::OpenaiChat => "v1",
+            Self::OpenaiChat | Self::OpenaiResponses => "v1",
             Self::Gemini => "v1beta",
         }
     }
@@ -27,7 +29,7 @@ impl Wire {
     /// the version itself.
     pub fn adds_version(self) -> bool {
         match self {
-            Self::OpenaiChat => false,
+            Self::OpenaiChat | Self::OpenaiResponses => false,
             Self::Gemini => true,
         }
     }
@@ -35,7 +37,7 @@ impl Wire {
     /// The path of the list of models, with a query that requests all of them at once.
     pub fn models_path(self) -> &'static str {
         match self {
-            Self::OpenaiChat => "models",
+            Self::OpenaiChat | Self::OpenaiResponses => "models",
             Self::Gemini => "models?pageSize=1000",
         }
     }
@@ -43,7 +45,7 @@ impl Wire {
     /// The header for the key, and what precedes the key in it.
     pub fn key_header(self) -> (&'static str, &'static str) {
         match self {
-            Self::OpenaiChat => ("authorization", "Bearer "),
+            Self::OpenaiChat | Self::OpenaiResponses => ("authorization", "Bearer "),
             Self::Gemini => ("x-goog-api-key", ""),
         }
     }
@@ -51,7 +53,7 @@ impl Wire {
     /// Further headers of every request: names in lower case, and values.
     pub fn headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::OpenaiChat | Self::Gemini => &[],
+            Self::OpenaiChat | Self::OpenaiResponses | Self::Gemini => &[],
         }
     }
 }
