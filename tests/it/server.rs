@@ -203,7 +203,8 @@ impl Shared {
             let calls = message["tool_calls"].as_array().into_iter().flatten();
             waiting = calls.filter_map(|call| Some(call["id"].as_str()?.to_owned())).collect();
         }
-        if !paired || !waiting.is_empty() || !gemini_pairs(&body) {
+        let is_paired = paired && waiting.is_empty() && gemini_pairs(&body) && responses_pair(&body);
+        if !is_paired {
             self.seen.lock().unwrap().broken.push(request.body.clone());
         }
     }
@@ -269,6 +270,30 @@ fn gemini_pairs(body: &Value) -> bool {
         waiting = parts("functionCall");
     }
     paired && waiting.is_empty()
+}
+
+/// OpenAI Responses: calls and their results are items of one list.
+fn responses_pair(body: &Value) -> bool {
+    let (mut waiting, mut answering) = (Vec::new(), false);
+    for item in body["input"].as_array().into_iter().flatten() {
+        match item["type"].as_str() {
+            Some("function_call_output") => {
+                let call = waiting.iter().position(|call| *call == &item["call_id"]);
+                let Some(call) = call else { return false };
+                waiting.remove(call);
+                answering = true;
+                continue;
+            }
+            Some("function_call") if !answering => waiting.push(&item["call_id"]),
+            _ if item["role"] != "user" && !answering => {}
+            // All results come before anything else.
+            _ if !waiting.is_empty() => return false,
+            Some("function_call") => waiting.push(&item["call_id"]),
+            _ => {}
+        }
+        answering = false;
+    }
+    waiting.is_empty()
 }
 
 fn read(reader: &mut BufReader<&TcpStream>, connection: usize) -> Option<Request> {

@@ -1,3 +1,4 @@
 //! The wire formats, through the built binary.
 
 mod gemini;
+mod openai_responses;
