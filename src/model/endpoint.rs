@@ -39,6 +39,8 @@ pub struct Endpoint {
     pub wire: Wire,
     /// Deviations of this server from it.
     pub dialect: Dialect,
+    /// The reasoning of earlier answers is requested and sent back, if the wire format has it.
+    pub returns_reasoning: bool,
 }
 
 /// Timeouts.
@@ -84,6 +86,7 @@ impl Endpoint {
                 no_stream_options: false,
                 structured_outputs: is_openai,
             },
+            returns_reasoning: true,
         }
     }
 }
@@ -104,6 +107,7 @@ impl fmt::Debug for Endpoint {
             .field("is_recorded", &self.recorder.is_some())
             .field("wire", &self.wire)
             .field("dialect", &self.dialect)
+            .field("returns_reasoning", &self.returns_reasoning)
             .finish()
     }
 }

@@ -25,6 +25,8 @@ pub(super) enum Again {
     Soon,
     /// After the time that the server asks for.
     After(Duration),
+    /// At once, without the reasoning of earlier answers: the server rejects it.
+    WithoutReasoning,
 }
 
 impl Failure {
@@ -95,6 +97,7 @@ impl EndpointFacts {
         let again = match (kind, retry_after) {
             (ModelErrorKind::Unavailable, Some(delay)) => Again::After(delay),
             (ModelErrorKind::Unavailable, None) => Again::Soon,
+            (ModelErrorKind::Refused, _) if body.mentions(&REASONING) => Again::WithoutReasoning,
             _ => Again::Never,
         };
         let window = (kind == ModelErrorKind::Overflow).then(|| overflow::window(&body.text));
@@ -229,6 +232,9 @@ const QUOTA: [&str; 7] = [
     "out of credits",
     "exceeded your current quota",
 ];
+
+/// Parts of messages about reasoning that the server encrypted: it cannot read it, or the model has none.
+const REASONING: [&str; 2] = ["encrypted content", "encrypted_content"];
 
 /// Parts of error codes that come without a status, and the corresponding status.
 const CODES: [(&str, u16); 14] = [
@@ -440,6 +446,21 @@ mod tests {
             "message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."}));
         assert_eq!(long.error.kind, ModelErrorKind::Overflow);
         assert_eq!(long.error.window, Some(1_048_576));
+    }
+
+    #[test]
+    fn rejected_reasoning_is_left_out() {
+        for error in [
+            r#"{"message":"Encrypted content is not supported with this model.","param":"include"}"#,
+            r#"{"message":"It could not be verified.","code":"invalid_encrypted_content"}"#,
+            r#"{"message":"Could not decrypt the provided encrypted_content."}"#,
+        ] {
+            let body = format!(r#"{{"error":{error}}}"#);
+            let refusal = Refusal { status: Some(400), retry_after: None, body: &body };
+            let failure = endpoint_facts().refused(&refusal);
+            assert_eq!(failure.error.kind, ModelErrorKind::Refused, "{body}");
+            assert_eq!(failure.again, Again::WithoutReasoning, "{body}");
+        }
     }
 
     #[test]

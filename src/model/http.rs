@@ -1,16 +1,16 @@
 //! A model behind an HTTP server: combines encoder, transport, decoder and retries.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use futures_util::stream::{self, BoxStream, Stream};
+use futures_util::stream::{self, BoxStream, Stream, TryStreamExt as _};
 use tokio::time::timeout;
 
 use super::body::{Body, Foreign};
 use super::endpoint::Endpoint;
-use super::failure::{EndpointFacts, Failure, Refusal};
+use super::failure::{Again, EndpointFacts, Failure, Refusal};
 use super::retry::retrying;
 use super::transport::{Answer, Transport};
 use super::wire::{Broken, Decode, Encoded, Ids, decoder, encode};
@@ -26,6 +26,10 @@ const AFTER_DONE: Duration = Duration::from_millis(250);
 
 pub(super) struct HttpModel {
     endpoint: Endpoint,
+    /// The same endpoint for requests without the reasoning of earlier answers.
+    without_reasoning: Endpoint,
+    /// The server rejected such reasoning.
+    rejects_reasoning: AtomicBool,
     transport: Transport,
     /// Prefix of generated call ids if the server sends none; different in each process, because a session
     /// may be resumed.
@@ -36,12 +40,26 @@ pub(super) struct HttpModel {
 impl HttpModel {
     pub(super) fn new(endpoint: Endpoint) -> Result<Self, ModelError> {
         let random = uuid::Uuid::now_v7().simple().to_string();
+        let mut without_reasoning = endpoint.clone();
+        without_reasoning.returns_reasoning = false;
         Ok(Self {
             transport: Transport::new(endpoint.clone())?,
+            rejects_reasoning: AtomicBool::new(!endpoint.returns_reasoning),
+            without_reasoning,
             endpoint,
             id_prefix: format!("call_{}_", &random[24..]),
             next_id: AtomicU64::new(1),
         })
+    }
+
+    /// An attempt failed. Reasoning is left out once: if that does not help, the reason is another one.
+    fn failed(&self, mut failure: Failure) -> Failure {
+        if failure.again == Again::WithoutReasoning
+            && self.rejects_reasoning.swap(true, Ordering::Relaxed)
+        {
+            failure.again = Again::Never;
+        }
+        failure
     }
 }
 
@@ -51,18 +69,21 @@ impl Model for HttpModel {
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
-        let Encoded { path, body } = encode(request, &self.endpoint);
         let ids = Ids::new(&self.id_prefix, &self.next_id, request);
         retrying(self.endpoint.retries, move || {
-            let recording = self
-                .endpoint
-                .recorder
-                .as_ref()
-                .map(|recorder| recorder.begin(&self.endpoint, request.purpose, &path, &body));
+            let endpoint = if self.rejects_reasoning.load(Ordering::Relaxed) {
+                &self.without_reasoning
+            } else {
+                &self.endpoint
+            };
+            let Encoded { path, body } = encode(request, endpoint);
+            let recorder = endpoint.recorder.as_ref();
+            let recording =
+                recorder.map(|recorder| recorder.begin(endpoint, request.purpose, &path, &body));
             let facts = self.transport.endpoint_facts(&path);
-            let (path, body) = (path.clone(), body.clone());
             let open = async move { self.transport.post(&path, body, recording).await };
-            Attempt::new(facts, decoder(&self.endpoint, ids.clone()), open.boxed()).stream()
+            let attempt = Attempt::new(facts, decoder(endpoint, ids.clone()), open.boxed());
+            attempt.stream().map_err(|failure| self.failed(failure))
         })
     }
 }

@@ -20,7 +20,7 @@ pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> En
         model: &endpoint.model,
         stream: true,
         store: false,
-        include: ["reasoning.encrypted_content"],
+        include: endpoint.returns_reasoning.then_some(["reasoning.encrypted_content"]),
         max_output_tokens: request.max_output_tokens,
         // Reasoning models reject other temperatures than their own.
         temperature: request.temperature.filter(|_| !endpoint.dialect.structured_outputs),
@@ -37,7 +37,7 @@ pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> En
             })
             .collect(),
         instructions: request.system,
-        input: input(request, &endpoint.id),
+        input: input(request, endpoint),
     };
     let body = serde_json::to_vec(&body).expect("strings and numbers always serialise");
     Encoded { path: PATH.to_owned(), body }
@@ -48,7 +48,8 @@ struct Body<'a> {
     model: &'a str,
     stream: bool,
     store: bool,
-    include: [&'static str; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,12 +102,12 @@ enum Output<'a> {
     Parts(Vec<Content<'a>>),
 }
 
-fn input<'a>(request: &Request<'a>, model: &str) -> Vec<Item<'a>> {
+fn input<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Item<'a>> {
     let mut items = Vec::with_capacity(request.messages.len() + 1);
     for message in request.messages {
         match message.role {
             Role::System | Role::User => items.extend(user(message, request)),
-            Role::Assistant => answer(message, model, &mut items),
+            Role::Assistant => answer(message, endpoint, &mut items),
             Role::Tool => items.extend(results(message, request)),
         }
     }
@@ -126,7 +127,7 @@ fn user<'a>(message: &'a Message, request: &Request<'a>) -> Option<Item<'a>> {
 }
 
 /// The items of an answer, in the order in which they were received.
-fn answer<'a>(message: &'a Message, model: &str, items: &mut Vec<Item<'a>>) {
+fn answer<'a>(message: &'a Message, endpoint: &Endpoint, items: &mut Vec<Item<'a>>) {
     let start = items.len();
     // A reasoning item is valid only before the item that it led to: at the end of an answer it is left out.
     let mut reasoning = Vec::new();
@@ -150,7 +151,7 @@ fn answer<'a>(message: &'a Message, model: &str, items: &mut Vec<Item<'a>>) {
                     arguments: call_arguments(call),
                 });
             }
-            Part::Carried(carried) if carried.model != model => {}
+            Part::Carried(carried) if carried.model != endpoint.id => {}
             Part::Carried(carried) => match carried.data["type"].as_str() {
                 // The properties of the message before it: see the decoder.
                 Some("message") => {
@@ -158,6 +159,7 @@ fn answer<'a>(message: &'a Message, model: &str, items: &mut Vec<Item<'a>>) {
                         *phase = carried.data["phase"].as_str();
                     }
                 }
+                _ if !endpoint.returns_reasoning => {}
                 _ => reasoning.push(Item::Carried(&carried.data)),
             },
             Part::Image(_) | Part::Result(_) => {}

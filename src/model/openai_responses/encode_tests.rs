@@ -176,3 +176,17 @@ fn servers_with_reasoning_models_get_no_temperature() {
     let body = encode(&request, &openai).body;
     assert!(!String::from_utf8_lossy(&body).contains("temperature"));
 }
+
+#[test]
+fn reasoning_that_the_server_rejects_is_neither_requested_nor_sent() {
+    let phase = json!({"type": "message", "phase": "final_answer"});
+    let parts = vec![carried("p/m", reasoning("a")), text("hi"), carried("p/m", phase)];
+    let messages = [assistant(parts)];
+    let mut endpoint = Endpoint::new("p/m", "http://h/v1");
+    endpoint.returns_reasoning = false;
+    let body = encode(&request(&messages), &endpoint).body;
+    let body = serde_json::from_slice::<Value>(&body).expect("JSON");
+    assert_eq!(body.get("include"), None);
+    assert_eq!(body["input"].as_array().map(Vec::len), Some(1));
+    assert_eq!(body["input"][0]["phase"], "final_answer");
+}

@@ -54,6 +54,9 @@ fn error_code(kind: &str) -> (&'static str, &'static str) {
             "Your input exceeds the context window of this model. Please adjust your input.",
         ),
         "bad request" => ("invalid_prompt", "Invalid prompt: it was flagged"),
+        "reasoning" => {
+            ("invalid_encrypted_content", "The encrypted content gAAA could not be verified.")
+        }
         "key" => ("invalid_api_key", "Incorrect API key provided"),
         "quota" => {
             ("insufficient_quota", "You exceeded your current quota, please check your plan")
@@ -210,6 +213,25 @@ fn resumed_session_sends_the_reasoning_again_but_not_to_another_model() {
         (items.iter().filter(|item| item["type"] == "reasoning").count(), phases)
     });
     assert_eq!(reasoning.collect::<Vec<_>>(), [(0, 0), (1, 1), (0, 0)]);
+}
+
+#[test]
+fn reasoning_that_the_server_rejects_is_left_out() {
+    for rejected in [error(400, "reasoning"), error_event("reasoning")] {
+        let mut items = vec![thought()];
+        items.extend(call_items(&[("Read", json!({"path": "a.txt"}))]));
+        let first = stream(&items, "completed", None);
+        let server = Server::playing([first, rejected, text("fine"), text("again")]);
+        let test = project(&server).file("a.txt", "one\n");
+        run(&test).expect_code(0).expect_stdout("fine\n");
+        let sent = server.finish().into_iter().map(|request| {
+            (request.body.contains("gAAA"), request.json().get("include").is_some())
+        });
+        assert_eq!(sent.collect::<Vec<_>>(), [(false, true), (true, true), (false, false)]);
+    }
+    let server = Server::with(|_, _| error(400, "reasoning"));
+    run(&project(&server)).expect_code(69).expect_stderr("could not be verified");
+    assert_eq!(server.finish().len(), 2);
 }
 
 #[test]
