@@ -64,7 +64,7 @@ pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<Str
             .error);
     };
     let ids = models.iter().filter_map(|model| match endpoint.wire {
-        Wire::OpenaiChat => {
+        Wire::OpenaiChat | Wire::OpenaiResponses => {
             [&model["id"], &model["name"], model].into_iter().find_map(Value::as_str)
         }
         Wire::Gemini => gemini::listed(model),
