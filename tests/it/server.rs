@@ -203,7 +203,8 @@ impl Shared {
             let calls = message["tool_calls"].as_array().into_iter().flatten();
             waiting = calls.filter_map(|call| Some(call["id"].as_str()?.to_owned())).collect();
         }
-        let is_paired = paired && waiting.is_empty() && gemini_pairs(&body) && responses_pair(&body);
+        let is_paired =
+            paired && waiting.is_empty() && gemini_pairs(&body) && responses_pair(&body);
         if !is_paired {
             self.seen.lock().unwrap().broken.push(request.body.clone());
         }
