@@ -157,6 +157,11 @@ impl Session {
         self.kernel.context_window()
     }
 
+    /// Opens the connection to the model's server.
+    pub fn connect(&self) -> impl Future<Output = ()> + use<> {
+        self.kernel.connect()
+    }
+
     /// The current model.
     pub fn model(&self) -> &str {
         self.kernel.model()

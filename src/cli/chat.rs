@@ -280,6 +280,7 @@ async fn converse(
                         control.want_mode(mode);
                         session.mode();
                     }
+                    Request::Connect => jobs.connect(session.connect()),
                     Request::Command(action, arguments) => match action.timing(&arguments) {
                         Timing::AtOnce => jobs.command(action, &arguments),
                         Timing::Idle => {

@@ -33,7 +33,7 @@ impl Kernel {
         true
     }
 
-    /// A new turn begins: the main model is tried again.
+    /// The turn ends: the next one tries the main model again.
     pub(super) fn end_fallback(&mut self) {
         if let Some(replaced) = self.replaced.take() {
             self.answer_with(replaced.speaker);

@@ -228,7 +228,6 @@ impl Kernel {
         let input = message.text.as_str();
         self.turn += 1;
         self.take_place(0);
-        self.end_fallback();
         self.parts.registry.begin_turn(self.turn);
         let shown = self.shown_instead(message);
         self.history.task(shown.as_deref().unwrap_or(input));

@@ -68,6 +68,10 @@ impl Model for HttpModel {
         &self.endpoint.id
     }
 
+    fn connect(&self) -> BoxFuture<'_, ()> {
+        self.transport.connect().boxed()
+    }
+
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
         let ids = Ids::new(&self.id_prefix, &self.next_id, request);
         retrying(self.endpoint.retries, move || {

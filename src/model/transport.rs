@@ -66,6 +66,12 @@ impl Transport {
         sent.map(|answer| Answer { recording, ..answer })
     }
 
+    /// Opens a connection, which the next request uses: the smallest request is sent, and its answer ignored.
+    pub(super) async fn connect(&self) {
+        let Ok(client) = self.client.get_or_init(|| self.build()) else { return };
+        let _ = timeout(self.first_byte, client.head(self.base.clone()).send()).await;
+    }
+
     /// Requests a small document.
     pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, Failure> {
         let endpoint_facts = self.endpoint_facts(path);

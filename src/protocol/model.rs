@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,11 @@ use super::tool::ToolSpec;
 pub trait Model: Send + Sync {
     /// `provider/model`, as in the configuration.
     fn id(&self) -> &str;
+
+    /// Opens the connection for the next request, if there is none; failures appear in that request.
+    fn connect(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Sends a request.
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>>;

@@ -230,6 +230,10 @@ impl Shared {
             let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
             let headers = headers.collect::<String>();
             let head = format!("HTTP/1.1 {} X\r\n{headers}", reply.status);
+            if request.method == "HEAD" {
+                write!(stream, "{head}content-length: 0\r\n\r\n").ok()?;
+                continue;
+            }
             write!(stream, "{head}transfer-encoding: chunked\r\n\r\n").ok()?;
             for chunk in reply.body {
                 match chunk {

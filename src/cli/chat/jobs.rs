@@ -94,6 +94,11 @@ impl<'a> Jobs<'a> {
         std::mem::take(&mut self.stop).cancel();
     }
 
+    /// Opens the connection to the model's server.
+    pub(super) fn connect(&mut self, opening: impl Future<Output = ()> + 'a) {
+        self.running.push(opening.map(|()| None).boxed_local());
+    }
+
     /// Starts a job for a request that does not need the session.
     pub(super) fn begin(&mut self, request: Request) {
         match request {
@@ -108,6 +113,7 @@ impl<'a> Jobs<'a> {
             // Handled where the session is.
             Request::Submit(_)
             | Request::TakeBack
+            | Request::Connect
             | Request::Interrupt
             | Request::Answer(..)
             | Request::Mode(_)

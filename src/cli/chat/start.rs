@@ -163,6 +163,7 @@ pub(super) fn settings(
         notices: config.warnings.iter().cloned().chain(places.misnamed()).collect(),
         branch: places.branch(),
         prompts: config.prompts.clone(),
+        preconnect: config.config.requests.preconnect,
         models: config::choices(&config.config, &variable),
     })
 }

@@ -70,6 +70,8 @@ pub struct Settings {
     pub prompts: Prompts,
     /// Models to choose from.
     pub models: Vec<String>,
+    /// Open the connection to the model's server when the user begins to type.
+    pub preconnect: bool,
 }
 
 /// A request of the chat to the session.
@@ -79,6 +81,8 @@ pub enum Request {
     Submit(UserInput),
     /// Return the latest message that was not delivered yet.
     TakeBack,
+    /// Open the connection to the model's server: a message follows.
+    Connect,
     /// Stop the turn.
     Interrupt,
     /// The answer to the permission question about a call.
@@ -375,7 +379,12 @@ impl State {
         // A key is evaluated at the time when it was pressed.
         let moment = if let Input::Typed(_, at) = &input { *at } else { now };
         let mut actions = self.settle_answer(moment);
+        let was_empty = self.composer.text().is_empty();
         actions.extend(self.take_note(input));
+        let begins_to_type = was_empty && !self.composer.text().is_empty();
+        if self.settings.preconnect && begins_to_type && self.is_idle() {
+            actions.push(Action::Ask(Request::Connect));
+        }
         actions.extend(self.settle_mode(moment));
         // A list is only used with the text for which it was made.
         if self.before_cursor() != self.listed {
