@@ -138,6 +138,7 @@ pub(super) async fn open_model(
     };
     let mut endpoint = endpoint(&resolved, &config.requests, outside, control).await?;
     endpoint.recorder = recorder(config, endpoint.api_key.as_deref())?;
+    endpoint.max_output_tokens = facts(config, &resolved.id).max_output_tokens;
     let model = model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
     Ok(Opened { speaker: speaker(config, Arc::from(model)), endpoint: Some(endpoint) })

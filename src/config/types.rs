@@ -61,7 +61,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderTable {
-    /// Wire format: `openai-chat`, `openai-responses` or `gemini`.
+    /// Wire format: `openai-chat`, `openai-responses`, `anthropic-messages` or `gemini`.
     #[schemars(example = &"openai-chat")]
     pub wire: Option<Wire>,
     /// The base URL of the server, up to and including `/v1`.

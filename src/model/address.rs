@@ -122,6 +122,16 @@ mod tests {
             endpoint.wire = Wire::Gemini;
             assert_eq!(base(&endpoint).expect("a URL").as_str(), expected);
         }
+        for (given, expected) in [
+            ("http://h:1", "http://h:1/v1"),
+            ("https://h/anthropic", "https://h/anthropic/v1"),
+            ("https://h/anthropic/", "https://h/anthropic/v1"),
+            ("https://h/anthropic/v1/", "https://h/anthropic/v1/"),
+        ] {
+            let mut endpoint = Endpoint::new("p/m", given);
+            endpoint.wire = Wire::AnthropicMessages;
+            assert_eq!(base(&endpoint).expect("a URL").as_str(), expected);
+        }
     }
 
     fn url(text: &str) -> Url {

@@ -41,6 +41,8 @@ pub struct Endpoint {
     pub dialect: Dialect,
     /// The reasoning of earlier answers is requested and sent back, if the wire format has it.
     pub returns_reasoning: bool,
+    /// The model's limit of tokens of an answer, if known; for wire formats that require one.
+    pub max_output_tokens: Option<u64>,
 }
 
 /// Timeouts.
@@ -68,6 +70,7 @@ impl Endpoint {
         let host = base_url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
         let is_openai =
             host.is_some_and(|host| host == "api.openai.com" || host.ends_with(".azure.com"));
+        let is_anthropic = host == Some("api.anthropic.com");
         Self {
             id,
             model,
@@ -84,9 +87,10 @@ impl Endpoint {
             dialect: Dialect {
                 max_completion_tokens: is_openai,
                 no_stream_options: false,
-                structured_outputs: is_openai,
+                structured_outputs: is_openai || is_anthropic,
             },
             returns_reasoning: true,
+            max_output_tokens: None,
         }
     }
 }
@@ -108,6 +112,7 @@ impl fmt::Debug for Endpoint {
             .field("wire", &self.wire)
             .field("dialect", &self.dialect)
             .field("returns_reasoning", &self.returns_reasoning)
+            .field("max_output_tokens", &self.max_output_tokens)
             .finish()
     }
 }

@@ -146,6 +146,15 @@ impl EndpointFacts {
                 format!("{answered}: too many requests for now; try again later")
             }
             (ModelErrorKind::Unavailable, _) => format!("{answered}; try again later"),
+            // Some servers report it as an invalid request.
+            (_, Some(400 | 402 | 429) | None) if body.is_about_quota(status) => format!(
+                "{answered}: the quota is used up; check plan and billing of the key{}",
+                if self.key_source.is_empty() {
+                    String::new()
+                } else {
+                    format!(" from {}", self.key_source)
+                }
+            ),
             (_, Some(401)) => format!("{answered}; {key}"),
             // Google's status for it is 400.
             _ if body.mentions(&["api_key_invalid"]) => format!("{answered}; {key}"),
@@ -159,14 +168,6 @@ impl EndpointFacts {
                 self.base_url_advice()
             ),
             (_, Some(413)) => format!("{answered}: the request is too large for the server"),
-            (_, Some(402 | 429)) => format!(
-                "{answered}: the quota is used up; check plan and billing of the key{}",
-                if self.key_source.is_empty() {
-                    String::new()
-                } else {
-                    format!(" from {}", self.key_source)
-                }
-            ),
             (_, Some(400 | 422)) => {
                 format!("{answered}; the server does not take this request for the model `{model}`")
             }
@@ -223,9 +224,10 @@ const OVERFLOW: [&str; 14] = [
 ];
 
 /// Parts of messages about quota or billing.
-const QUOTA: [&str; 7] = [
+const QUOTA: [&str; 8] = [
     "insufficient_quota",
     "billing",
+    "usage limits",
     "credit balance",
     "insufficient balance",
     "insufficient credit",
@@ -233,11 +235,12 @@ const QUOTA: [&str; 7] = [
     "exceeded your current quota",
 ];
 
-/// Parts of messages about reasoning that the server encrypted: it cannot read it, or the model has none.
-const REASONING: [&str; 2] = ["encrypted content", "encrypted_content"];
+/// Parts of messages about reasoning that the server encrypted or signed: it cannot read it, or the model has none.
+const REASONING: [&str; 3] =
+    ["encrypted content", "encrypted_content", "`signature` in `thinking` block"];
 
 /// Parts of error codes that come without a status, and the corresponding status.
-const CODES: [(&str, u16); 14] = [
+const CODES: [(&str, u16); 15] = [
     ("rate_limit", 429),
     ("too_many_requests", 429),
     ("resource_exhausted", 429),
@@ -252,6 +255,7 @@ const CODES: [(&str, u16); 14] = [
     ("_policy", 400),
     ("content_filter", 400),
     ("image", 400),
+    ("request_too_large", 413),
 ];
 
 impl ErrorBody {
@@ -296,6 +300,10 @@ impl ErrorBody {
     fn mentions(&self, parts: &[&str]) -> bool {
         let text = self.text.to_lowercase();
         parts.iter().any(|part| text.contains(part) || self.codes.iter().any(|c| c.contains(part)))
+    }
+
+    fn is_about_quota(&self, status: Option<u16>) -> bool {
+        matches!(status, Some(402 | 429)) || self.mentions(&QUOTA)
     }
 
     /// The status that corresponds to the codes; by default a server error.
@@ -454,12 +462,39 @@ mod tests {
             r#"{"message":"Encrypted content is not supported with this model.","param":"include"}"#,
             r#"{"message":"It could not be verified.","code":"invalid_encrypted_content"}"#,
             r#"{"message":"Could not decrypt the provided encrypted_content."}"#,
+            r#"{"message":"messages.1.content.0: Invalid `signature` in `thinking` block"}"#,
         ] {
             let body = format!(r#"{{"error":{error}}}"#);
             let refusal = Refusal { status: Some(400), retry_after: None, body: &body };
             let failure = endpoint_facts().refused(&refusal);
             assert_eq!(failure.error.kind, ModelErrorKind::Refused, "{body}");
             assert_eq!(failure.again, Again::WithoutReasoning, "{body}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_messages_api() {
+        use ModelErrorKind::{Overflow, Refused, Unavailable};
+        for (status, name, message, kind, part) in [
+            (400, "invalid_request_error", "messages: no", Refused, "(\"messages: no\")"),
+            (400, "invalid_request_error", "Your credit balance is too low", Refused, "the quota"),
+            (400, "invalid_request_error", "reached your API usage limits", Refused, "the quota"),
+            (400, "invalid_request_error", "prompt is too long: 9 tokens", Overflow, "longer"),
+            (401, "authentication_error", "invalid x-api-key", Refused, "H_API_KEY"),
+            (402, "billing_error", "no payment", Refused, "billing of the key"),
+            (403, "permission_error", "not yours", Refused, "H_API_KEY"),
+            (404, "not_found_error", "model: m", Refused, "(\"model: m\")"),
+            (413, "request_too_large", "too many bytes", Refused, "(\"too many bytes\")"),
+            (429, "rate_limit_error", "too fast", Unavailable, "(\"too fast\")"),
+            (500, "api_error", "Internal server error", Unavailable, "try again later"),
+            (504, "timeout_error", "late", Unavailable, "try again later"),
+            (529, "overloaded_error", "Overloaded", Unavailable, "(\"Overloaded\")"),
+        ] {
+            let body = json!({"type": "error", "error": {"type": name, "message": message},
+                              "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy"});
+            for status in [Some(status), None] {
+                check(status, &body.to_string(), kind, part);
+            }
         }
     }
 

@@ -7,9 +7,12 @@
 //! repeats attempts. Failures are classified only in `failure`.
 
 mod address;
+mod anthropic_messages;
 mod body;
 mod endpoint;
 mod failure;
+#[cfg(test)]
+mod fuzzing;
 mod gemini;
 mod http;
 mod openai_chat;
@@ -64,7 +67,7 @@ pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<Str
             .error);
     };
     let ids = models.iter().filter_map(|model| match endpoint.wire {
-        Wire::OpenaiChat | Wire::OpenaiResponses => {
+        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::AnthropicMessages => {
             [&model["id"], &model["name"], model].into_iter().find_map(Value::as_str)
         }
         Wire::Gemini => gemini::listed(model),

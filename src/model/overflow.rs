@@ -25,7 +25,12 @@ pub(super) fn window(text: &str) -> Option<u64> {
         let from = text.floor_char_boundary(start.saturating_sub(NEAR));
         // Words belong to the number after them.
         let before = text[from..start].rsplit(|c: char| c.is_ascii_digit()).next().unwrap_or("");
-        let is_named = BEFORE.iter().any(|word| before.contains(word))
+        // In a comparison the window is the smaller side: `178959 + 64000 > 200000`.
+        if [" +", " >"].iter().any(|operator| text[end..].starts_with(operator)) {
+            continue;
+        }
+        let is_named = before.trim_end().ends_with('>')
+            || BEFORE.iter().any(|word| before.contains(word))
             || BEHIND.iter().any(|word| text[end..].starts_with(word));
         if is_named {
             found = Some(found.map_or(number, |known: u64| known.min(number)));
@@ -55,6 +60,11 @@ mod tests {
                 "The input token count (1200000) exceeds the maximum number of tokens allowed \
                  (1048576).",
                 Some(1_048_576),
+            ),
+            (
+                "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, \
+                 decrease input length or `max_tokens` and try again",
+                Some(200_000),
             ),
             ("gpt-4 does not take so many messages", None),
             ("Your input exceeds the context window of this model.", None),

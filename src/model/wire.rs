@@ -11,7 +11,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
-use super::{gemini, openai_chat, openai_responses};
+use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Part, ToolCall};
 use crate::protocol::model::{Delta, Request, StopReason};
@@ -32,6 +32,7 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
         Wire::OpenaiChat => openai_chat::encode(request, endpoint),
         Wire::Gemini => gemini::encode(request, endpoint),
         Wire::OpenaiResponses => openai_responses::encode(request, endpoint),
+        Wire::AnthropicMessages => anthropic_messages::encode(request, endpoint),
     }
 }
 
@@ -41,6 +42,7 @@ pub(super) fn decoder<'a>(endpoint: &'a Endpoint, ids: Ids<'a>) -> Box<dyn Decod
         Wire::OpenaiChat => Box::new(openai_chat::Decoder::new(ids)),
         Wire::Gemini => Box::new(gemini::Decoder::new(&endpoint.id, ids)),
         Wire::OpenaiResponses => Box::new(openai_responses::Decoder::new(&endpoint.id, ids)),
+        Wire::AnthropicMessages => Box::new(anthropic_messages::Decoder::new(&endpoint.id, ids)),
     }
 }
 

@@ -10,6 +10,8 @@ pub enum Wire {
     /// OpenAI Chat Completions, which most servers speak.
     #[default]
     OpenaiChat,
+    /// Anthropic Messages, which many providers offer besides Chat Completions.
+    AnthropicMessages,
     /// Gemini's `generateContent`.
     Gemini,
     /// OpenAI Responses, which keeps the reasoning between the calls of a turn.
@@ -20,17 +22,17 @@ impl Wire {
     /// The version in the path of its servers.
     pub fn version(self) -> &'static str {
         match self {
-            Self::OpenaiChat | Self::OpenaiResponses => "v1",
+            Self::OpenaiChat | Self::OpenaiResponses | Self::AnthropicMessages => "v1",
             Self::Gemini => "v1beta",
         }
     }
 
-    /// A base URL that does not end with a version gets it: its users write what the vendor's SDK takes, which adds
+    /// A base URL without any version in its path gets it: its users write what the vendor's SDK takes, which adds
     /// the version itself.
     pub fn adds_version(self) -> bool {
         match self {
             Self::OpenaiChat | Self::OpenaiResponses => false,
-            Self::Gemini => true,
+            Self::AnthropicMessages | Self::Gemini => true,
         }
     }
 
@@ -38,6 +40,7 @@ impl Wire {
     pub fn models_path(self) -> &'static str {
         match self {
             Self::OpenaiChat | Self::OpenaiResponses => "models",
+            Self::AnthropicMessages => "models?limit=1000",
             Self::Gemini => "models?pageSize=1000",
         }
     }
@@ -46,6 +49,7 @@ impl Wire {
     pub fn key_header(self) -> (&'static str, &'static str) {
         match self {
             Self::OpenaiChat | Self::OpenaiResponses => ("authorization", "Bearer "),
+            Self::AnthropicMessages => ("x-api-key", ""),
             Self::Gemini => ("x-goog-api-key", ""),
         }
     }
@@ -54,6 +58,7 @@ impl Wire {
     pub fn headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::OpenaiChat | Self::OpenaiResponses | Self::Gemini => &[],
+            Self::AnthropicMessages => &[("anthropic-version", "2023-06-01")],
         }
     }
 }

@@ -188,23 +188,42 @@ impl Shared {
     /// In every request of every test, each call has exactly one result right after it.
     fn check(&self, request: &Request) {
         let Ok(body) = serde_json::from_str::<Value>(&request.body) else { return };
+        let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut waiting: Vec<String> = Vec::new();
         let mut paired = true;
-        for message in body["messages"].as_array().into_iter().flatten() {
+        let mut answered = |waiting: &mut Vec<String>, id: &Value| match waiting
+            .iter()
+            .position(|call| id == call)
+        {
+            Some(at) => drop(waiting.remove(at)),
+            None => paired = false,
+        };
+        let mut misplaced = false;
+        for message in items(&body["messages"]) {
             if message["role"] == "tool" {
-                let id = message["tool_call_id"].as_str().unwrap_or_default();
-                match waiting.iter().position(|call| call == id) {
-                    Some(at) => drop(waiting.remove(at)),
-                    None => paired = false,
-                }
+                answered(&mut waiting, &message["tool_call_id"]);
                 continue;
             }
-            paired &= waiting.is_empty();
-            let calls = message["tool_calls"].as_array().into_iter().flatten();
-            waiting = calls.filter_map(|call| Some(call["id"].as_str()?.to_owned())).collect();
+            // Anthropic Messages: the results begin the next message.
+            for block in items(&message["content"]) {
+                if block["type"] == "tool_result" {
+                    answered(&mut waiting, &block["tool_use_id"]);
+                } else {
+                    misplaced |= message["role"] != "assistant" && !waiting.is_empty();
+                }
+            }
+            misplaced |= !waiting.is_empty();
+            waiting = items(&message["tool_calls"]).iter().map(|call| text(&call["id"])).collect();
+            let blocks = items(&message["content"]).into_iter();
+            let calls = blocks.filter(|block| block["type"] == "tool_use");
+            waiting.extend(calls.map(|call| text(&call["id"])));
         }
-        let is_paired =
-            paired && waiting.is_empty() && gemini_pairs(&body) && responses_pair(&body);
+        let is_paired = paired
+            && !misplaced
+            && waiting.is_empty()
+            && gemini_pairs(&body)
+            && responses_pair(&body);
         if !is_paired {
             self.seen.lock().unwrap().broken.push(request.body.clone());
         }

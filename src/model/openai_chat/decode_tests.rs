@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use serde_json::json;
 
 use super::*;
+use crate::model::fuzzing::decode_damaged;
 use crate::protocol::model::{Purpose, Reply, Request};
 
 /// The reply assembled from these chunks.
@@ -232,4 +233,37 @@ fn empty_chunks_are_skipped() {
                        "error": null});
     let odd = json!({"choices": null, "usage": {"prompt_tokens": null}});
     assert_eq!(decode(&[nulls, odd, json!({"type": "ping"}), json!("")]), Reply::default());
+}
+
+#[test]
+#[ignore = "slow"]
+fn damaged_streams_are_decoded_or_rejected() {
+    let texts = |chunks: &[Value]| {
+        let text = |chunk: &Value| chunk.as_str().map_or_else(|| chunk.to_string(), Into::into);
+        chunks.iter().map(text).collect::<Vec<String>>()
+    };
+    let streams = [
+        texts(&[
+            delta(&json!({"role": "assistant", "content": ""})),
+            delta(&json!({"reasoning_content": "hm"})),
+            delta(&json!({"content": "Hello 🌍"})),
+            calls(&json!([{"index": 0, "id": "a", "function": {"name": "Read", "arguments": ""}}])),
+            calls(&json!([{"index": 0, "function": {"arguments": "{\"path\":\"a\"}"}}])),
+            finish("tool_calls"),
+            json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}),
+            json!("[DONE]"),
+        ]),
+        texts(&[delta(&json!({"content": "yes"})), finish("stop"), json!("[DONE]")]),
+        texts(&[json!({"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]})]),
+        texts(&[json!({"error": {"message": "no"}})]),
+    ];
+    let is_end = |text: &str| {
+        text == "[DONE]"
+            || serde_json::from_str::<Value>(text).is_ok_and(|chunk| {
+                let choice = &chunk["choices"][0];
+                choice["finish_reason"].is_string() || choice["message"].is_object()
+            })
+    };
+    let next = AtomicU64::new(1);
+    decode_damaged(&streams, is_end, |ids| Box::new(Decoder::new(ids)), &next);
 }

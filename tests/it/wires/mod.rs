@@ -1,5 +1,6 @@
 //! The wire formats, through the built binary.
 
+mod anthropic_messages;
 mod faults;
 mod gemini;
 mod openai_chat;
