@@ -175,6 +175,7 @@ impl Kernel {
                     // The transport already retried, or a retry does not help.
                     ModelErrorKind::Unavailable
                     | ModelErrorKind::Refused
+                    | ModelErrorKind::Quota
                     | ModelErrorKind::Configuration
                     | ModelErrorKind::Script => return Ok(None),
                 },

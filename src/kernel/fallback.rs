@@ -17,8 +17,7 @@ impl Kernel {
     pub(super) fn fall_back(&mut self, error: &ModelError) -> bool {
         let tried = self.replaced.as_ref().map_or(0, |replaced| replaced.tried);
         let Some(next) = self.parts.fallback.get(tried).cloned() else { return false };
-        let is_quota = matches!(error.status, Some(402 | 429));
-        if error.kind != ModelErrorKind::Unavailable && !is_quota {
+        if !matches!(error.kind, ModelErrorKind::Unavailable | ModelErrorKind::Quota) {
             return false;
         }
         self.parts.events.emit(Body::ModelFallback {

@@ -216,9 +216,10 @@ impl Kernel {
         turn.errors.push(error.message);
         match error.kind {
             ModelErrorKind::Unavailable => Ending::ModelUnavailable,
-            ModelErrorKind::Refused | ModelErrorKind::Overflow | ModelErrorKind::Configuration => {
-                Ending::ModelRefused
-            }
+            ModelErrorKind::Refused
+            | ModelErrorKind::Quota
+            | ModelErrorKind::Overflow
+            | ModelErrorKind::Configuration => Ending::ModelRefused,
             ModelErrorKind::Script => Ending::Failed,
         }
     }

@@ -138,7 +138,8 @@ impl EndpointFacts {
             Some(status) => format!("{url} answered {status}{quote}"),
             None => format!("{url} reported an error in its answer{quote}"),
         };
-        match (kind, status) {
+        // The codes of an error inside an answer say the same as a status.
+        match (kind, Some(status.unwrap_or_else(|| body.implied_status()))) {
             (ModelErrorKind::Overflow, _) => {
                 format!("the request is longer than {model} accepts: {answered}")
             }
@@ -146,8 +147,7 @@ impl EndpointFacts {
                 format!("{answered}: too many requests for now; try again later")
             }
             (ModelErrorKind::Unavailable, _) => format!("{answered}; try again later"),
-            // Some servers report it as an invalid request.
-            (_, Some(400 | 402 | 429) | None) if body.is_about_quota(status) => format!(
+            (ModelErrorKind::Quota, _) => format!(
                 "{answered}: the quota is used up; check plan and billing of the key{}",
                 if self.key_source.is_empty() {
                     String::new()
@@ -302,10 +302,6 @@ impl ErrorBody {
         parts.iter().any(|part| text.contains(part) || self.codes.iter().any(|c| c.contains(part)))
     }
 
-    fn is_about_quota(&self, status: Option<u16>) -> bool {
-        matches!(status, Some(402 | 429)) || self.mentions(&QUOTA)
-    }
-
     /// The status that corresponds to the codes; by default a server error.
     fn implied_status(&self) -> u16 {
         let means = |(part, _): &&(&str, u16)| self.codes.iter().any(|code| code.contains(part));
@@ -318,9 +314,12 @@ impl ErrorBody {
         match status {
             _ if !by_rate && status != 401 && self.mentions(&OVERFLOW) => ModelErrorKind::Overflow,
             // Google gives a time for each quota, and the same message.
-            429 if self.codes.iter().any(|code| code.contains("perday")) => ModelErrorKind::Refused,
+            429 if self.codes.iter().any(|code| code.contains("perday")) => ModelErrorKind::Quota,
             // If a time is given it is a rate limit, not a quota, whatever the message is.
-            429 if retry_after.is_none() && self.mentions(&QUOTA) => ModelErrorKind::Refused,
+            429 if retry_after.is_none() && self.mentions(&QUOTA) => ModelErrorKind::Quota,
+            402 => ModelErrorKind::Quota,
+            // Some servers report it as an invalid request.
+            400 if self.mentions(&QUOTA) => ModelErrorKind::Quota,
             408 | 409 | 425 | 429 | 499.. => ModelErrorKind::Unavailable,
             _ => ModelErrorKind::Refused,
         }
@@ -360,7 +359,7 @@ mod tests {
 
     #[test]
     fn statuses() {
-        use ModelErrorKind::{Overflow, Refused, Unavailable};
+        use ModelErrorKind::{Overflow, Quota, Refused, Unavailable};
         for status in [408, 429, 499, 500, 502, 503, 504, 529] {
             check(
                 Some(status),
@@ -380,7 +379,7 @@ mod tests {
         check(Some(400), r#"{"detail":[{"loc":1}]}"#, Refused, r#"[{"loc":1}]"#);
         check(Some(422), r#"{"error":"no such thing"}"#, Refused, "(\"no such thing\")");
         let quota = r#"{"error":{"message":"You exceeded …","code":"insufficient_quota"}}"#;
-        check(Some(429), quota, Refused, "billing of the key from H_API_KEY");
+        check(Some(429), quota, Quota, "billing of the key from H_API_KEY");
         let long = r#"{"error":{"message":"This model's maximum context length is 8 tokens"}}"#;
         check(Some(400), long, Overflow, "longer than m accepts");
         let llama = r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"x"}}"#;
@@ -394,10 +393,15 @@ mod tests {
 
     #[test]
     fn errors_inside_an_answer() {
-        use ModelErrorKind::{Overflow, Refused, Unavailable};
+        use ModelErrorKind::{Overflow, Quota, Refused, Unavailable};
         check(None, r#"{"error":{"code":429,"message":"slow"}}"#, Unavailable, "answered 429");
         check(None, r#"{"error":{"type":"overloaded_error"}}"#, Unavailable, "reported an error");
-        check(None, r#"{"error":{"type":"invalid_request_error"}}"#, Refused, "H_API_KEY");
+        check(
+            None,
+            r#"{"error":{"type":"invalid_request_error"}}"#,
+            Refused,
+            "not take this request",
+        );
         check(None, r#"{"error":{"code":"context_length_exceeded"}}"#, Overflow, "longer");
         for code in ["invalid_prompt", "cyber_policy", "content_filter", "image_too_large"] {
             check(
@@ -413,7 +417,7 @@ mod tests {
         check(None, event, Unavailable, "(\"Rate limit reached\")");
         let quota =
             r#"{"error":{"code":"insufficient_quota","message":"You exceeded your quota"}}"#;
-        check(None, quota, Refused, "You exceeded your quota");
+        check(None, quota, Quota, "You exceeded your quota");
         check(None, r#"[{"error":{"code":503,"message":"busy"}}]"#, Unavailable, "(\"busy\")");
         let raw = r#"{"error":{"message":"Provider returned error","metadata":{"raw":"boom"}}}"#;
         check(None, raw, Unavailable, "Provider returned error: boom");
@@ -439,7 +443,7 @@ mod tests {
         assert_eq!(per_minute.error.kind, ModelErrorKind::Unavailable);
         assert_eq!(per_minute.again, Again::After(Duration::from_millis(12_500)));
         let per_day = refused(&quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"));
-        assert_eq!((per_day.error.kind, per_day.again), (ModelErrorKind::Refused, Again::Never));
+        assert_eq!((per_day.error.kind, per_day.again), (ModelErrorKind::Quota, Again::Never));
         assert!(per_day.error.message.contains("the quota is used up"), "{per_day:?}");
 
         let key = refused(&json!({"code": 400, "status": "INVALID_ARGUMENT",
@@ -474,14 +478,14 @@ mod tests {
 
     #[test]
     fn errors_of_the_messages_api() {
-        use ModelErrorKind::{Overflow, Refused, Unavailable};
+        use ModelErrorKind::{Overflow, Quota, Refused, Unavailable};
         for (status, name, message, kind, part) in [
             (400, "invalid_request_error", "messages: no", Refused, "(\"messages: no\")"),
-            (400, "invalid_request_error", "Your credit balance is too low", Refused, "the quota"),
-            (400, "invalid_request_error", "reached your API usage limits", Refused, "the quota"),
+            (400, "invalid_request_error", "Your credit balance is too low", Quota, "the quota"),
+            (400, "invalid_request_error", "reached your API usage limits", Quota, "the quota"),
             (400, "invalid_request_error", "prompt is too long: 9 tokens", Overflow, "longer"),
             (401, "authentication_error", "invalid x-api-key", Refused, "H_API_KEY"),
-            (402, "billing_error", "no payment", Refused, "billing of the key"),
+            (402, "billing_error", "no payment", Quota, "billing of the key"),
             (403, "permission_error", "not yours", Refused, "H_API_KEY"),
             (404, "not_found_error", "model: m", Refused, "(\"model: m\")"),
             (413, "request_too_large", "too many bytes", Refused, "(\"too many bytes\")"),

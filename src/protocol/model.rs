@@ -228,8 +228,10 @@ impl ModelError {
 pub enum ModelErrorKind {
     /// Temporary: no connection, overload, a stream that keeps breaking, an invalid response. Exit 75.
     Unavailable,
-    /// Permanent: authentication, quota, unknown model, a request that is not accepted. Exit 69.
+    /// Permanent: authentication, unknown model, a request that is not accepted. Exit 69.
     Refused,
+    /// The quota or the balance is used up. Exit 69.
+    Quota,
     /// The request is longer than the model's window. Exit 69 if compaction does not help.
     Overflow,
     /// The configuration is invalid: no key, a base URL that is not a URL. Exit 2.

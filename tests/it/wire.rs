@@ -228,7 +228,8 @@ async fn permanent_errors_are_not_retried() {
     check_refused(json(400, &said("bad")), Refused, &["(\"bad\")"]).await;
     check_refused(html(413), Refused, &["too large"]).await;
     let quota = json!({"error": {"message": "pay", "code": "insufficient_quota"}});
-    check_refused(json(429, &quota), Refused, &["quota is used up", "TEST_API_KEY"]).await;
+    check_refused(json(429, &quota), ModelErrorKind::Quota, &["quota is used up", "TEST_API_KEY"])
+        .await;
     let moved = html(307).header("location", "https://user:pw@elsewhere.example/x?key=1");
     check_refused(moved, Refused, &["redirects to https://elsewhere.example/x (307)"]).await;
     let long = said("This model's maximum context length is 10 tokens");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{gemini, openai_chat, openai_responses};
+use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use crate::server::{self, Chunk, Reply, Server};
 use crate::support::{Done, Test};
 
@@ -50,7 +50,7 @@ impl Wire {
             "requests.first_data_timeout=300ms",
         ];
         let mut args = vec!["run", "task", "--model", "p/m", "--yolo"];
-        sets.iter().for_each(|set| args.extend(["--set", set]));
+        args.extend(sets.iter().flat_map(|set| ["--set", set]));
         let done = test.agent(&args);
         (test, done)
     }
@@ -93,8 +93,10 @@ impl Wire {
         std::thread::scope(|scope| {
             scope.spawn(|| self.check_odd_answers());
             for cells in faults.chunks(faults.len().div_ceil(6)) {
-                scope.spawn(|| {
-                    cells.iter().for_each(|(fault, reply, end)| self.check(fault, reply, end))
+                scope.spawn(move || {
+                    for (fault, reply, end) in cells {
+                        self.check(fault, reply, end);
+                    }
                 });
             }
         });
@@ -149,7 +151,7 @@ impl Wire {
             (
                 "bad request in the stream".into(),
                 (self.error_event)("bad request"),
-                Fails(69, "nvalid"),
+                Fails(69, "does not take this request"),
             ),
             (
                 "cut in a document".into(),
@@ -249,6 +251,15 @@ const RESPONSES: Wire = Wire {
     error_event: openai_responses::error_event,
     error: openai_responses::error,
 };
+const MESSAGES: Wire = Wire {
+    name: "anthropic-messages",
+    text: anthropic_messages::text,
+    calls: anthropic_messages::calls,
+    cut_off: anthropic_messages::cut_off,
+    refused: anthropic_messages::refused,
+    error_event: anthropic_messages::error_event,
+    error: anthropic_messages::error,
+};
 const GEMINI: Wire = Wire {
     name: "gemini",
     text: gemini::text,
@@ -267,6 +278,11 @@ fn faults_of_openai_chat() {
 #[test]
 fn faults_of_openai_responses() {
     RESPONSES.check_all();
+}
+
+#[test]
+fn faults_of_anthropic_messages() {
+    MESSAGES.check_all();
 }
 
 #[test]
