@@ -241,6 +241,7 @@ fn round(n: u32) -> Vec<Body> {
         Body::ModelRequested(ModelRequested {
             purpose: Purpose::Main,
             model: "script:../script".to_owned(),
+            effort: None,
             messages: n as usize,
             bytes: 10_000,
             estimated_tokens: 2_500,

@@ -14,6 +14,7 @@ use crate::permission::Rule;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::Body;
 use crate::protocol::mask::Masker;
+use crate::protocol::provider::Effort;
 use crate::workspace::{Undo, UndoError, Workspace};
 
 /// Limit of a user command's output that is shared with the model.
@@ -126,13 +127,17 @@ impl Session {
         project.rules_in(".", &|_| true).into_iter().next().map(|rules| rules.path)
     }
 
-    /// Changes the model, if its server can be reached. Returns what the user should know about the server.
+    /// Changes the model, if its server can be reached, and its effort; without one, the configured effort is
+    /// used. Returns what the user should know about the server.
     pub async fn answer_with(
         &mut self,
         options: &Options,
         model: &str,
-    ) -> Result<Option<String>, OpenError> {
-        let config = Config { model: model.to_owned(), ..options.config.config.clone() };
+        effort: Option<Effort>,
+    ) -> Result<Vec<String>, OpenError> {
+        let chosen_effort = effort.map(|effort| (model.to_owned(), effort));
+        let model_name = model.to_owned();
+        let config = Config { model: model_name, chosen_effort, ..options.config.config.clone() };
         let outside = HostPrograms::of(&self.writable);
         let opened = models::open_model(&config, &outside, &self.control).await?;
         if let Some(key) = opened.key()
@@ -143,13 +148,20 @@ impl Session {
                  `agent -c --model {model}`"
             )));
         }
-        let warning = opened.check().await?;
+        let mut warnings = opened.not_sent();
+        warnings.extend(opened.check().await?);
         self.kernel.answer_with(opened.speaker);
+        self.chosen_effort = config.chosen_effort;
         if let Some(learning) = &self.learning {
             let request = self.log_path.is_some().then(|| self.kernel.background_request());
             learning.session(&self.events, request, &Arc::new(options.config.prompts.clone()));
         }
-        Ok(warning)
+        Ok(warnings)
+    }
+
+    /// The reasoning effort that is asked of the current model.
+    pub fn effort(&self) -> Option<Effort> {
+        self.kernel.effort()
     }
 
     /// The current model's context window in tokens.

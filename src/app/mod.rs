@@ -16,6 +16,7 @@ mod sandbox_facts;
 mod storage;
 mod toolbox;
 mod undo;
+mod usable_models;
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub use checkpoints::{limits, with_checkpoints};
 pub use host_programs::HostPrograms;
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
-pub use models::{Facts, endpoint, facts, script};
+pub use models::{Facts, endpoint, facts, no_model, script};
 use models::{Models, open_models};
 pub use place::branch;
 use project::ProjectFiles;
@@ -44,6 +45,7 @@ pub use toolbox::{
 };
 use toolbox::{checks, verifier_of};
 pub use undo::{Recorded, Rewind, Rewound};
+pub use usable_models::{UsableModel, usable_models};
 
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
@@ -57,6 +59,7 @@ use crate::protocol::event::{
     TurnFinished,
 };
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::provider::Effort;
 use crate::record::{self, Log, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
@@ -168,6 +171,8 @@ pub struct Session {
     pub notices: Vec<String>,
     /// The session's log; `None` if nothing is recorded.
     pub log_path: Option<PathBuf>,
+    /// A model and the effort that the user chose for it.
+    pub chosen_effort: Option<(String, Effort)>,
 }
 
 /// The time of the machine.
@@ -207,8 +212,9 @@ impl Session {
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = HostPrograms::of(&writable);
-        let Models { main, light, fallback, verifier, keys } =
+        let Models { main, light, fallback, verifier, keys, notices: not_sent } =
             open_models(config, &outside, &control).await?;
+        notices.extend(not_sent);
         let mut settings =
             settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -318,6 +324,7 @@ impl Session {
             distilling: None,
             notices,
             log_path,
+            chosen_effort: options.config.config.chosen_effort.clone(),
         })
     }
 

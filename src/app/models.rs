@@ -32,6 +32,12 @@ impl Opened {
         self.endpoint.as_ref().and_then(|endpoint| endpoint.api_key.clone())
     }
 
+    /// Settings of the user that its server does not take.
+    pub(super) fn not_sent(&self) -> Vec<String> {
+        let Speaker { effort, temperature, .. } = self.speaker;
+        self.endpoint.as_ref().map_or_else(Vec::new, |it| it.not_sent(effort, temperature))
+    }
+
     /// Asks the server for its models. An error: it cannot be reached. A text: what the user should know.
     pub(super) async fn check(&self) -> Result<Option<String>, OpenError> {
         let Some(endpoint) = &self.endpoint else { return Ok(None) };
@@ -61,6 +67,8 @@ pub(super) struct Models {
     pub(super) verifier: Option<Speaker>,
     /// The keys in use.
     pub(super) keys: Vec<String>,
+    /// Settings that are not sent to a model.
+    pub(super) notices: Vec<String>,
 }
 
 /// Opens all of them.
@@ -71,10 +79,12 @@ pub(super) async fn open_models(
 ) -> Result<Models, OpenError> {
     let main = open_model(config, outside, control).await?;
     let mut keys: Vec<String> = main.key().into_iter().collect();
+    let mut notices = main.not_sent();
     let mut open = async |name: &String| {
         let config = Config { model: name.clone(), ..config.clone() };
         let opened = open_model(&config, outside, control).await?;
         keys.extend(opened.key());
+        notices.extend(opened.not_sent());
         Ok::<_, OpenError>(opened.speaker)
     };
     let mut others = [None, None];
@@ -97,7 +107,8 @@ pub(super) async fn open_models(
             .chain(&verifier)
             .try_for_each(has_price)?;
     }
-    Ok(Models { light: light.unwrap_or_else(|| main.clone()), main, fallback, verifier, keys })
+    let light = light.unwrap_or_else(|| main.clone());
+    Ok(Models { main, light, fallback, verifier, keys, notices })
 }
 
 /// A cost limit requires the model's price.
@@ -146,11 +157,18 @@ pub(super) async fn open_model(
 
 fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
     let facts = facts(config, model.id());
+    let table = config.models.get(model.id());
+    let chosen = config.chosen_effort.as_ref().filter(|(id, _)| id == model.id());
     Speaker {
         price: facts.price,
         context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
         // Only a configured limit is requested, not the model's maximum.
-        max_output_tokens: config.models.get(model.id()).and_then(|table| table.max_output_tokens),
+        max_output_tokens: table.and_then(|table| table.max_output_tokens),
+        temperature: table.and_then(|table| table.temperature).or(config.temperature),
+        effort: chosen
+            .map(|(_, effort)| *effort)
+            .or(table.and_then(|table| table.effort))
+            .or(config.effort),
         model,
     }
 }
@@ -172,11 +190,22 @@ pub async fn endpoint(
     outside: &HostPrograms,
     control: &Control,
 ) -> Result<model::Endpoint, OpenError> {
+    let mut endpoint = keyless(resolved, requests)?;
+    if let (None, Some(command)) = (&endpoint.api_key, &resolved.table.api_key_command) {
+        endpoint.api_key = Some(key_from(command, outside, control).await?);
+    }
+    Ok(endpoint)
+}
+
+/// The endpoint of a model, without a key that a command prints.
+fn keyless(resolved: &config::Resolved, requests: &Requests) -> Result<model::Endpoint, OpenError> {
     let table = &resolved.table;
     let mut endpoint = model::Endpoint::new(&resolved.id, &resolved.base_url);
+    endpoint.model.clone_from(&resolved.model);
     endpoint.api_key.clone_from(&resolved.api_key);
     endpoint.key_source.clone_from(&resolved.key_source);
-    endpoint.wire = table.wire.unwrap_or_default();
+    endpoint.wire = resolved.wire;
+    endpoint.dialect = resolved.dialect;
     endpoint.headers = table.headers.clone().into_iter().collect();
     endpoint.ca_file = table.ca_file.as_ref().map(PathBuf::from);
     endpoint.proxy.clone_from(&table.proxy);
@@ -188,9 +217,6 @@ pub async fn endpoint(
         idle: idle_timeout.as_ref().map(duration).transpose()?,
     };
     endpoint.retries = retries(requests)?;
-    if let (None, Some(command)) = (&endpoint.api_key, &table.api_key_command) {
-        endpoint.api_key = Some(key_from(command, outside, control).await?);
-    }
     Ok(endpoint)
 }
 
@@ -221,33 +247,54 @@ fn recorder(config: &Config, key: Option<&str>) -> Result<Option<Arc<WireRecorde
 /// For `auto` without a key: the first server that responds, with the first of its models. Configured servers
 /// come first.
 async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenError> {
-    let own = config.providers.iter().filter_map(|(name, provider)| {
-        Some((name.as_str(), provider.base_url.as_deref()?, OWN_PATIENCE))
-    });
-    let locals = config::presets()
-        .iter()
-        .filter(|preset| preset.api_key_env.is_none())
-        .map(|preset| (preset.name, preset.base_url, LOCAL_PATIENCE));
-    for (name, base_url, patience) in own.chain(locals) {
-        let endpoint = model::Endpoint::new(name, base_url);
+    for Server { name, endpoint, patience } in servers(config)? {
         let Ok(models) = model::list_models(&endpoint, patience).await else { continue };
         if let Some(first) = models.first() {
             let config = Config { model: format!("{name}/{first}"), ..config.clone() };
-            if let Some(resolved) = config::resolve(&config, &|_| None)? {
+            if let Some(resolved) = config::resolve(&config, &|name| std::env::var(name).ok())? {
                 return Ok(resolved);
             }
         }
     }
-    let keys: Vec<&str> = config::presets()
-        .iter()
-        .filter(|preset| preset.default_model.is_some())
-        .filter_map(|preset| preset.api_key_env)
-        .collect();
-    Err(OpenError::NoModel(format!(
+    Err(no_model())
+}
+
+/// There is no model to use.
+pub fn no_model() -> OpenError {
+    OpenError::NoModel(format!(
         "no model: set a key ({}), start a local server (ollama, llama.cpp, vLLM, LM Studio), or name \
          one with --model provider/model; `agent demo` needs none",
-        keys.join(", ")
-    )))
+        config::key_variables().join(", ")
+    ))
+}
+
+/// A server that may answer without a key.
+pub(super) struct Server {
+    /// The provider's name.
+    pub(super) name: String,
+    pub(super) endpoint: model::Endpoint,
+    /// Time limit for listing its models.
+    pub(super) patience: Duration,
+}
+
+/// The configured servers, then those on this machine.
+pub(super) fn servers(config: &Config) -> Result<Vec<Server>, OpenError> {
+    let own = config.providers.iter().filter(|(_, provider)| provider.base_url.is_some());
+    let own = own.map(|(name, _)| (name, OWN_PATIENCE));
+    let is_own = |name: &String| config.providers.get(name).is_some_and(|it| it.base_url.is_some());
+    let local = config::presets().iter().filter(|it| it.is_local() && !is_own(&it.name));
+    let local = local.map(|preset| (&preset.name, LOCAL_PATIENCE));
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut servers = Vec::new();
+    for (name, patience) in own.chain(local) {
+        // (The name of the model is not known yet.)
+        let config = Config { model: format!("{name}/?"), ..config.clone() };
+        if let Some(resolved) = config::resolve(&config, &variable)? {
+            let endpoint = keyless(&resolved, &config.requests)?;
+            servers.push(Server { name: name.clone(), endpoint, patience });
+        }
+    }
+    Ok(servers)
 }
 
 async fn key_from(

@@ -269,7 +269,7 @@ fn policy(
 
 /// Variables that contain keys of providers, whatever their name is: hidden from commands.
 fn secret_variables(config: &Config) -> Vec<String> {
-    let presets = config::presets().iter().filter_map(|preset| preset.api_key_env);
+    let presets = config::presets().iter().flat_map(|preset| preset.keys.iter().cloned());
     let own = config.providers.values().filter_map(|provider| provider.api_key_env.clone());
-    presets.map(str::to_owned).chain(own).collect()
+    presets.chain(own).collect()
 }

@@ -166,6 +166,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         if session.model() != model {
             session.model().clone_into(&mut options.config.config.model);
         }
+        options.config.config.chosen_effort.clone_from(&session.chosen_effort);
         session.close().await;
         match next {
             Next::Quit => break id,
@@ -247,6 +248,7 @@ async fn converse(
     for notice in &session.notices {
         handle.tell(News::Note(false, notice.clone()));
     }
+    handle.tell(News::Effort(session.effort()));
     let control = session.control().clone();
     let mut jobs = Jobs::new(session, options, places, handle.clone());
     let kinds = [SignalKind::window_change(), SignalKind::from_raw(libc::SIGCONT)];
@@ -384,7 +386,11 @@ fn instruct(
         }
         CommandAction::Model => {
             let model = session.model();
-            let text = format!("the model is {model}; `/model provider/model` changes it");
+            let effort = session.effort();
+            let effort = effort.map_or_else(String::new, |it| format!(", effort {}", it.as_str()));
+            let text = format!(
+                "the model is {model}{effort}; `/model provider/model [effort]` changes it"
+            );
             return Some(News::Note(true, text));
         }
         CommandAction::Rename => {

@@ -11,10 +11,16 @@ use crate::app::{self, HostPrograms, Options, StateDirs, Storage};
 use crate::config::{self, Config, Loaded, UserDirs};
 use crate::exec::Command;
 use crate::learning::store::SqliteStore;
-use crate::model;
+use crate::model::{self, Endpoint, Probed};
 use crate::protocol::control::Control;
+use crate::protocol::model::ModelErrorKind;
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::thousands;
 use crate::ui;
+
+/// Time limits for the list of models, and for an answer.
+const LIST_PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
@@ -228,25 +234,46 @@ impl Setup {
                         Ok(endpoint) => endpoint,
                         Err(error) => return report.bad("model", &error.to_string()),
                     };
-                match model::list_models(&endpoint, Duration::from_secs(5)).await {
-                    Ok(models) if models.contains(&resolved.model) => report.good("model", &what),
-                    Ok(models) => report.note(
-                        "model",
-                        &format!(
-                            "{what}: the server answers, but does not list it among its {} models",
-                            models.len()
-                        ),
-                    ),
-                    Err(error) => report.bad("model", &error.to_string()),
-                }
+                examine_server(&endpoint, &what, &loaded.prompts, report).await;
             }
             Ok(None) => report.note(
                 "model",
                 "auto, and no key is set: a local server is looked for at the start of a task; \
-                 set OPENAI_API_KEY or name a model with --model",
+                 set OPENAI_API_KEY or name a model with --model; `agent models` lists what can be used",
             ),
             Err(error) => report.bad("model", &error.to_string()),
         }
+    }
+}
+
+/// Tries a server with at most two small requests: the list of its models, and a message.
+async fn examine_server(endpoint: &Endpoint, what: &str, prompts: &Prompts, report: &mut Report) {
+    const MESSAGE: Prompt = prompt!("doctor/message.md");
+    const TOOL: Prompt = prompt!("doctor/tool.md");
+    let listed = match model::list_models(endpoint, LIST_PATIENCE).await {
+        Ok(models) if models.contains(&endpoint.model) => {
+            format!("lists {} models, with this one", models.len())
+        }
+        Ok(models) => format!("lists {} models, without this one", models.len()),
+        Err(error) if error.kind == ModelErrorKind::Unavailable => {
+            return report.bad("model", &error.to_string());
+        }
+        Err(_) => "does not list its models".to_owned(),
+    };
+    let (message, tool) = (prompts.text(MESSAGE).trim_end(), prompts.text(TOOL).trim_end());
+    match model::probe(endpoint, message, tool, ANSWER_PATIENCE).await {
+        Ok(Probed { streams, calls_tools }) => {
+            report.good("model", what);
+            let streamed = if streams { "streams" } else { "does not stream" };
+            let called = if calls_tools { "calls tools" } else { "did not call a tool" };
+            let found = format!("{listed}; {streamed}; {called} (tried with 2 small requests)");
+            if calls_tools {
+                report.good("server", &found);
+            } else {
+                report.note("server", &found);
+            }
+        }
+        Err(error) => report.bad("model", &error.to_string()),
     }
 }
 

@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod editor;
 mod memory;
+mod models;
 mod options;
 mod run;
 mod sandbox_probe;
@@ -75,6 +76,8 @@ enum Command {
     Config(config::ConfigCommand),
     /// Trust this folder's settings of keys, endpoints, permissions and checks
     Trust(trust::TrustArgs),
+    /// List the models that can be used now, with window and price
+    Models(models::ModelsArgs),
     /// Check the installation, and how to fix problems
     Doctor(doctor::DoctorArgs),
     /// Print shell completions
@@ -117,6 +120,7 @@ fn dispatch() -> u8 {
         Some(Command::Memory(command)) => memory::memory(&command),
         Some(Command::Config(command)) => config::config(&command),
         Some(Command::Trust(args)) => trust::trust(&args),
+        Some(Command::Models(args)) => models::models(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Completions { shell }) => {
             let mut out = Vec::new();

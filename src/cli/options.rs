@@ -11,6 +11,7 @@ use crate::app::{OpenError, Storage, Writable};
 use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
 use crate::disk::{self, ResolvedPath};
 use crate::protocol::control::PermissionMode;
+use crate::protocol::provider::Effort;
 use crate::ui::{self, OutputFormat};
 
 /// The folder and the permissions.
@@ -52,7 +53,10 @@ pub(super) struct RunArgs {
     /// The model: provider/model, auto, script:FILE, or replay:DIR
     #[arg(short, long, value_name = "MODEL")]
     pub(super) model: Option<String>,
-    /// The base URL of the model's server, up to and including /v1
+    /// How much the model reasons: none, minimal, low, medium, high, xhigh, max, as far as it has them
+    #[arg(long, value_name = "EFFORT", hide_possible_values = true)]
+    pub(super) effort: Option<Effort>,
+    /// The base URL of the model's server; without a path, the version is added
     #[arg(long, value_name = "URL")]
     pub(super) base_url: Option<String>,
     /// The environment variable that contains the key
@@ -258,6 +262,10 @@ pub(super) fn load(
         sources.command_line.extend(server);
         loaded = config::load(&sources)?;
     }
+    if run.is_some_and(|run| run.effort.is_some()) {
+        // The command line outranks what is configured for single models.
+        loaded.config.models.values_mut().for_each(|table| table.effort = None);
+    }
     if let Some(cwd) = &tools.cwd {
         let writable = Writable::around(&loaded.config, root, &tools.add_dir);
         let others = writable.places().iter().filter(|place| *place != root);
@@ -323,6 +331,9 @@ fn command_line(
     let Some(run) = run else { return Ok(values) };
     if let Some(model) = &run.model {
         put("model", model.as_str().into(), "--model");
+    }
+    if let Some(effort) = run.effort {
+        put("effort", effort.as_str().into(), "--effort");
     }
     if !run.check.is_empty() {
         put("checks.commands", list(&run.check).into(), "--check");

@@ -265,7 +265,14 @@ impl Loaded {
         if !(0.1..=0.95).contains(&context.compact_at) {
             return self.wrong("context.compact_at", "must be from 0.1 to 0.95");
         }
+        let is_wrong = |value: Option<f32>| value.is_some_and(|it| !(0.0..=2.0).contains(&it));
+        if is_wrong(config.temperature) {
+            return self.wrong("temperature", "must be from 0 to 2");
+        }
         for (id, model) in &config.models {
+            if is_wrong(model.temperature) {
+                return self.wrong(&format!("models.{id}.temperature"), "must be from 0 to 2");
+            }
             if let Some(window) = model.context_window {
                 at_least(&format!("models.{id}.context_window"), window, 1024)?;
             }

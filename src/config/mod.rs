@@ -6,6 +6,7 @@
 
 mod edit;
 mod layers;
+mod model_types;
 mod models;
 mod needs;
 mod own_prompts;
@@ -15,14 +16,14 @@ mod types;
 
 pub use edit::with_rule;
 pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load};
+pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{choices, is_file, known};
 pub use needs::{Needs, Seal};
-pub use providers::{Provider, Resolved, presets, resolve};
+pub use providers::{Provider, Resolved, key_variables, presets, resolve, usable};
 pub use trust::{trust, trust_in};
 pub use types::{
-    Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, ModelTable,
-    Permissions, ProviderTable, Record, Requests, Sandbox, SandboxBackend, SandboxNetwork, Ui,
-    UiEditing, UiScreen, UiTheme,
+    Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, Permissions, Record,
+    Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
 };
 
 use std::path::{Path, PathBuf};

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use super::types::{Config, ModelTable};
+use super::model_types::ModelTable;
+use super::types::Config;
 
 const TEXT: &str = include_str!("../../data/models.toml");
 
@@ -24,6 +25,7 @@ pub fn known(config: &Config, id: &str) -> ModelTable {
         price_in: configured.price_in.or(known.price_in),
         price_out: configured.price_out.or(known.price_out),
         price_cached: configured.price_cached.or(known.price_cached),
+        ..configured
     }
 }
 
@@ -35,29 +37,20 @@ pub fn is_file(model: &str) -> bool {
 /// The models that can be chosen, as `provider/model`: the configured ones, and the known ones of the presets
 /// that have a key.
 pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
-    let is_set = |name: &str| variable(name).is_some_and(|value| !value.trim().is_empty());
     let main_models =
         [Some(&config.model), config.light_model.as_ref(), config.verify.model.as_ref()];
     let configured = main_models.into_iter().flatten().filter(|model| *model != "auto").cloned();
     let mut ids: Vec<String> = configured.chain(config.models.keys().cloned()).collect();
-    for preset in super::presets() {
-        let table = config.providers.get(preset.name);
-        let key = table.and_then(|table| table.api_key_env.as_deref()).or(preset.api_key_env);
-        let has_key =
-            key.is_some_and(is_set) || table.is_some_and(|table| table.api_key_command.is_some());
-        if has_key {
-            let known = KNOWN.get(preset.name).into_iter().flat_map(BTreeMap::keys);
-            // A pattern that ends with the beginning of a date is no name: `gpt-5.4-20*`.
-            let is_dated = |key: &&String| {
-                let end = key.strip_suffix('*').and_then(|key| key.rsplit_once('-'));
-                end.is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()))
-            };
-            let known = known.filter(|key| !is_dated(key));
-            let models = preset.default_model.into_iter().chain(known.map(String::as_str));
-            ids.extend(
-                models.map(|name| format!("{}/{}", preset.name, name.trim_end_matches('*'))),
-            );
-        }
+    for preset in super::usable(config, variable) {
+        let known = KNOWN.get(&preset.name).into_iter().flat_map(BTreeMap::keys);
+        // A pattern that ends with the beginning of a date is no name: `gpt-5.4-20*`.
+        let is_dated = |key: &&String| {
+            let end = key.strip_suffix('*').and_then(|key| key.rsplit_once('-'));
+            end.is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let known = known.filter(|key| !is_dated(key));
+        let models = preset.model.iter().chain(known);
+        ids.extend(models.map(|name| format!("{}/{}", preset.name, name.trim_end_matches('*'))));
     }
     let mut seen = BTreeSet::new();
     ids.retain(|id| seen.insert(id.clone()));
@@ -116,7 +109,7 @@ mod tests {
     fn model_table_is_consistent() {
         let table: Known = toml::from_str(TEXT).expect("it parses");
         for (provider, models) in &table {
-            assert!(presets().iter().any(|preset| preset.name == provider), "{provider}");
+            assert!(presets().iter().any(|preset| preset.name == *provider), "{provider}");
             for (name, facts) in models {
                 assert!(!name.trim_end_matches('*').contains('*'), "{name}");
                 assert_eq!(facts.price_in.is_some(), facts.price_out.is_some(), "{name}");
@@ -131,7 +124,7 @@ mod tests {
     #[test]
     fn default_models_have_known_facts() {
         for preset in presets() {
-            let Some(model) = preset.default_model else { continue };
+            let Some(model) = &preset.model else { continue };
             let known = known(&Config::default(), &format!("{}/{model}", preset.name));
             assert!(known.context_window.is_some() && known.price_in.is_some(), "{model}");
         }

@@ -1,59 +1,112 @@
-//! Providers: a table of presets, and settings from the configuration.
+//! Providers: the presets in `data/providers.toml`, and settings from the configuration, which take precedence.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use super::layers::ConfigError;
-use super::types::{Config, ProviderTable};
+use super::model_types::ProviderTable;
+use super::types::Config;
 use crate::protocol::nearest;
+use crate::protocol::provider::{Dialect, Wire};
 use crate::protocol::sanitize::clean;
 
+const TEXT: &str = include_str!("../../data/providers.toml");
+
+#[derive(Deserialize)]
+struct Presets {
+    provider: Vec<Provider>,
+}
+
+// A test parses the file too: the embedded file is valid.
+static PRESETS: LazyLock<Vec<Provider>> =
+    LazyLock::new(|| toml::from_str::<Presets>(TEXT).map_or_else(|_| Vec::new(), |it| it.provider));
+
 /// A preset.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Provider {
     /// Its name in `provider/model`.
-    pub name: &'static str,
-    /// The base URL of its server.
-    pub base_url: &'static str,
-    /// The variable that contains its key; `None`: a local server that needs none.
-    pub api_key_env: Option<&'static str>,
+    pub name: String,
+    /// The base URL of its server; `None`: the user has to set it.
+    pub base_url: Option<String>,
+    /// The variables that may contain its key; none: a local server that needs no key.
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// A request without a key is possible.
+    #[serde(default)]
+    pub key_is_optional: bool,
     /// The model for `auto`.
-    pub default_model: Option<&'static str>,
+    pub model: Option<String>,
+    /// What precedes the name of a model in requests.
+    #[serde(default)]
+    pub model_prefix: String,
+    /// The wire format.
+    pub wire: Wire,
+    /// Wire format and dialect hold for `base_url` only.
+    #[serde(default)]
+    pub only_here: bool,
+    /// How it was tested, for the documentation.
+    pub tested: String,
+    /// Deviations from the wire format.
+    #[serde(default)]
+    pub dialect: Dialect,
 }
 
-const fn hosted(
-    name: &'static str,
-    base_url: &'static str,
-    api_key_env: &'static str,
-    default_model: Option<&'static str>,
-) -> Provider {
-    Provider { name, base_url, api_key_env: Some(api_key_env), default_model }
+impl Provider {
+    /// It is a server on this machine.
+    pub fn is_local(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Its wire format and dialect hold for a server with this base URL.
+    fn is_at(&self, base_url: &str) -> bool {
+        let own = self.base_url.as_deref().unwrap_or_default();
+        !self.only_here || own.starts_with(base_url.trim_end_matches('/'))
+    }
 }
 
-const fn local(name: &'static str, base_url: &'static str) -> Provider {
-    Provider { name, base_url, api_key_env: None, default_model: None }
-}
-
-const PRESETS: &[Provider] = &[
-    hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", Some("gpt-5.5")),
-    hosted(
-        "openrouter",
-        "https://openrouter.ai/api/v1",
-        "OPENROUTER_API_KEY",
-        Some("openai/gpt-5.5"),
-    ),
-    hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", Some("deepseek-flash")),
-    hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", None),
-    hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", None),
-    hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY", None),
-    local("ollama", "http://127.0.0.1:11434/v1"),
-    local("llamacpp", "http://127.0.0.1:8080/v1"),
-    local("vllm", "http://127.0.0.1:8000/v1"),
-    local("lmstudio", "http://127.0.0.1:1234/v1"),
-];
-
-/// Every preset.
+/// Every preset, in the order of `auto`.
 pub fn presets() -> &'static [Provider] {
-    PRESETS
+    &PRESETS
+}
+
+fn preset(name: &str) -> Option<&'static Provider> {
+    PRESETS.iter().find(|preset| preset.name == name)
+}
+
+/// The variables that `auto` reads for a key, as text for messages.
+pub fn key_variables() -> Vec<&'static str> {
+    let with_model = PRESETS.iter().filter(|preset| preset.model.is_some());
+    with_model.filter_map(|preset| Some(preset.keys.first()?.as_str())).collect()
+}
+
+/// The presets whose models can be used: those with a key.
+pub fn usable<'a>(
+    config: &'a Config,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+) -> impl Iterator<Item = &'static Provider> + 'a {
+    PRESETS.iter().filter(move |preset| {
+        let table = config.providers.get(&preset.name);
+        let has_url = preset.base_url.is_some() || table.is_some_and(|it| it.base_url.is_some());
+        let has_command = table.is_some_and(|table| table.api_key_command.is_some());
+        has_url && (has_command || key(preset.keys.as_slice(), table, variable).is_some())
+    })
+}
+
+/// The variable that contains the key, and the key.
+fn key<'a>(
+    keys: &'a [String],
+    table: Option<&'a ProviderTable>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Option<(&'a str, String)> {
+    let own = table.and_then(|table| table.api_key_env.as_ref());
+    let mut names = own.map_or(keys, std::slice::from_ref).iter();
+    names.find_map(|name| {
+        let value = variable(name).filter(|value| !value.trim().is_empty())?;
+        Some((name.as_str(), value))
+    })
 }
 
 /// A model with its endpoint.
@@ -69,6 +122,10 @@ pub struct Resolved {
     pub api_key: Option<String>,
     /// The source of the key, or where it is expected.
     pub key_source: String,
+    /// The wire format.
+    pub wire: Wire,
+    /// Deviations of the server from it.
+    pub dialect: Dialect,
     /// Further settings of the provider.
     pub table: ProviderTable,
 }
@@ -79,18 +136,15 @@ pub fn resolve(
     config: &Config,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<Resolved>, ConfigError> {
-    let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     if config.model == "auto" {
-        let found = PRESETS.iter().find_map(|preset| {
-            variable(preset.api_key_env?)?;
-            Some(format!("{}/{}", preset.name, preset.default_model?))
-        });
+        let found = usable(config, variable)
+            .find_map(|preset| Some(format!("{}/{}", preset.name, preset.model.as_ref()?)));
         return match found {
-            Some(id) => reach(config, &id, &variable).map(Some),
+            Some(id) => reach(config, &id, variable).map(Some),
             None => Ok(None),
         };
     }
-    reach(config, &config.model, &variable).map(Some)
+    reach(config, &config.model, variable).map(Some)
 }
 
 fn reach(
@@ -111,40 +165,50 @@ fn reach(
              with --base-url a plain name is enough"
         )));
     };
-    let preset = PRESETS.iter().find(|preset| preset.name == name);
+    let preset = preset(name);
     let table = config.providers.get(name).cloned().unwrap_or_default();
-    let Some(base_url) = table.base_url.clone().or(preset.map(|preset| preset.base_url.to_owned()))
-    else {
-        return Err(unknown(name, &config.providers));
-    };
     let own_url = table.base_url.is_some();
-    let key_name = table.api_key_env.clone().or(preset.and_then(|p| p.api_key_env).map(Into::into));
-    let api_key = key_name.as_deref().and_then(variable);
-    let key_source = match (&table.api_key_command, &key_name) {
-        (Some(command), _) => format!("api_key_command `{command}`"),
-        (None, Some(name)) => format!("environment variable {name}"),
-        (None, None) => format!("providers.{name}.api_key_env"),
+    let Some(base_url) = table.base_url.clone().or(preset.and_then(|it| it.base_url.clone()))
+    else {
+        return Err(match preset {
+            Some(_) => ConfigError(format!(
+                "the server of {name} has no fixed address: set providers.{name}.base_url, see docs/MODELS.md"
+            )),
+            None => unknown(name, &config.providers),
+        });
     };
-    if let (None, None, Some(key_name), false) =
-        (&api_key, &table.api_key_command, &key_name, own_url)
-    {
+    let known = preset.filter(|preset| preset.is_at(&base_url));
+    let keys = preset.map_or(&[][..], |preset| &preset.keys);
+    let found = key(keys, Some(&table), variable);
+    let expected = table.api_key_env.clone().unwrap_or_else(|| keys.join(" or "));
+    let key_source = match (&table.api_key_command, &found) {
+        (Some(command), _) => format!("api_key_command `{command}`"),
+        (None, Some((name, _))) => format!("environment variable {name}"),
+        (None, None) if expected.is_empty() => format!("providers.{name}.api_key_env"),
+        (None, None) => format!("environment variable {expected}"),
+    };
+    let is_optional = own_url || preset.is_none_or(|it| it.is_local() || it.key_is_optional);
+    if found.is_none() && table.api_key_command.is_none() && !(is_optional || expected.is_empty()) {
         return Err(ConfigError(format!(
-            "no key for {id}: set {key_name}, or choose another model with --model \
+            "no key for {id}: set {expected}, or choose another model with --model \
              (ollama/NAME for a local server, script:FILE for none at all)"
         )));
     }
     Ok(Resolved {
         id: id.to_owned(),
-        model: model.to_owned(),
+        model: format!("{}{model}", preset.map_or("", |preset| &preset.model_prefix)),
         base_url,
-        api_key,
+        api_key: found.map(|(_, key)| key),
         key_source,
+        wire: table.wire.or(known.map(|preset| preset.wire)).unwrap_or_default(),
+        dialect: table.dialect.or(known.map(|preset| preset.dialect).unwrap_or_default()),
         table,
     })
 }
 
 fn unknown(name: &str, own: &BTreeMap<String, ProviderTable>) -> ConfigError {
-    let names = PRESETS.iter().map(|preset| preset.name).chain(own.keys().map(String::as_str));
+    let names =
+        PRESETS.iter().map(|preset| preset.name.as_str()).chain(own.keys().map(String::as_str));
     let names: Vec<&str> = names.collect();
     let suggestion = nearest(name, names.iter().copied())
         .map_or_else(String::new, |known| format!(" did you mean {known}?"));
@@ -157,6 +221,7 @@ fn unknown(name: &str, own: &BTreeMap<String, ProviderTable>) -> ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::provider::EffortField;
 
     fn check(model: &str, environment: &[(&str, &str)], expected: &str) {
         let config = Config { model: model.into(), ..Config::default() };
@@ -178,11 +243,69 @@ mod tests {
         check("auto", &[("OPENAI_API_KEY", " ")], "look for a local server");
         check("openai/o5", &key, "openai/o5 at https://api.openai.com/v1");
         check("openai/o5", &[], "no key for openai/o5: set OPENAI_API_KEY");
+        check("auto", &[("GOOGLE_API_KEY", "k")], "gemini/gemini-3.8-flash at");
+        check("gemini/x", &[], "no key for gemini/x: set GEMINI_API_KEY or GOOGLE_API_KEY, or");
+        check("azure/d", &[("AZURE_API_KEY", "k")], "the server of azure has no fixed address");
+        check("bedrock/m", &[], "bedrock/m at http://127.0.0.1:4000/v1");
         check("ollama/qwen", &[], "ollama/qwen at http://127.0.0.1:11434/v1");
         check("opnai/x", &[], "unknown provider \"opnai\": did you mean openai?");
         let hidden = "model \"openai/o5\\u{1b}]0;x\\u{7}\" contains control or invisible";
         check("openai/o5\u{1b}]0;x\u{7}", &key, hidden);
         check("openai/o5\u{200b}", &key, "model \"openai/o5\\u{200b}\" contains");
         check("gpt-5.5", &key, "model \"gpt-5.5\" is not of the form provider/model");
+    }
+
+    fn resolved(model: &str, table: &str) -> Resolved {
+        let (name, _) = model.split_once('/').expect("provider/model");
+        let mut config = Config { model: model.into(), ..Config::default() };
+        config.providers.insert(name.into(), toml::from_str(table).expect("a table"));
+        let resolved = resolve(&config, &|_| Some("key".into()));
+        resolved.expect("a model").expect("a server")
+    }
+
+    #[test]
+    fn configuration_outranks_a_preset_field_by_field() {
+        let usual = resolved("deepseek/m", "");
+        assert_eq!(usual.dialect.effort, Some(EffortField::Thinking));
+        let own =
+            resolved("deepseek/m", "base_url = 'http://h'\ndialect = { effort = 'reasoning' }");
+        assert_eq!(own.base_url, "http://h");
+        assert_eq!(own.dialect.effort, Some(EffortField::Reasoning));
+        assert_eq!(own.dialect.reasoning_back, usual.dialect.reasoning_back);
+        assert_eq!(resolved("vertex/m", "").model, "vertex_ai/m");
+    }
+
+    #[test]
+    fn dialect_of_openai_holds_for_its_own_address_only() {
+        let here = resolved("openai/m", "");
+        assert_eq!(here.dialect.temperature, Some(false));
+        assert_eq!(
+            resolved("openai/m", "base_url = 'https://api.openai.com'").dialect,
+            here.dialect
+        );
+        let elsewhere = resolved("openai/m", "base_url = 'http://127.0.0.1:9/v1'");
+        assert_eq!((elsewhere.wire, elsewhere.dialect), (Wire::OpenaiChat, Dialect::default()));
+    }
+
+    #[test]
+    fn data_file_of_providers_is_consistent() {
+        let parsed: Presets = toml::from_str(TEXT).expect("it parses");
+        let mut names = std::collections::BTreeSet::new();
+        for preset in &parsed.provider {
+            let name = &preset.name;
+            assert!(names.insert(name), "{name} is there twice");
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase()), "{name}");
+            assert!(!preset.tested.is_empty(), "{name}");
+            assert!(!preset.is_local() || preset.model.is_none(), "{name}: a server's own models");
+            assert!(preset.base_url.is_some() || preset.model.is_none(), "{name}");
+            for key in &preset.keys {
+                let fits = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+                assert!(key.bytes().all(fits), "{name}: {key}");
+            }
+            let Some(base_url) = &preset.base_url else { continue };
+            let is_here = base_url.starts_with("http://127.0.0.1:");
+            assert!(is_here || base_url.starts_with("https://"), "{name}: {base_url}");
+            assert!(!base_url.ends_with('/'), "{name}: {base_url}");
+        }
     }
 }

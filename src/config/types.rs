@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::model_types::{ModelTable, ProviderTable, Requests};
 use crate::protocol::control::{PermissionMode, Recovery};
-use crate::protocol::provider::Wire;
+use crate::protocol::provider::Effort;
 use crate::protocol::tool::Direction;
 
 /// The whole configuration.
@@ -24,6 +25,17 @@ pub struct Config {
     /// used up: the first, then the next.
     #[schemars(example = serde_json::json!(["anthropic/claude-sonnet-5"]))]
     pub fallback: Vec<String>,
+    /// How much a model reasons before it answers: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`, as
+    /// far as the model has it; unset: as the model does by default.
+    #[schemars(example = &"high")]
+    pub effort: Option<Effort>,
+    /// A model and the effort that the user chose for it in the chat: not a setting.
+    #[serde(skip)]
+    pub chosen_effort: Option<(String, Effort)>,
+    /// Sampling temperature; unset: the model's default.
+    #[schemars(range(min = 0.0, max = 2.0))]
+    #[schemars(example = 0.7)]
+    pub temperature: Option<f32>,
     /// Providers besides the presets, or changes of a preset.
     pub providers: BTreeMap<String, ProviderTable>,
     /// Facts about single models, by `provider/model`.
@@ -55,102 +67,6 @@ pub struct Config {
     pub learning: Learning,
     /// Appearance and behaviour of the chat.
     pub ui: Ui,
-}
-
-/// One provider.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ProviderTable {
-    /// Wire format: `openai-chat`, `openai-responses`, `anthropic-messages` or `gemini`.
-    #[schemars(example = &"openai-chat")]
-    pub wire: Option<Wire>,
-    /// The base URL of the server, up to and including `/v1`.
-    #[schemars(example = &"http://127.0.0.1:8000/v1")]
-    pub base_url: Option<String>,
-    /// The environment variable that contains the key.
-    #[schemars(example = &"MY_SERVER_KEY")]
-    pub api_key_env: Option<String>,
-    /// A command that prints the key. It runs as you, outside the sandbox: in your home, without the parts of
-    /// `PATH` and similar variables that are in the project.
-    #[schemars(example = &"pass show my-server")]
-    pub api_key_command: Option<String>,
-    /// Additional HTTP headers.
-    #[schemars(example = serde_json::json!({"X-Team": "blue"}))]
-    pub headers: BTreeMap<String, String>,
-    /// A file of certificates (PEM) to trust in addition to those of the system.
-    #[schemars(example = &"/etc/ssl/my-ca.pem")]
-    pub ca_file: Option<String>,
-    /// A proxy for this provider.
-    #[schemars(example = &"http://127.0.0.1:3128")]
-    pub proxy: Option<String>,
-}
-
-/// One model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ModelTable {
-    /// Limit of tokens of a request and its answer together.
-    #[schemars(range(min = 1024))]
-    #[schemars(example = 131_072)]
-    pub context_window: Option<u64>,
-    /// Limit of tokens of an answer.
-    #[schemars(example = 16_384)]
-    pub max_output_tokens: Option<u64>,
-    /// US dollars per million tokens of request.
-    #[schemars(example = 1.25)]
-    pub price_in: Option<f64>,
-    /// US dollars per million tokens of answer.
-    #[schemars(example = 10.0)]
-    pub price_out: Option<f64>,
-    /// US dollars per million tokens of request that were read from the provider's cache.
-    #[schemars(example = 0.125)]
-    pub price_cached: Option<f64>,
-}
-
-/// Requests to models: time limits and retries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Requests {
-    /// Time limit for a connection.
-    pub connect_timeout: String,
-    /// Time limit for the first data of an answer; unset: 5m, and 30m for a server in a private network or on
-    /// this machine.
-    #[schemars(example = &"10m")]
-    pub first_data_timeout: Option<String>,
-    /// Time limit for the next data of an answer; unset: 2m, and 10m for such a server.
-    #[schemars(example = &"5m")]
-    pub idle_timeout: Option<String>,
-    /// Whether the chat opens the connection to the model's server when you begin to type.
-    pub preconnect: bool,
-    /// Number of tries for one answer; unset: 10, and 20 in the chat.
-    #[schemars(range(min = 1))]
-    #[schemars(example = 10)]
-    pub max_tries: Option<u32>,
-    /// How long after the first failure a request is retried; delays that the server asks for are added.
-    /// Unset: 30s, and 5m in the chat.
-    #[schemars(example = &"2m")]
-    pub retry_for: Option<String>,
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        Self {
-            connect_timeout: "10s".into(),
-            first_data_timeout: None,
-            idle_timeout: None,
-            preconnect: false,
-            max_tries: None,
-            retry_for: None,
-        }
-    }
-}
-
-impl Requests {
-    /// Sets what is unset to the defaults of the chat, where a user watches and can stop.
-    pub fn use_chat_defaults(&mut self) {
-        self.max_tries.get_or_insert(20);
-        self.retry_for.get_or_insert_with(|| "5m".to_owned());
-    }
 }
 
 /// Permission mode and rules. Rules are `Tool` or `Tool(pattern)`.
@@ -492,6 +408,9 @@ impl Default for Config {
             model: "auto".into(),
             light_model: None,
             fallback: Vec::new(),
+            effort: None,
+            chosen_effort: None,
+            temperature: None,
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
             requests: Requests::default(),

@@ -197,6 +197,7 @@ impl Layers {
         ModelRequested {
             purpose: request.purpose,
             model: model.to_owned(),
+            effort: request.effort,
             messages: request.messages.len(),
             bytes,
             estimated_tokens: budget.request_tokens(bytes),

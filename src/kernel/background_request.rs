@@ -67,6 +67,8 @@ impl BackgroundRequest {
         let limit = self.speaker.at_most(ANSWER_TOKENS);
         let request = Request {
             max_output_tokens: Some(limit),
+            temperature: self.speaker.temperature,
+            effort: self.speaker.effort,
             answer_schema: Some(schema),
             ..Request::new(purpose, system, &messages)
         };

@@ -159,6 +159,8 @@ impl Kernel {
             let limit = MAX_ANSWER_TOKENS.min(speaker.context_window / 4);
             let request = Request {
                 max_output_tokens: Some(speaker.at_most(limit)),
+                temperature: speaker.temperature,
+                effort: speaker.effort,
                 ..Request::new(Purpose::Summary, system, &messages)
             };
             let read = |reply: &Reply| context::sections(&reply.text);

@@ -102,7 +102,8 @@ impl Kernel {
         for _ in 0..MAX_TRIES {
             let request = Request {
                 max_output_tokens: Some(speaker.at_most(limit)),
-                temperature: question.temperature,
+                temperature: question.temperature.or(speaker.temperature),
+                effort: speaker.effort,
                 answer_schema: Some(&schema),
                 ..Request::new(question.purpose, &question.system, &messages)
             };
@@ -144,6 +145,7 @@ pub(super) fn described(
     ModelRequested {
         purpose: request.purpose,
         model: speaker.model.id().to_owned(),
+        effort: request.effort,
         messages: request.messages.len(),
         bytes,
         estimated_tokens: budget.tokens(bytes),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::protocol::model::{Model, Usage};
+use crate::protocol::provider::Effort;
 
 /// Price of tokens in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +39,10 @@ pub struct Speaker {
     pub context_window: u64,
     /// Token limit of an answer.
     pub max_output_tokens: Option<u64>,
+    /// Sampling temperature.
+    pub temperature: Option<f32>,
+    /// Reasoning effort.
+    pub effort: Option<Effort>,
 }
 
 impl Speaker {

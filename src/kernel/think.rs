@@ -173,6 +173,8 @@ impl Kernel {
         let parts = &*parts;
         let mut request = parts.layers.request(parts.registry.specs(), history);
         request.max_output_tokens = parts.main.max_output_tokens;
+        request.temperature = parts.main.temperature;
+        request.effort = parts.main.effort;
         let promised = sent.promised();
         let described =
             parts.layers.describe(sent, parts.main.model.id(), &request, history, budget);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{BackgroundRequest, Kernel, Parts, Speaker};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::Body;
+use crate::protocol::provider::Effort;
 
 impl Kernel {
     /// Records a command that the user ran: the model sees it with the next message.
@@ -60,6 +61,11 @@ impl Kernel {
     /// The current model.
     pub fn model(&self) -> &str {
         self.parts.main.model.id()
+    }
+
+    /// The reasoning effort that is asked of the current model.
+    pub fn effort(&self) -> Option<Effort> {
+        self.parts.main.effort
     }
 
     /// The current model's context window in tokens.

@@ -156,6 +156,8 @@ impl Kernel {
             let request = Request {
                 tools: verifier.registry.specs(),
                 max_output_tokens: Some(speaker.at_most(ANSWER_TOKENS)),
+                temperature: speaker.temperature,
+                effort: speaker.effort,
                 ..Request::new(Purpose::Task, system, &inspection.messages)
             };
             let is_useful = |reply: &Reply| !reply.calls.is_empty() || !reply.text.is_empty();

@@ -66,6 +66,11 @@ impl Body {
         }
     }
 
+    /// It is a stream of events.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Self::Events(_))
+    }
+
     /// The end of the body.
     pub(super) fn finish(&mut self) -> Vec<String> {
         match self {

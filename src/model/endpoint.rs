@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::address::without_secrets;
 use super::retry::Retries;
 use super::wire_record::WireRecorder;
-use crate::protocol::provider::{Dialect, Wire};
+use crate::protocol::provider::{Dialect, Effort, EffortField, Wire};
 
 /// The address and settings of a model. Its `Debug` shows neither the key nor any header.
 #[derive(Clone)]
@@ -67,10 +67,6 @@ impl Endpoint {
     pub fn new(id: impl Into<String>, base_url: impl Into<String>) -> Self {
         let (id, base_url) = (id.into(), base_url.into());
         let model = id.split_once('/').map_or(id.as_str(), |(_, model)| model).to_owned();
-        let host = base_url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
-        let is_openai =
-            host.is_some_and(|host| host == "api.openai.com" || host.ends_with(".azure.com"));
-        let is_anthropic = host == Some("api.anthropic.com");
         Self {
             id,
             model,
@@ -84,14 +80,38 @@ impl Endpoint {
             retries: Retries::default(),
             recorder: None,
             wire: Wire::default(),
-            dialect: Dialect {
-                max_completion_tokens: is_openai,
-                no_stream_options: false,
-                structured_outputs: is_openai || is_anthropic,
-            },
+            dialect: Dialect::default(),
             returns_reasoning: true,
             max_output_tokens: None,
         }
+    }
+}
+
+impl Endpoint {
+    /// The server has a value for this effort.
+    pub(super) fn takes(&self, effort: Effort) -> bool {
+        self.wire.has_effort(effort) && self.dialect.effort != Some(EffortField::Unsupported)
+    }
+
+    /// Why this effort and this temperature are not sent to the server, if they are not: one line each.
+    pub fn not_sent(&self, effort: Option<Effort>, temperature: Option<f32>) -> Vec<String> {
+        let Self { id, wire, dialect, .. } = self;
+        let provider = id.split_once('/').map_or(id.as_str(), |(provider, _)| provider);
+        let mut lines = Vec::new();
+        if let Some(effort) = effort.filter(|effort| !self.takes(*effort)) {
+            lines.push(format!(
+                "{id}: effort {} is not sent: {provider} has no value for it with the wire format {}",
+                effort.as_str(),
+                wire.as_str()
+            ));
+        }
+        if let (Some(temperature), false) = (temperature, dialect.has_temperature()) {
+            lines.push(format!(
+                "{id}: temperature {temperature} is not sent: {provider} accepts only its default \
+                 (providers.{provider}.dialect.temperature = true sends it)"
+            ));
+        }
+        lines
     }
 }
 
@@ -125,9 +145,6 @@ mod tests {
     fn model_name_follows_the_provider_prefix() {
         let endpoint = Endpoint::new("router/meta/llama-3", "http://h/v1");
         assert_eq!(endpoint.model, "meta/llama-3");
-        assert!(!endpoint.dialect.max_completion_tokens);
-        let openai = Endpoint::new("openai/gpt-5.5", "https://api.openai.com/v1");
-        assert!(openai.dialect.max_completion_tokens);
     }
 
     #[test]

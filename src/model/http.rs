@@ -196,7 +196,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-fn on_foreign(endpoint_facts: &EndpointFacts, foreign: Foreign) -> Failure {
+pub(super) fn on_foreign(endpoint_facts: &EndpointFacts, foreign: Foreign) -> Failure {
     match foreign {
         Foreign::Page => endpoint_facts.page(),
         Foreign::TooLong { limit } => Failure::soon(format!(
@@ -207,7 +207,7 @@ fn on_foreign(endpoint_facts: &EndpointFacts, foreign: Foreign) -> Failure {
     }
 }
 
-fn on_broken(endpoint_facts: &EndpointFacts, broken: &Broken) -> Failure {
+pub(super) fn on_broken(endpoint_facts: &EndpointFacts, broken: &Broken) -> Failure {
     match broken {
         Broken::Garbage(text) => Failure::soon(format!(
             "{}: the answer is garbage: {}",

@@ -28,6 +28,9 @@ pub(super) struct Encoded {
 
 /// Encodes a request for this endpoint.
 pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
+    let temperature = request.temperature.filter(|_| endpoint.dialect.has_temperature());
+    let effort = request.effort.filter(|effort| endpoint.takes(*effort));
+    let request = &Request { temperature, effort, ..*request };
     match endpoint.wire {
         Wire::OpenaiChat => openai_chat::encode(request, endpoint),
         Wire::Gemini => gemini::encode(request, endpoint),
@@ -39,7 +42,7 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
 /// A decoder for one answer of this endpoint.
 pub(super) fn decoder<'a>(endpoint: &'a Endpoint, ids: Ids<'a>) -> Box<dyn Decode + 'a> {
     match endpoint.wire {
-        Wire::OpenaiChat => Box::new(openai_chat::Decoder::new(ids)),
+        Wire::OpenaiChat => Box::new(openai_chat::Decoder::new(ids, endpoint)),
         Wire::Gemini => Box::new(gemini::Decoder::new(&endpoint.id, ids)),
         Wire::OpenaiResponses => Box::new(openai_responses::Decoder::new(&endpoint.id, ids)),
         Wire::AnthropicMessages => Box::new(anthropic_messages::Decoder::new(&endpoint.id, ids)),

@@ -18,6 +18,7 @@ use super::envelope::Sealed;
 use super::message::{Carried, ToolCall};
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
+use super::provider::Effort;
 use super::recall::{MemoryRecalled, MemoryWritten};
 use super::reflection::Reflection;
 use super::tool::Effect;
@@ -591,6 +592,9 @@ pub struct ModelRequested {
     pub purpose: Purpose,
     /// `provider/model`.
     pub model: String,
+    /// The reasoning effort that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// Number of conversation messages in the request.
     pub messages: usize,
     /// Size of all texts in the request, in bytes.

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::{Carried, Images, Message, ToolCall};
+use super::provider::Effort;
 use super::tool::ToolSpec;
 
 /// A model.
@@ -77,6 +78,8 @@ pub struct Request<'a> {
     pub max_output_tokens: Option<u64>,
     /// Sampling temperature, if the provider supports it.
     pub temperature: Option<f32>,
+    /// How much the model should reason, if the provider supports it.
+    pub effort: Option<Effort>,
     /// The JSON Schema of the answer, if the server enforces one.
     pub answer_schema: Option<&'a serde_json::Value>,
     /// The contents of the images in `messages`; `None`: there are no images.
@@ -100,6 +103,7 @@ impl<'a> Request<'a> {
             messages,
             max_output_tokens: None,
             temperature: None,
+            effort: None,
             answer_schema: None,
             images: None,
         }

@@ -49,6 +49,8 @@ prompts![
     "commands/init.md",
     "commands/review.md",
     "distil.md",
+    "doctor/message.md",
+    "doctor/tool.md",
     "feedback/answer_misfit.md",
     "feedback/changed_since.md",
     "feedback/check_failed.md",

@@ -1,4 +1,4 @@
-//! How a provider's servers are addressed: wire format and dialect.
+//! How a provider's servers are addressed: wire format, dialect and reasoning effort.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,27 @@ pub enum Wire {
 }
 
 impl Wire {
+    /// Its name in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai-chat",
+            Self::Gemini => "gemini",
+            Self::OpenaiResponses => "openai-responses",
+            Self::AnthropicMessages => "anthropic-messages",
+        }
+    }
+
+    /// It has a value for this effort.
+    pub fn has_effort(self, effort: Effort) -> bool {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses => true,
+            Self::AnthropicMessages => !matches!(effort, Effort::None | Effort::Minimal),
+            Self::Gemini => {
+                matches!(effort, Effort::Minimal | Effort::Low | Effort::Medium | Effort::High)
+            }
+        }
+    }
+
     /// The version in the path of its servers.
     pub fn version(self) -> &'static str {
         match self {
@@ -63,14 +84,190 @@ impl Wire {
     }
 }
 
-/// Deviations of a server from the usual behaviour of its wire format.
+/// How much a model reasons before it answers. Providers have different subsets of these.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// Not at all.
+    None,
+    /// As little as possible.
+    Minimal,
+    /// Little.
+    Low,
+    /// A medium amount.
+    Medium,
+    /// Much.
+    High,
+    /// Very much.
+    Xhigh,
+    /// As much as possible.
+    Max,
+}
+
+impl Effort {
+    /// Every effort, from the least to the most.
+    pub fn all() -> &'static [Self] {
+        <Self as clap::ValueEnum>::value_variants()
+    }
+
+    /// Its name in the configuration and in requests.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Xhigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+
+    /// The effort with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().iter().copied().find(|effort| effort.as_str() == name)
+    }
+}
+
+/// Deviations of a server from the usual behaviour of its wire format. Unset: as usual. All but `effort` and
+/// `temperature` concern Chat Completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dialect {
-    /// It accepts `max_completion_tokens` and rejects `max_tokens`.
-    pub max_completion_tokens: bool,
-    /// It rejects `stream_options`, which requests the usage.
-    pub no_stream_options: bool,
-    /// It enforces a JSON Schema, and rejects other temperatures than the default.
-    pub structured_outputs: bool,
+    /// The field for the limit of an answer: `max_tokens` (usual) or `max_completion_tokens`.
+    #[schemars(example = &"max_completion_tokens")]
+    pub token_limit: Option<TokenLimit>,
+    /// The role of the instructions: `system` (usual) or `developer`.
+    #[schemars(example = &"developer")]
+    pub instructions: Option<InstructionsRole>,
+    /// The field for the reasoning effort: `reasoning-effort` (usual), `reasoning` (an object with `effort`),
+    /// `thinking` and `enable-thinking` (the same as usual, but with these fields reasoning is turned off), or
+    /// `unsupported`.
+    #[schemars(example = &"thinking")]
+    pub effort: Option<EffortField>,
+    /// The field in which the reasoning of earlier answers is sent back: `reasoning-content` or
+    /// `reasoning-details`. Usual: it is not.
+    #[schemars(example = &"reasoning-content")]
+    pub reasoning_back: Option<ReasoningBack>,
+    /// Arguments of calls match their schemas: `strict` is requested, with schemas in the form that it needs.
+    #[schemars(example = true)]
+    pub strict_schemas: Option<bool>,
+    /// It enforces a JSON Schema for an answer.
+    #[schemars(example = true)]
+    pub structured_outputs: Option<bool>,
+    /// `false`: it rejects other temperatures than the default, so none is sent.
+    #[schemars(example = false)]
+    pub temperature: Option<bool>,
+    /// `false`: it rejects `stream_options`, which requests the usage.
+    #[schemars(example = false)]
+    pub stream_options: Option<bool>,
+    /// Results of tools are sent as an array of parts.
+    #[schemars(example = true)]
+    pub result_parts: Option<bool>,
+    /// `false`: an answer contains at most one call.
+    #[schemars(example = false)]
+    pub parallel_calls: Option<bool>,
+    /// `false`: answers to requests with tools are not streamed.
+    #[schemars(example = false)]
+    pub stream_with_tools: Option<bool>,
+}
+
+impl Dialect {
+    /// Each field of this dialect, or else of the other.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            token_limit: self.token_limit.or(other.token_limit),
+            instructions: self.instructions.or(other.instructions),
+            effort: self.effort.or(other.effort),
+            reasoning_back: self.reasoning_back.or(other.reasoning_back),
+            strict_schemas: self.strict_schemas.or(other.strict_schemas),
+            structured_outputs: self.structured_outputs.or(other.structured_outputs),
+            temperature: self.temperature.or(other.temperature),
+            stream_options: self.stream_options.or(other.stream_options),
+            result_parts: self.result_parts.or(other.result_parts),
+            parallel_calls: self.parallel_calls.or(other.parallel_calls),
+            stream_with_tools: self.stream_with_tools.or(other.stream_with_tools),
+        }
+    }
+
+    /// A temperature can be sent.
+    pub fn has_temperature(self) -> bool {
+        self.temperature != Some(false)
+    }
+}
+
+/// The field for the limit of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenLimit {
+    /// `max_tokens`.
+    MaxTokens,
+    /// `max_completion_tokens`.
+    MaxCompletionTokens,
+}
+
+/// The role of the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InstructionsRole {
+    /// `system`.
+    System,
+    /// `developer`.
+    Developer,
+}
+
+/// The field for the reasoning effort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EffortField {
+    /// `reasoning_effort: "high"`.
+    ReasoningEffort,
+    /// `reasoning: {effort: "high"}`.
+    Reasoning,
+    /// `reasoning_effort`; `thinking: {type: "disabled"}` for none.
+    Thinking,
+    /// `reasoning_effort`; `enable_thinking: false` for none.
+    EnableThinking,
+    /// There is none.
+    Unsupported,
+}
+
+/// The field in which the reasoning of earlier answers is sent back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReasoningBack {
+    /// `reasoning_content`: text. Every answer needs the field; it is empty for those of other models.
+    ReasoningContent,
+    /// `reasoning_details`: an array of items, unchanged.
+    ReasoningDetails,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn set_fields_of_a_dialect_take_precedence() {
+        let own = Dialect { temperature: Some(true), ..Dialect::default() };
+        let preset = Dialect {
+            temperature: Some(false),
+            effort: Some(EffortField::Thinking),
+            ..Dialect::default()
+        };
+        let both = own.or(preset);
+        assert_eq!((both.temperature, both.effort), (Some(true), Some(EffortField::Thinking)));
+        assert_eq!(Dialect::default().or(preset), preset);
+    }
+
+    #[test]
+    fn an_effort_has_one_name_everywhere() {
+        for effort in Effort::all() {
+            assert_eq!(serde_json::to_value(effort).expect("it serialises"), effort.as_str());
+            assert_eq!(Effort::named(effort.as_str()), Some(*effort));
+        }
+        assert_eq!(Effort::named("High"), None);
+    }
 }

@@ -115,6 +115,11 @@ fn rename(
     place: &str,
     ignored: &mut Vec<String>,
 ) -> Result<(), Failure> {
+    // With strict schemas models send every parameter: null stands for one that is left out.
+    let is_required = |name: &str| {
+        schema["required"].as_array().is_some_and(|names| names.iter().any(|it| it == name))
+    };
+    arguments.retain(|name, value| !value.is_null() || is_required(name));
     let known = |name: &str| schema["properties"].get(name).is_some();
     let names: Vec<String> = arguments.keys().filter(|name| !known(name)).cloned().collect();
     for name in names {

@@ -36,7 +36,7 @@ impl File {
         let mut tables = Vec::new();
         for (key, property) in properties {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            match self.inner(key, property) {
+            match self.inner(key, &path, property) {
                 Some(inner) => tables.push((property["description"].as_str().unwrap(), inner)),
                 None => self.key(&path, key, property),
             }
@@ -50,14 +50,14 @@ impl File {
     }
 
     /// The name and the schema of an inner table.
-    fn inner(&self, key: &str, property: &Value) -> Option<(String, Value)> {
+    fn inner(&self, key: &str, path: &str, property: &Value) -> Option<(String, Value)> {
         let entry = self.followed(&property["additionalProperties"]);
         if entry["properties"].is_object() {
             let (_, name) = NAMES.iter().find(|(of, _)| *of == key).expect("a name for its entry");
-            return Some((format!("{key}.{name}"), entry));
+            return Some((format!("{path}.{name}"), entry));
         }
         let table = self.followed(property);
-        table["properties"].is_object().then(|| (key.to_owned(), table))
+        table["properties"].is_object().then(|| (path.to_owned(), table))
     }
 
     fn followed(&self, schema: &Value) -> Value {
@@ -121,13 +121,6 @@ fn toml(value: &Value) -> String {
 #[test]
 fn docs_have_the_whole_configuration_of_the_schema() {
     let file = File::new().text;
-    let rows = presets().iter().map(|preset| {
-        let key = preset.api_key_env.map_or("none needed".to_owned(), |name| format!("`{name}`"));
-        format!("| `{}` | {} | {key} |\n", preset.name, preset.base_url)
-    });
-    let providers =
-        format!("\n| provider | server | key |\n|---|---|---|\n{}\n", rows.collect::<String>());
-    check_generated(PAGE, "<!-- providers -->\n", &providers, "UPDATE_SCHEMA");
     check_generated(
         PAGE,
         "<!-- config.toml -->\n",
@@ -144,4 +137,33 @@ fn docs_have_the_whole_configuration_of_the_schema() {
         assert_eq!(done.stderr, "");
         assert!(done.stdout.contains("providers.my-server.base_url"), "{}", done.stdout);
     }
+}
+
+#[test]
+fn docs_have_every_provider_with_its_dialect() {
+    let rows = presets().iter().map(|preset| {
+        let names: Vec<String> = preset.keys.iter().map(|name| format!("`{name}`")).collect();
+        let keys = match names.join(" or ") {
+            names if names.is_empty() => "none needed".to_owned(),
+            names if preset.key_is_optional => format!("{names}, if it has one"),
+            names => names,
+        };
+        let url = preset.base_url.as_deref().unwrap_or("yours");
+        let model = preset.model.as_deref().map_or("–".to_owned(), |name| format!("`{name}`"));
+        let (name, wire, tested) = (&preset.name, preset.wire.as_str(), &preset.tested);
+        format!("| `{name}` | {url} | {keys} | `{wire}` | {model} | {tested} |\n")
+    });
+    let head = "\n| provider | server | key | wire format | model of `auto` | tested |\n|---|---|---|---|---|---|\n";
+    let table = format!("{head}{}\n", rows.collect::<String>());
+    check_generated("docs/MODELS.md", "<!-- providers -->\n", &table, "UPDATE_SCHEMA");
+
+    let rows = presets().iter().filter_map(|preset| {
+        let dialect = serde_json::to_value(preset.dialect).unwrap();
+        let fields = dialect.as_object()?.iter().filter(|(_, value)| !value.is_null());
+        let fields: Vec<String> =
+            fields.map(|(name, value)| format!("`{name} = {}`", toml(value))).collect();
+        (!fields.is_empty()).then(|| format!("| `{}` | {} |\n", preset.name, fields.join(", ")))
+    });
+    let table = format!("\n| provider | dialect |\n|---|---|\n{}\n", rows.collect::<String>());
+    check_generated("docs/MODELS.md", "<!-- dialects -->\n", &table, "UPDATE_SCHEMA");
 }

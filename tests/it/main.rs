@@ -28,6 +28,7 @@ mod memory;
 mod memory_use;
 mod never_lose;
 mod paths;
+mod presets;
 mod prompts;
 mod properties;
 mod race;

@@ -8,7 +8,11 @@ use crate::cli::Cli;
 use crate::cli::options::{self, RunArgs, ToolOptions};
 use crate::cli::session::pick;
 use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
+use crate::protocol::provider::Effort;
 use crate::ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
+
+/// Variables of keys per line of the text for new users.
+const KEYS_PER_LINE: usize = 3;
 
 /// The options of `agent chat`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
@@ -23,7 +27,10 @@ pub(in crate::cli) struct ChatArgs {
     /// The model: provider/model, auto, script:FILE, or replay:DIR
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
-    /// The base URL of the model's server, up to and including /v1
+    /// How much the model reasons: none, minimal, low, medium, high, xhigh, max, as far as it has them
+    #[arg(long, value_name = "EFFORT", hide_possible_values = true)]
+    effort: Option<Effort>,
+    /// The base URL of the model's server; without a path, the version is added
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// The environment variable that contains the key
@@ -70,6 +77,7 @@ impl From<Cli> for ChatArgs {
             message: run.task,
             plain,
             model: run.model,
+            effort: run.effort,
             base_url: run.base_url,
             api_key_env: run.api_key_env,
             record_wire: run.record_wire,
@@ -91,6 +99,7 @@ impl ChatArgs {
     pub(super) fn as_run(&self) -> RunArgs {
         RunArgs {
             model: self.model.clone(),
+            effort: self.effort,
             base_url: self.base_url.clone(),
             api_key_env: self.api_key_env.clone(),
             record_wire: self.record_wire.clone(),
@@ -176,17 +185,14 @@ fn is_light(variable: &dyn Fn(&str) -> Option<String>) -> bool {
 
 /// The text for users who start it for the first time.
 pub(super) fn welcome() -> String {
-    let keys: Vec<&str> = config::presets()
-        .iter()
-        .filter(|preset| preset.default_model.is_some())
-        .filter_map(|preset| preset.api_key_env)
-        .collect();
-    let (first, others) = keys.split_first().unwrap_or((&"OPENAI_API_KEY", &[]));
-    let others: String = others.iter().map(|key| format!(", {key}")).collect();
+    let keys = config::key_variables();
+    let first = keys.first().unwrap_or(&"OPENAI_API_KEY");
+    let all: Vec<String> = keys.chunks(KEYS_PER_LINE).map(|names| names.join(", ")).collect();
+    let all = all.join(&format!(",\n{:24}", ""));
     format!(
         "agent needs a model to talk to. Any one of these will do:\n\n\
          \x20 a key of a provider   export {first}=…\n\
-         \x20                       ({first}{others})\n\
+         \x20                       ({all})\n\
          \x20 one on this machine   ollama serve   (or llama.cpp, vLLM, LM Studio)\n\
          \x20 any other server      agent --model NAME --base-url URL\n\n\
          Then start agent again. To see it work without any model: agent demo\n\

@@ -3,7 +3,8 @@
 use super::tasks;
 use crate::app::{Options, Session};
 use crate::protocol::directives::UserInput;
-use crate::ui::tui::{self, CommandAction, Handle, News};
+use crate::protocol::provider::Effort;
+use crate::ui::tui::{self, CommandAction, DEFAULT_EFFORT, Handle, News};
 
 /// Work that keeps a session busy until it is done or interrupted.
 pub(super) enum Work {
@@ -11,7 +12,7 @@ pub(super) enum Work {
     Turn(UserInput),
     /// A compaction, with this focus if it is not empty.
     Compact(String),
-    /// A change of the model.
+    /// A change of the model, and its effort.
     Model(String),
     /// A message whose text for the model is a prompt: `/init`, `/review`.
     Task(CommandAction, String),
@@ -57,23 +58,56 @@ pub(super) async fn do_work(
             handle.tell(news);
             false
         }
-        Work::Model(model) => {
+        Work::Model(arguments) => {
+            let current = session.model().to_owned();
+            let (model, effort) = match model_and_effort(&arguments, &current) {
+                Ok(chosen) => chosen,
+                Err(reason) => {
+                    handle.tell(News::Note(false, reason));
+                    return false;
+                }
+            };
             let cancel = session.control().cancel();
-            let asking = Box::pin(session.answer_with(options, &model));
+            let asking = Box::pin(session.answer_with(options, model, effort));
             let answered = cancel.run_until_cancelled(asking).await;
             let Some(answered) = answered else { return false };
             let is_done = answered.is_ok();
             handle.tell(match answered {
-                Ok(warning) => News::Model {
+                Ok(warnings) => News::Model {
                     id: session.model().to_owned(),
+                    effort: session.effort(),
                     window: session.context_window(),
-                    warning,
+                    warnings,
                 },
                 Err(error) => {
                     News::Note(false, format!("{error}; {} still answers", session.model()))
                 }
             });
             is_done
+        }
+    }
+}
+
+/// The arguments of `/model`: `NAME`, `NAME EFFORT`, or `EFFORT` for the current model. `default` is the configured
+/// effort.
+fn model_and_effort<'a>(
+    arguments: &'a str,
+    current: &'a str,
+) -> Result<(&'a str, Option<Effort>), String> {
+    let (model, effort) = match arguments.split_once(char::is_whitespace) {
+        Some((model, effort)) => (model, effort.trim()),
+        None if arguments == DEFAULT_EFFORT || Effort::named(arguments).is_some() => {
+            (current, arguments)
+        }
+        None => return Ok((arguments, None)),
+    };
+    match Effort::named(effort) {
+        Some(effort) => Ok((model, Some(effort))),
+        None if effort == DEFAULT_EFFORT => Ok((model, None)),
+        None => {
+            let names = Effort::all().iter().map(|effort| effort.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            Err(format!("there is no effort {effort:?}: {DEFAULT_EFFORT}, {names}"))
         }
     }
 }

@@ -55,9 +55,13 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
 /// Settings of the answer: its format, and the effort.
 fn output_config(request: &Request<'_>, endpoint: &Endpoint) -> Option<Value> {
     let mut config = Object::new();
-    let schema = request.answer_schema.filter(|_| endpoint.dialect.structured_outputs);
+    let schema =
+        request.answer_schema.filter(|_| endpoint.dialect.structured_outputs == Some(true));
     if let Some(schema) = schema.and_then(enforceable) {
         config.insert("format".to_owned(), json!({"type": "json_schema", "schema": schema}));
+    }
+    if let Some(effort) = request.effort {
+        config.insert("effort".to_owned(), json!(effort));
     }
     (!config.is_empty()).then_some(Value::Object(config))
 }

@@ -245,6 +245,7 @@ fn limit_and_format_of_the_answer() {
     };
     assert_eq!(sent(&plain, &endpoint)["max_tokens"], 32_000);
     endpoint.max_output_tokens = Some(64_000);
+    endpoint.dialect.structured_outputs = Some(true);
     assert_eq!(sent(&plain, &endpoint)["max_tokens"], 64_000);
     assert_eq!(sent(&plain, &endpoint).get("output_config"), None);
 
@@ -255,6 +256,6 @@ fn limit_and_format_of_the_answer() {
     let free = json!({"type": "object"});
     let with_free = Request { answer_schema: Some(&free), ..plain };
     assert_eq!(sent(&with_free, &endpoint).get("output_config"), None);
-    endpoint.dialect.structured_outputs = false;
+    endpoint.dialect.structured_outputs = None;
     assert_eq!(sent(&with_schema, &endpoint).get("output_config"), None);
 }

@@ -15,6 +15,7 @@ use crate::model::wire::{Encoded, call_arguments, call_name, filled, image_in_ba
 use crate::protocol::Object;
 use crate::protocol::message::{Carried, Image, Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Request;
+use crate::protocol::provider::Effort;
 
 /// Gemini 3 rejects an answer whose first call has no signature. For an answer of another model this value is
 /// documented, and older models accept it.
@@ -49,7 +50,10 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
             temperature: request.temperature,
             response_mime_type: answer_schema.map(|_| "application/json"),
             response_json_schema: answer_schema.map(|schema| accepted(schema.clone())),
-            thinking_config: ThinkingConfig { include_thoughts: true },
+            thinking_config: ThinkingConfig {
+                include_thoughts: true,
+                thinking_level: request.effort.map(Effort::as_str),
+            },
         },
         contents: contents(request, &endpoint.id),
     };
@@ -106,6 +110,8 @@ struct GenerationConfig {
 #[serde(rename_all = "camelCase")]
 struct ThinkingConfig {
     include_thoughts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'static str>,
 }
 
 #[derive(Serialize)]

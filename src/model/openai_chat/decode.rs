@@ -3,15 +3,20 @@
 //! A whole `chat.completion` is decoded like a stream of one chunk, so that servers without streaming need no
 //! special case.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::model::endpoint::Endpoint;
 use crate::model::wire::{Broken, Decode, Ids, filled};
 use crate::protocol::Object;
 use crate::protocol::model::{Delta, StopReason, Usage};
+use crate::protocol::provider::ReasoningBack;
 
 /// Chunks in, deltas out.
 pub(in crate::model) struct Decoder<'a> {
     ids: Ids<'a>,
+    endpoint: &'a Endpoint,
+    /// Reasoning that the server needs back, until it is complete.
+    reasoning: Reasoning,
     slots: Vec<Slot>,
     /// The provider's reason for the end of the answer.
     finish: Option<String>,
@@ -31,8 +36,16 @@ struct Slot {
 }
 
 impl<'a> Decoder<'a> {
-    pub(in crate::model) fn new(ids: Ids<'a>) -> Self {
-        Self { ids, slots: Vec::new(), finish: None, refused: false, done: false }
+    pub(in crate::model) fn new(ids: Ids<'a>, endpoint: &'a Endpoint) -> Self {
+        Self {
+            ids,
+            endpoint,
+            reasoning: Reasoning::default(),
+            slots: Vec::new(),
+            finish: None,
+            refused: false,
+            done: false,
+        }
     }
 }
 
@@ -69,6 +82,9 @@ impl Decode for Decoder<'_> {
                 self.finish = Some(reason.to_owned());
             } else if choice["message"].is_object() && self.finish.is_none() {
                 self.finish = Some("stop".to_owned());
+            }
+            if self.finish.is_some() {
+                deltas.extend(self.carried());
             }
         }
         deltas.extend([&chunk["usage"], &chunk["x_groq"]["usage"]].into_iter().find_map(usage));
@@ -109,7 +125,9 @@ impl Decoder<'_> {
     fn message(&mut self, message: &Value, deltas: &mut Vec<Delta>) {
         let reasoning =
             filled(&message["reasoning_content"]).or_else(|| filled(&message["reasoning"]));
+        self.reasoning.add(self.endpoint.dialect.reasoning_back, reasoning, message);
         deltas.extend(reasoning.map(|text| Delta::Reasoning(text.to_owned())));
+        let begun = deltas.len();
         match &message["content"] {
             Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
             Value::Array(parts) => deltas.extend(parts.iter().filter_map(part)),
@@ -127,6 +145,16 @@ impl Decoder<'_> {
         if calls.is_empty() && message["function_call"].is_object() {
             deltas.extend(self.call(&Value::Null, &message["function_call"]));
         }
+        // What follows the reasoning shows that it is complete.
+        if deltas[begun..].iter().any(|delta| !matches!(delta, Delta::Reasoning(_))) {
+            deltas.splice(begun..begun, self.carried());
+        }
+    }
+
+    /// The reasoning that was received, for the server.
+    fn carried(&mut self) -> Option<Delta> {
+        let data = self.reasoning.take()?;
+        Some(Delta::Carried { model: self.endpoint.id.clone(), data })
     }
 
     /// A fragment of a call.
@@ -192,6 +220,59 @@ impl Slot {
         // The same name again: either repeated in every fragment, or another call of the tool.
         let whole = serde_json::from_str::<Object>(&self.arguments).is_ok();
         other_id || other_name || (whole && !arguments.is_empty())
+    }
+}
+
+/// Reasoning in the form in which it is sent back.
+#[derive(Default)]
+struct Reasoning {
+    content: String,
+    details: Vec<Value>,
+}
+
+impl Reasoning {
+    /// Adds the reasoning of a message: its text, and its items.
+    fn add(&mut self, back: Option<ReasoningBack>, text: Option<&str>, message: &Value) {
+        match back {
+            None => {}
+            Some(ReasoningBack::ReasoningContent) => {
+                self.content.push_str(text.unwrap_or_default());
+            }
+            Some(ReasoningBack::ReasoningDetails) => {
+                let items = message["reasoning_details"].as_array().into_iter().flatten();
+                items.for_each(|item| self.add_detail(item));
+            }
+        }
+    }
+
+    /// Adds an item, or a fragment of the last one: they have the same index and type.
+    fn add_detail(&mut self, item: &Value) {
+        let is_same = |last: &&mut Value| {
+            ["type", "index"].iter().all(|key| last[*key] == item[*key]) && item["index"].is_u64()
+        };
+        let (Some(last), Some(item)) = (self.details.last_mut().filter(is_same), item.as_object())
+        else {
+            return self.details.push(item.clone());
+        };
+        for (key, value) in item {
+            match (&mut last[key.as_str()], value) {
+                (Value::String(text), Value::String(more))
+                    if ["text", "summary", "data"].contains(&key.as_str()) =>
+                {
+                    text.push_str(more);
+                }
+                (known @ Value::Null, _) => *known = value.clone(),
+                _ => {}
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Value> {
+        let Self { content, details } = std::mem::take(self);
+        if !details.is_empty() {
+            return Some(json!({"reasoning_details": details}));
+        }
+        (!content.is_empty()).then(|| json!({"reasoning_content": content}))
     }
 }
 

@@ -10,9 +10,13 @@ use crate::protocol::model::{Purpose, Reply, Request};
 
 /// The reply assembled from these chunks.
 fn decode(chunks: &[Value]) -> Reply {
+    decode_from(&Endpoint::new("p/m", "http://h"), chunks)
+}
+
+fn decode_from(endpoint: &Endpoint, chunks: &[Value]) -> Reply {
     let request = Request::new(Purpose::Main, "", &[]);
     let next = AtomicU64::new(1);
-    let mut decoder = Decoder::new(Ids::new("call_", &next, &request));
+    let mut decoder = Decoder::new(Ids::new("call_", &next, &request), endpoint);
     let mut reply = Reply::default();
     for chunk in chunks {
         let chunk = chunk.as_str().map_or_else(|| chunk.to_string(), ToOwned::to_owned);
@@ -211,7 +215,7 @@ fn errors_and_garbage_are_rejected() {
     fn check(data: &str, is_error: bool) {
         let next = AtomicU64::new(1);
         let ids = Ids::new("", &next, &Request::new(Purpose::Main, "", &[]));
-        match Decoder::new(ids).push(data) {
+        match Decoder::new(ids, &Endpoint::new("p/m", "http://h")).push(data) {
             Err(Broken::Error(_)) => assert!(is_error, "{data}"),
             Err(Broken::Garbage(_)) => assert!(!is_error, "{data}"),
             Ok(deltas) => panic!("{data} gave {deltas:?}"),
@@ -265,5 +269,56 @@ fn damaged_streams_are_decoded_or_rejected() {
             })
     };
     let next = AtomicU64::new(1);
-    decode_damaged(&streams, is_end, |ids| Box::new(Decoder::new(ids)), &next);
+    let endpoint = Endpoint::new("p/m", "http://h");
+    decode_damaged(&streams, is_end, |ids| Box::new(Decoder::new(ids, &endpoint)), &next);
+}
+
+#[test]
+fn reasoning_that_the_server_needs_back_is_kept_in_its_position() {
+    let mut endpoint = Endpoint::new("p/m", "http://h");
+    endpoint.dialect.reasoning_back = Some(ReasoningBack::ReasoningContent);
+    let call = json!([{"index": 0, "id": "c1", "function": {"name": "Read", "arguments": "{}"}}]);
+    let chunks = [
+        delta(&json!({"reasoning_content": "I should ", "content": null})),
+        delta(&json!({"reasoning_content": "look."})),
+        delta(&json!({"content": "Let me see."})),
+        calls(&call),
+        finish("tool_calls"),
+    ];
+    let reply = decode_from(&endpoint, &chunks);
+    let [carried] = reply.carried.as_slice() else { panic!("{:?}", reply.carried) };
+    assert_eq!(carried.data, json!({"reasoning_content": "I should look."}));
+    assert_eq!((carried.model.as_str(), carried.after_bytes, carried.after_calls), ("p/m", 0, 0));
+    assert_eq!(reply.reasoning, "I should look.");
+
+    // A whole document, and a server that needs nothing back.
+    let message = json!({"reasoning_content": "hm", "content": "hi", "tool_calls": call});
+    let document = [json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]})];
+    assert_eq!(
+        decode_from(&endpoint, &document).carried[0].data,
+        json!({"reasoning_content": "hm"})
+    );
+    assert!(decode(&chunks).carried.is_empty());
+}
+
+#[test]
+fn fragments_of_reasoning_items_are_joined() {
+    let mut endpoint = Endpoint::new("p/m", "http://h");
+    endpoint.dialect.reasoning_back = Some(ReasoningBack::ReasoningDetails);
+    let details = |items: Value| delta(&json!({"reasoning": "x", "reasoning_details": items}));
+    let chunks = [
+        details(json!([{"type": "reasoning.text", "index": 0, "text": "I ", "format": "f"}])),
+        details(json!([{"type": "reasoning.text", "index": 0, "text": "look."}])),
+        details(json!([{"type": "reasoning.text", "index": 0, "signature": "s"}])),
+        details(json!([{"type": "reasoning.encrypted", "index": 0, "data": "abc", "id": "r"}])),
+        delta(&json!({"content": "done"})),
+        finish("stop"),
+    ];
+    let reply = decode_from(&endpoint, &chunks);
+    let expected = json!({"reasoning_details": [
+        {"type": "reasoning.text", "index": 0, "text": "I look.", "format": "f", "signature": "s"},
+        {"type": "reasoning.encrypted", "index": 0, "data": "abc", "id": "r"},
+    ]});
+    assert_eq!(reply.carried.len(), 1);
+    assert_eq!(reply.carried[0].data, expected);
 }

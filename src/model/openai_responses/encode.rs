@@ -22,8 +22,8 @@ pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> En
         store: false,
         include: endpoint.returns_reasoning.then_some(["reasoning.encrypted_content"]),
         max_output_tokens: request.max_output_tokens,
-        // Reasoning models reject other temperatures than their own.
-        temperature: request.temperature.filter(|_| !endpoint.dialect.structured_outputs),
+        temperature: request.temperature,
+        reasoning: request.effort.map(|effort| json!({"effort": effort})),
         text: request.answer_schema.map(
             |schema| json!({"format": {"type": "json_schema", "name": "answer", "schema": schema}}),
         ),
@@ -54,6 +54,8 @@ struct Body<'a> {
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -169,15 +169,6 @@ fn invalid_calls_are_repaired_when_encoded() {
 }
 
 #[test]
-fn servers_with_reasoning_models_get_no_temperature() {
-    let messages = [Message::text(Role::User, "x")];
-    let request = Request { temperature: Some(0.5), ..request(&messages) };
-    let openai = Endpoint::new("openai/gpt", "https://api.openai.com/v1");
-    let body = encode(&request, &openai).body;
-    assert!(!String::from_utf8_lossy(&body).contains("temperature"));
-}
-
-#[test]
 fn reasoning_that_the_server_rejects_is_neither_requested_nor_sent() {
     let phase = json!({"type": "message", "phase": "final_answer"});
     let parts = vec![carried("p/m", reasoning("a")), text("hi"), carried("p/m", phase)];

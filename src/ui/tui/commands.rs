@@ -137,11 +137,19 @@ impl Command {
     }
 }
 
+/// Stands for the configured effort in `/model`.
+pub const DEFAULT_EFFORT: &str = "default";
+
 /// Every command.
 pub const COMMANDS: &[Command] = &[
     command(CommandAction::Help, "help", "", "commands, and the most useful keys"),
-    command(CommandAction::Model, "model", "[PROVIDER/MODEL]", "which model answers, or another")
-        .when(Timing::Works("connecting")),
+    command(
+        CommandAction::Model,
+        "model",
+        "[PROVIDER/MODEL] [EFFORT]",
+        "which model answers, or another, and how much it reasons",
+    )
+    .when(Timing::Works("connecting")),
     command(CommandAction::Mode, "mode", "[MODE]", "the permission mode"),
     command(
         CommandAction::Permissions,

@@ -16,6 +16,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
 use crate::protocol::model::Usage;
 use crate::protocol::plan::Plan;
+use crate::protocol::provider::Effort;
 
 /// The conversation and its current state.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
@@ -45,6 +46,8 @@ pub(super) struct Conversation {
     pub(super) turns: Vec<PastTurn>,
     pub(super) turn: Option<Turn>,
     pub(super) model: String,
+    /// The reasoning effort that is asked of it.
+    pub(super) effort: Option<Effort>,
     pub(super) mode: Option<PermissionMode>,
     pub(super) cwd: String,
     /// Tokens of the last request and its answer.

@@ -28,6 +28,7 @@ use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::prompt::Prompts;
+use crate::protocol::provider::Effort;
 
 /// A second Ctrl-C within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
@@ -162,14 +163,18 @@ pub enum News {
     },
     /// A note; false: an error.
     Note(bool, String),
+    /// The reasoning effort that is asked of the model.
+    Effort(Option<Effort>),
     /// Another model answers from now on.
     Model {
         /// `provider/model`.
         id: String,
+        /// The reasoning effort that is asked of it.
+        effort: Option<Effort>,
         /// Its context window in tokens.
         window: u64,
         /// What the user should know about its server.
-        warning: Option<String>,
+        warnings: Vec<String>,
     },
     /// The requested rewind is done; a description.
     Rewound(String),
@@ -519,12 +524,16 @@ impl State {
                 let tone = if is_good { Tone::Quiet } else { Tone::Bad };
                 self.conversation.remark(tone, &text);
             }
-            News::Model { id, window, warning } => {
-                self.conversation.remark(Tone::Quiet, &format!("{id} answers from now on"));
-                if let Some(warning) = warning {
+            News::Effort(effort) => self.conversation.effort = effort,
+            News::Model { id, effort, window, warnings } => {
+                let with = effort.map(|effort| format!(" with effort {}", effort.as_str()));
+                let text = format!("{id} answers from now on{}", with.unwrap_or_default());
+                self.conversation.remark(Tone::Quiet, &text);
+                for warning in warnings {
                     self.conversation.remark(Tone::Warn, &warning);
                 }
                 self.conversation.model = id;
+                self.conversation.effort = effort;
                 self.conversation.window = Some(window);
             }
             News::Rewound(text) => {

@@ -30,7 +30,7 @@ pub(super) const ITEMS: [(StatusItem, &str, &str); 5] = [
         "cost",
         "the cost since this conversation was opened, if the model's price is known",
     ),
-    (StatusItem::Model, "model", "the model"),
+    (StatusItem::Model, "model", "the model, and how much it reasons"),
     (StatusItem::Branch, "branch", "the git branch"),
 ];
 
@@ -72,7 +72,10 @@ impl State {
                 };
                 return Some((mode.as_str().to_owned(), part));
             }
-            StatusItem::Model => clean(&conversation.model).into_owned(),
+            StatusItem::Model => {
+                let effort = conversation.effort.map(|effort| format!(" {}", effort.as_str()));
+                format!("{}{}", clean(&conversation.model), effort.unwrap_or_default())
+            }
             StatusItem::Context if conversation.context_tokens > 0 => {
                 let tokens = thousands(conversation.context_tokens);
                 let share = conversation.window.map(|window| {

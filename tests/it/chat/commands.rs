@@ -590,6 +590,52 @@ fn undo_is_refused_during_a_background_command_unless_forced() {
 }
 
 #[test]
+fn effort_is_chosen_with_the_model_or_alone() {
+    let server = Server::with(|request, _| {
+        if request.path.ends_with("/models") {
+            server::json(200, &serde_json::json!({"data": [{"id": "small"}, {"id": "large"}]}))
+        } else {
+            server::sse_text(&format!("at {}", request.json()["reasoning_effort"]))
+        }
+    });
+    let config = format!(
+        "model = \"mine/small\"\neffort = \"low\"\n[providers.mine]\nbase_url = \"{}\"\n\
+         [models.\"mine/large\"]\n",
+        server.url()
+    );
+    let test = Test::new().user_config(&config);
+    let mut pty = Pty::start(&test, &[], 24, 80, "xterm-256color");
+    pty.wait_for("ask · mine/small low");
+    pty.say("/model mine/large high");
+    pty.wait_for("mine/large answers from now on with effort high");
+    pty.wait_for("ask · mine/large high");
+    pty.say("hello?");
+    pty.wait_for("at \"high\"");
+    pty.wait_for("/help");
+    pty.say("/model nonsense of words");
+    pty.wait_for("there is no effort \"of words\": default, none, minimal, low");
+    // In the list.
+    pty.send("/model mine/large ");
+    pty.wait_for("▸ default");
+    pty.wait("the current one", |screen| screen.contains("high     in use now"));
+    pty.send("xh");
+    pty.wait_for("/model mine/large xh");
+    pty.send("\r");
+    pty.wait_for("mine/large answers from now on with effort xhigh");
+    // It stays in the next session.
+    pty.say("/clear");
+    pty.wait_for("ask · mine/large xhigh");
+    pty.say("/model default");
+    pty.wait_for("mine/large answers from now on with effort low");
+    pty.say("/model none");
+    pty.wait_for("mine/large answers from now on with effort none");
+    pty.say("still there?");
+    pty.wait_for("at \"none\"");
+    let efforts = test.events_of("model.requested");
+    assert_eq!(efforts[0]["effort"], "none");
+}
+
+#[test]
 fn model_picker_checks_the_server_and_updates_the_status() {
     let server = Server::with(|request, _| {
         if request.path.ends_with("/models") {
@@ -613,6 +659,9 @@ fn model_picker_checks_the_server_and_updates_the_status() {
     pty.wait_for("▸ mine/small     answers now");
     pty.send("large");
     pty.wait_for("▸ mine/large");
+    pty.send("\r");
+    // The second step: the effort.
+    pty.wait_for("▸ default");
     pty.send("\r");
     pty.wait_for("mine/large answers from now on");
     pty.wait_for("ask · mine/large");

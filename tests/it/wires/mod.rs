@@ -1,7 +1,7 @@
 //! The wire formats, through the built binary.
 
-mod anthropic_messages;
+pub(crate) mod anthropic_messages;
 mod faults;
-mod gemini;
+pub(crate) mod gemini;
 mod openai_chat;
-mod openai_responses;
+pub(crate) mod openai_responses;

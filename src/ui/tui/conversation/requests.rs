@@ -19,6 +19,7 @@ impl Conversation {
         self.layers.clone_from(&requested.layers);
         self.window = requested.window;
         self.model.clone_from(&requested.model);
+        self.effort = requested.effort;
         self.awaits_data(Some(now));
         self.does(Doing::Waiting, now);
     }

@@ -2,7 +2,8 @@
 
 use super::{Action, Focus, Request, State};
 use crate::protocol::control::PermissionMode;
-use crate::ui::tui::commands::{COMMANDS, CommandAction, OwnCommand};
+use crate::protocol::provider::Effort;
+use crate::ui::tui::commands::{COMMANDS, CommandAction, DEFAULT_EFFORT, OwnCommand};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::keys::KeyAction;
@@ -44,6 +45,11 @@ impl State {
                     complete::words(arguments, [("dark", ""), ("light", "")])
                 }
                 Some(CommandAction::Model) => {
+                    if let Some((model, effort)) = arguments.split_once(' ') {
+                        let items = self.efforts(model, effort);
+                        self.offer(Kind::Argument, from + model.len() + 1, items);
+                        return Vec::new();
+                    }
                     // The provider need not be typed.
                     let models = self.settings.models.iter().filter(|id| id.contains(arguments));
                     let models = models.map(|id| {
@@ -51,6 +57,10 @@ impl State {
                         (id.as_str(), if is_current { "answers now" } else { "" })
                     });
                     let mut items = complete::words("", models);
+                    // A model that is chosen from the list is followed by the list of efforts.
+                    for item in &mut items {
+                        item.takes_more = true;
+                    }
                     // Any name can be used, also one that the list does not have.
                     let is_name =
                         arguments.split_once('/').is_some_and(|(_, name)| !name.is_empty());
@@ -125,6 +135,16 @@ impl State {
             return if is_first { vec![Action::Ask(Request::Files)] } else { Vec::new() };
         }
         Vec::new()
+    }
+
+    /// The efforts to choose from for this model.
+    fn efforts(&self, model: &str, query: &str) -> Vec<Item> {
+        let current = self.conversation.effort.filter(|_| self.conversation.model == model);
+        let efforts = Effort::all().iter().map(|effort| {
+            (effort.as_str(), if current == Some(*effort) { "in use now" } else { "" })
+        });
+        let default = [(DEFAULT_EFFORT, "as configured, or as the model does by default")];
+        complete::words(query, default.into_iter().chain(efforts))
     }
 
     /// The turns to return to, the latest first; or only those that changed files.
@@ -212,7 +232,9 @@ impl State {
                         }
                         actions
                     }
-                    Kind::Argument if item.needs_more => self.complete(),
+                    Kind::Argument if item.needs_more || item.takes_more && !is_enough => {
+                        self.complete()
+                    }
                     Kind::Command | Kind::Argument => self.send(),
                     Kind::File => Vec::new(),
                 });

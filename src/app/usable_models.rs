@@ -1,0 +1,62 @@
+//! The models that can be used now.
+
+use futures_util::future::join_all;
+
+use super::OpenError;
+use super::models::{Facts, Server, facts, servers};
+use crate::config::{self, Config};
+use crate::model;
+
+/// A model that can be used now.
+#[derive(Clone, Debug)]
+pub struct UsableModel {
+    /// `provider/model`.
+    pub id: String,
+    /// The source of its key, or the address of the server that lists it.
+    pub source: String,
+    /// The configuration names it, or `auto` chooses it.
+    pub is_chosen: bool,
+    /// What is known of it.
+    pub facts: Facts,
+}
+
+/// The configured models and the known ones of presets with a key; then those that configured and local servers
+/// list. Also, why a configured one cannot be used.
+pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<String>), OpenError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let resolved =
+        |id: &String| config::resolve(&Config { model: id.clone(), ..config.clone() }, &variable);
+    let asked = servers(config)?.into_iter().map(async |Server { name, endpoint, patience }| {
+        let models = model::list_models(&endpoint, patience).await.ok()?;
+        Some((name, endpoint.base_url, models))
+    });
+    let listed: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for id in config::choices(config, &variable) {
+        match resolved(&id) {
+            _ if config::is_file(&id) => found.push((id, "recorded answers".to_owned())),
+            Err(error) => problems.push(error.to_string()),
+            Ok(Some(it)) if it.api_key.is_some() || it.table.api_key_command.is_some() => {
+                found.push((id, it.key_source));
+            }
+            // Without a key it is there if its server lists it.
+            Ok(_) if listed.iter().any(|(name, ..)| id.starts_with(&format!("{name}/"))) => {}
+            Ok(Some(it)) => problems.push(format!("{id}: no server answers at {}", it.base_url)),
+            Ok(None) => {}
+        }
+    }
+    for (name, address, models) in listed {
+        found.extend(models.into_iter().map(|it| (format!("{name}/{it}"), address.clone())));
+    }
+    let auto = resolved(&config.model).ok().flatten().map(|resolved| resolved.id);
+    let chosen = auto.or_else(|| Some(found.first()?.0.clone()));
+    let mut usable: Vec<UsableModel> = Vec::with_capacity(found.len());
+    for (id, source) in found {
+        if usable.iter().all(|known| known.id != id) {
+            let (is_chosen, facts) = (chosen.as_ref() == Some(&id), facts(config, &id));
+            usable.push(UsableModel { id, source, is_chosen, facts });
+        }
+    }
+    Ok((usable, problems))
+}

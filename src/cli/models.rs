@@ -1,0 +1,76 @@
+//! `agent models`: the models that can be used now.
+
+use clap::Args;
+use serde_json::json;
+
+use super::options::{self, ToolOptions};
+use crate::app::{self, OpenError, UsableModel};
+use crate::config::UserDirs;
+use crate::protocol::control::Control;
+use crate::ui;
+
+#[derive(Debug, Args)]
+pub(super) struct ModelsArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    options: ToolOptions,
+}
+
+pub(super) fn models(args: &ModelsArgs) -> u8 {
+    let control = Control::default();
+    super::block_on(
+        async {
+            match list(args).await {
+                Ok(text) => {
+                    ui::answer(&if args.json { ui::Answer::Data(text) } else { text.into() });
+                    0
+                }
+                Err(error) => {
+                    ui::tell(&error.to_string());
+                    error.exit_code()
+                }
+            }
+        },
+        &control,
+    )
+}
+
+async fn list(args: &ModelsArgs) -> Result<String, OpenError> {
+    let root = options::root(args.options.cwd.as_deref())?;
+    let loaded = options::load(&root, UserDirs::find().as_ref(), &args.options, None)?;
+    let (models, problems) = app::usable_models(&loaded.config).await?;
+    for problem in loaded.warnings.iter().chain(&problems) {
+        ui::tell(problem);
+    }
+    if args.json {
+        let models: Vec<_> = models.iter().map(in_json).collect();
+        return Ok(format!("{}\n", json!({ "models": models })));
+    }
+    if models.is_empty() {
+        return Err(app::no_model());
+    }
+    let width = models.iter().map(|model| model.id.chars().count()).max().unwrap_or(0);
+    let lines = models.iter().map(|model| {
+        let UsableModel { id, source, is_chosen, facts } = model;
+        let mark = if *is_chosen { '*' } else { ' ' };
+        format!("{mark} {id:<width$}  {} · {source}\n", facts.in_words())
+    });
+    Ok(lines.collect())
+}
+
+fn in_json(model: &UsableModel) -> serde_json::Value {
+    let UsableModel { id, source, is_chosen, facts } = model;
+    let price = facts
+        .price
+        .map(|price| json!({"in": price.input, "out": price.output, "cached": price.cached}));
+    json!({
+        "id": id,
+        "source": source,
+        "chosen": is_chosen,
+        "context_window": facts.context_window,
+        "max_output_tokens": facts.max_output_tokens,
+        "price_per_million_tokens_usd": price,
+    })
+}
