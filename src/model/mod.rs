@@ -23,6 +23,7 @@ mod replay;
 mod retry;
 mod scripted;
 mod sse;
+mod text_calls;
 mod transport;
 mod wire;
 mod wire_record;
