@@ -86,7 +86,8 @@ impl Model for HttpModel {
                 recorder.map(|recorder| recorder.begin(endpoint, request.purpose, &path, &body));
             let facts = self.transport.endpoint_facts(&path);
             let open = async move { self.transport.post(&path, body, recording).await };
-            let attempt = Attempt::new(facts, decoder(endpoint, ids.clone()), open.boxed());
+            let attempt =
+                Attempt::new(facts, decoder(endpoint, request, ids.clone()), open.boxed());
             attempt.stream().map_err(|failure| self.failed(failure))
         })
     }
@@ -190,7 +191,8 @@ impl<'a> Attempt<'a> {
                 Failure::soon(format!("{url}: the answer ended before it was complete"))
                     .because("the answer ended early")
             })?;
-            self.ready.push_back(Delta::Done(stop));
+            self.ready.extend(self.decoder.end());
+            self.ready.push_back(Delta::Done(self.decoder.stop().unwrap_or(stop)));
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ async fn answer(
     let Encoded { path, body } = encode(request, endpoint);
     let facts = transport.endpoint_facts(&path);
     let next_id = AtomicU64::new(1);
-    let mut decoder = decoder(endpoint, Ids::new("call_", &next_id, request));
+    let mut decoder = decoder(endpoint, request, Ids::new("call_", &next_id, request));
     let mut answer = transport.post(&path, body, None).await?;
     let mut body = Body::new();
     let mut reply = Reply::default();

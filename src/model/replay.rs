@@ -80,7 +80,7 @@ impl Model for Replay {
             let facts = EndpointFacts::of_record(file.clone(), endpoint.model.clone());
             let answer = answer(exchange, &facts);
             let open = async { answer }.boxed();
-            Attempt::new(facts, decoder(endpoint, ids), open).stream().boxed()
+            Attempt::new(facts, decoder(endpoint, request, ids), open).stream().boxed()
         })
     }
 }

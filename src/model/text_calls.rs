@@ -11,11 +11,21 @@
 //! Text is held back only while it may belong to a call.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::wire::{Broken, Decode, Ids, call_arguments, call_name};
 
 use crate::protocol::Object;
+use crate::protocol::message::{Message, Part, Role};
+use crate::protocol::model::{Delta, Request, StopReason};
+use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::repair::repaired;
 use crate::protocol::tool::ToolSpec;
+
+const TOOLS: Prompt = prompt!("tools_in_text.md");
+
+/// Calls in the text have indexes from here on; those that the server understood are below.
+const FIRST_INDEX: usize = 1 << 16;
 
 /// The name of a call whose text cannot be parsed: no tool has it, so the model receives an error.
 pub(super) const UNREADABLE: &str = "tool_call";
@@ -228,6 +238,131 @@ impl<'a> TextCalls<'a> {
     }
 }
 
+/// Also makes the calls in the text of an answer.
+pub(super) struct Decoder<'a> {
+    inner: Box<dyn Decode + 'a>,
+    reader: TextCalls<'a>,
+    ids: Ids<'a>,
+    /// Number of calls in the text.
+    calls: usize,
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) fn new(inner: Box<dyn Decode + 'a>, tools: &'a [ToolSpec], ids: Ids<'a>) -> Self {
+        Self { inner, reader: TextCalls::new(tools), ids, calls: 0 }
+    }
+
+    fn deltas(&mut self, found: Vec<Found>) -> Vec<Delta> {
+        let deltas = found.into_iter().map(|found| match found {
+            Found::Text(text) => Delta::Text(text),
+            Found::Call { name, arguments } => {
+                self.calls += 1;
+                let index = FIRST_INDEX + self.calls;
+                let id = Some(self.ids.give(None));
+                Delta::Call { index, id, name: Some(name), arguments }
+            }
+        });
+        deltas.collect()
+    }
+}
+
+impl Decode for Decoder<'_> {
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+        let mut deltas = Vec::new();
+        for delta in self.inner.push(data)? {
+            match delta {
+                Delta::Text(text) => {
+                    let found = self.reader.push(&text);
+                    deltas.extend(self.deltas(found));
+                }
+                delta => deltas.push(delta),
+            }
+        }
+        Ok(deltas)
+    }
+
+    fn end(&mut self) -> Vec<Delta> {
+        let found = self.reader.finish();
+        let mut deltas = self.inner.end();
+        deltas.extend(self.deltas(found));
+        deltas
+    }
+
+    fn is_done(&self) -> bool {
+        self.inner.is_done()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.inner.is_finished()
+    }
+
+    fn stop(&self) -> Option<StopReason> {
+        match self.inner.stop() {
+            Some(StopReason::End) if self.calls > 0 => Some(StopReason::ToolCalls),
+            stop => stop,
+        }
+    }
+}
+
+/// The instructions and the conversation for a server without function calling: the tools are described, and
+/// calls and results are text.
+pub(super) fn described(request: &Request<'_>) -> (String, Vec<Message>) {
+    let tools = request.tools.iter().map(|tool| {
+        let parameters = tool.parameters();
+        json!({"name": tool.name, "description": tool.description, "parameters": parameters})
+            .to_string()
+    });
+    let tools = tools.collect::<Vec<_>>().join("\n");
+    let mut system = request.system.to_owned();
+    if !tools.is_empty() {
+        let prompts = Prompts::default();
+        system =
+            format!("{system}\n\n{}", fill(prompts.text(TOOLS), &[("tools", &tools)]).trim_end());
+    }
+    (system, request.messages.iter().map(as_text).collect())
+}
+
+/// The message with its calls and results as text.
+fn as_text(message: &Message) -> Message {
+    let role = match message.role {
+        Role::Tool => Role::User,
+        role => role,
+    };
+    let mut parts: Vec<Part> = Vec::new();
+    for part in &message.parts {
+        let text = match part {
+            Part::Text { text } => text.clone(),
+            Part::Call(call) => {
+                let arguments = call_arguments(call);
+                let name = call_name(call);
+                format!(
+                    "<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>"
+                )
+            }
+            Part::Result(result) => {
+                format!("<tool_response>\n{}\n</tool_response>", result.text.trim_end())
+            }
+            Part::Image(_) | Part::Carried(_) => {
+                parts.push(part.clone());
+                continue;
+            }
+        };
+        match parts.last_mut() {
+            Some(Part::Text { text: before }) => {
+                if !before.ends_with('\n') {
+                    before.push('\n');
+                }
+                before.push_str(&text);
+            }
+            _ => parts.push(Part::Text { text }),
+        }
+        if let Part::Result(result) = part {
+            parts.extend(result.images.iter().cloned().map(Part::Image));
+        }
+    }
+    Message { role, parts }
+}
+
 /// A call as JSON.
 #[derive(Deserialize)]
 struct JsonCall {
@@ -251,12 +386,24 @@ impl JsonCall {
 
 /// The calls in a JSON text: one object, an array, or several values; empty if there is anything else.
 fn json_calls(text: &str) -> Vec<Found> {
-    let values = values(text).or_else(|| repaired(text.trim()).map(|object| vec![object.into()]));
-    let calls = values.into_iter().flatten().flat_map(|value| match value {
+    let text = text.trim();
+    let Some(values) = values(text) else { return repairable_call(text).into_iter().collect() };
+    let calls = values.into_iter().flat_map(|value| match value {
         Value::Array(items) => items,
         value => vec![value],
     });
     calls.map(JsonCall::of).collect::<Option<Vec<_>>>().unwrap_or_default()
+}
+
+/// One call whose arguments have mistakes that can be repaired. They are returned as they are: whoever makes
+/// the call repairs them and says so.
+fn repairable_call(text: &str) -> Option<Found> {
+    let call: JsonCall = serde_json::from_value(repaired(text)?.into()).ok()?;
+    let end = text.strip_suffix('}')?.rfind('}')? + 1;
+    let slices = text.match_indices('{').filter_map(|(at, _)| text.get(at..end));
+    let mut arguments =
+        slices.filter(|slice| repaired(slice).map(Value::Object).as_ref() == Some(&call.arguments));
+    Some(Found::Call { name: call.name, arguments: arguments.next()?.to_owned() })
 }
 
 /// JSON values one after the other; models separate them by white space or semicolons.

@@ -105,7 +105,7 @@ fn unreadable_and_cut_off_calls_stay_calls() {
     let no_end = r#"<tool_call>{"name": "LS", "arguments": {}}"#;
     check(no_end, &[call("LS", "{}")]);
     let broken = "<tool_call>{\"name\": \"LS\", \"arguments\": {\"path\": \"a\nb\",}}</tool_call>";
-    check(broken, &[call("LS", r#"{"path":"a\nb"}"#)]);
+    check(broken, &[call("LS", "{\"path\": \"a\nb\",}")]);
 }
 
 proptest! {

@@ -11,11 +11,12 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
+use super::text_calls;
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Part, ToolCall};
 use crate::protocol::model::{Delta, Request, StopReason};
-use crate::protocol::provider::Wire;
+use crate::protocol::provider::{TextCalls, Wire};
 use crate::protocol::repair::repaired;
 
 /// A request as it is sent.
@@ -30,7 +31,13 @@ pub(super) struct Encoded {
 pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
     let temperature = request.temperature.filter(|_| endpoint.dialect.has_temperature());
     let effort = request.effort.filter(|effort| endpoint.takes(*effort));
-    let request = &Request { temperature, effort, ..*request };
+    let described = (endpoint.dialect.text_calls == Some(TextCalls::Described))
+        .then(|| text_calls::described(request));
+    let (system, messages, tools) = match &described {
+        Some((system, messages)) => (system.as_str(), messages.as_slice(), &[][..]),
+        None => (request.system, request.messages, request.tools),
+    };
+    let request = &Request { system, tools, messages, temperature, effort, ..*request };
     match endpoint.wire {
         Wire::OpenaiChat => openai_chat::encode(request, endpoint),
         Wire::Gemini => gemini::encode(request, endpoint),
@@ -40,7 +47,19 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
 }
 
 /// A decoder for one answer of this endpoint.
-pub(super) fn decoder<'a>(endpoint: &'a Endpoint, ids: Ids<'a>) -> Box<dyn Decode + 'a> {
+pub(super) fn decoder<'a>(
+    endpoint: &'a Endpoint,
+    request: &'a Request<'_>,
+    ids: Ids<'a>,
+) -> Box<dyn Decode + 'a> {
+    if endpoint.dialect.text_calls.is_some() && !request.tools.is_empty() {
+        let inner = decoder_of_wire(endpoint, ids.clone());
+        return Box::new(text_calls::Decoder::new(inner, request.tools, ids));
+    }
+    decoder_of_wire(endpoint, ids)
+}
+
+fn decoder_of_wire<'a>(endpoint: &'a Endpoint, ids: Ids<'a>) -> Box<dyn Decode + 'a> {
     match endpoint.wire {
         Wire::OpenaiChat => Box::new(openai_chat::Decoder::new(ids, endpoint)),
         Wire::Gemini => Box::new(gemini::Decoder::new(&endpoint.id, ids)),
@@ -53,6 +72,11 @@ pub(super) fn decoder<'a>(endpoint: &'a Endpoint, ids: Ids<'a>) -> Box<dyn Decod
 pub(super) trait Decode: Send {
     /// Decodes the data of one event, or a whole answer.
     fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken>;
+
+    /// What was held back; called once, after the last text.
+    fn end(&mut self) -> Vec<Delta> {
+        Vec::new()
+    }
 
     /// Nothing more follows.
     fn is_done(&self) -> bool;

@@ -117,6 +117,7 @@ prompts![
     "tools/read.md",
     "tools/todo_write.md",
     "tools/write.md",
+    "tools_in_text.md",
 ];
 
 /// The prompts of this session: the embedded ones, and overrides.

@@ -131,6 +131,16 @@ impl Effort {
     }
 }
 
+/// How a model calls tools in its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TextCalls {
+    /// The server receives the tools; calls that it leaves in the text are made.
+    Accepted,
+    /// The server has no function calling: the instructions describe the tools, and calls and results are text.
+    Described,
+}
+
 /// Deviations of a server from the usual behaviour of its wire format. Unset: as usual. All but `effort` and
 /// `temperature` concern Chat Completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -172,6 +182,10 @@ pub struct Dialect {
     /// `false`: answers to requests with tools are not streamed.
     #[schemars(example = false)]
     pub stream_with_tools: Option<bool>,
+    /// Calls of tools in the text of answers, as models write them whose servers do not understand them:
+    /// `accepted`, or `described` if the server has no function calling. Usual: they are text.
+    #[schemars(example = &"described")]
+    pub text_calls: Option<TextCalls>,
 }
 
 impl Dialect {
@@ -190,6 +204,7 @@ impl Dialect {
             result_parts: self.result_parts.or(other.result_parts),
             parallel_calls: self.parallel_calls.or(other.parallel_calls),
             stream_with_tools: self.stream_with_tools.or(other.stream_with_tools),
+            text_calls: self.text_calls.or(other.text_calls),
         }
     }
 

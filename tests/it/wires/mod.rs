@@ -5,3 +5,4 @@ mod faults;
 pub(crate) mod gemini;
 mod openai_chat;
 pub(crate) mod openai_responses;
+mod text_calls;

@@ -1,0 +1,91 @@
+//! Tool calls in the text of answers.
+
+use serde_json::{Value, json};
+
+use super::openai_chat::{cut_off, text};
+use crate::server::Server;
+use crate::support::{Done, Test};
+
+const CALL: &str = "I read it.\n<tool_call>\n{\"name\": \"Read\", \"arguments\": {\"path\": \"a.txt\"}}\n</tool_call>";
+
+fn run(server: &Server, mode: Option<&str>) -> (Test, Done) {
+    let test = Test::new().file("a.txt", "colour\n");
+    let url = format!("providers.local.base_url={}", server.url());
+    let mode = mode.map(|mode| format!("providers.local.dialect.text_calls={mode}"));
+    let mut args = vec!["run", "what colour?", "--model", "local/m", "--set", &url];
+    args.extend(mode.iter().flat_map(|mode| ["--set", mode]));
+    let done = test.agent(&args);
+    (test, done)
+}
+
+#[test]
+fn server_without_function_calling_receives_tools_calls_and_results_as_text() {
+    let server = Server::playing([text(CALL), text("blue")]);
+    let (test, done) = run(&server, Some("described"));
+    done.expect_code(0).expect_stdout("blue\n");
+    assert_eq!(test.events_of("tool.finished")[0]["tool"], "Read");
+    let requests: Vec<Value> = server.finish().iter().map(|request| request.json()).collect();
+    for request in &requests {
+        assert_eq!(request["tools"], Value::Null);
+        let system = request["messages"][0]["content"].as_str().unwrap();
+        assert!(system.contains("{\"name\":\"Read\",\"description\":"), "{system}");
+    }
+    let messages = requests[1]["messages"].as_array().unwrap();
+    let roles: Vec<&Value> = messages.iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    assert_eq!(messages[2]["content"], CALL.replace("\"path\": ", "\"path\":"));
+    assert_eq!(messages[2]["tool_calls"], Value::Null);
+    let result = messages[3]["content"].as_str().unwrap();
+    assert!(result.starts_with("<tool_response>\n") && result.contains("colour"), "{result}");
+    // The next request begins with the bytes of this one.
+    let bodies = server.finish();
+    let (first, second) = (&bodies[0].body, &bodies[1].body);
+    assert!(second.starts_with(first.strip_suffix("]}").unwrap()));
+}
+
+#[test]
+fn calls_in_the_text_are_accepted_only_in_this_dialect() {
+    let server = Server::playing([text(CALL), text("blue")]);
+    let (test, done) = run(&server, Some("accepted"));
+    done.expect_code(0).expect_stdout("blue\n");
+    assert_eq!(test.events_of("tool.finished").len(), 1);
+    assert!(server.finish()[0].json()["tools"].is_array());
+
+    let server = Server::playing([text(CALL)]);
+    let (test, done) = run(&server, None);
+    done.expect_code(0).expect_stdout(&format!("{CALL}\n"));
+    assert_eq!(test.events_of("tool.finished").len(), 0);
+}
+
+#[test]
+fn cut_off_call_in_the_text_is_not_made() {
+    let half = "<tool_call>{\"name\": \"Bash\", \"arguments\": {\"command\": \"echo x > log\"";
+    let server = Server::playing([cut_off(half), text("done")]);
+    let (test, done) = run(&server, Some("accepted"));
+    done.expect_code(0).expect_stdout("done\n");
+    assert!(!test.root().join("log").exists());
+}
+
+#[test]
+fn repaired_and_unreadable_arguments_are_reported_to_the_model() {
+    let repaired =
+        "<tool_call>{\"name\": \"Read\", \"arguments\": {\"path\": \"a.txt\",}}</tool_call>";
+    let native = json!([{"index": 0, "id": "c", "type": "function", "function":
+        {"name": "Read", "arguments": "{\"path\": \"a.txt\",}"}}]);
+    let native =
+        json!({"choices": [{"delta": {"tool_calls": native}, "finish_reason": "tool_calls"}]});
+    let server = Server::playing([
+        text(repaired),
+        crate::server::sse_raw(&[&native.to_string(), "[DONE]"]),
+        text("<tool_call>read a.txt</tool_call>"),
+        text("done"),
+    ]);
+    let (test, done) = run(&server, Some("accepted"));
+    done.expect_code(0).expect_stdout("done\n");
+    let results = test.events_of("tool.finished");
+    assert_eq!(results.len(), 3);
+    for result in &results[..2] {
+        assert!(result.to_string().contains("was invalid and was repaired"), "{result}");
+    }
+    assert_eq!(results[2]["envelope"]["error"]["code"], "UNKNOWN_TOOL", "{}", results[2]);
+}
