@@ -19,6 +19,13 @@ pub(crate) fn calls(calls: &[(&str, Value)]) -> Reply {
     answer(&call_blocks(calls), "tool_use")
 }
 
+/// The same, after signed thinking.
+pub(crate) fn thinking_and_calls(calls: &[(&str, Value)]) -> Reply {
+    let mut blocks = vec![thinking_block()];
+    blocks.extend(call_blocks(calls));
+    answer(&blocks, "tool_use")
+}
+
 /// An answer that the token limit cuts off in a text.
 pub(crate) fn cut_off(text: &str) -> Reply {
     answer(&[text_block(text)], "max_tokens")

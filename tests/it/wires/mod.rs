@@ -5,4 +5,5 @@ mod faults;
 pub(crate) mod gemini;
 mod openai_chat;
 pub(crate) mod openai_responses;
+mod switching;
 mod text_calls;

@@ -15,6 +15,13 @@ pub(crate) fn calls(calls: &[(&str, Value)]) -> Reply {
     stream(&call_items(calls), "completed", None)
 }
 
+/// The same, after encrypted reasoning.
+pub(crate) fn reasoning_and_calls(calls: &[(&str, Value)]) -> Reply {
+    let mut items = vec![thought()];
+    items.extend(call_items(calls));
+    stream(&items, "completed", None)
+}
+
 /// An answer that the token limit cuts off in a text.
 pub(crate) fn cut_off(text: &str) -> Reply {
     stream(&[message(text)], "incomplete", Some("max_output_tokens"))
