@@ -35,22 +35,33 @@ impl Parser {
     }
 
     /// Takes the next bytes; returns the data of every event that they complete.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, TooLong> {
         let mut events = Vec::new();
-        for &byte in bytes {
-            let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
-            match byte {
-                b'\n' if after_cr => {}
-                b'\n' | b'\r' => events.extend(self.end_line()),
-                _ => {
-                    self.line.push(byte);
-                    if self.line.len() + self.data.as_ref().map_or(0, String::len) > self.longest {
-                        return Err(TooLong { limit: self.longest });
-                    }
-                }
+        if let (true, [first, rest @ ..]) = (self.after_cr, bytes) {
+            self.after_cr = false;
+            bytes = if *first == b'\n' { rest } else { bytes };
+        }
+        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.extend_line(&bytes[..end])?;
+            events.extend(self.end_line());
+            let is_cr = bytes[end] == b'\r';
+            bytes = &bytes[end + 1..];
+            match bytes {
+                [b'\n', rest @ ..] if is_cr => bytes = rest,
+                [] => self.after_cr = is_cr,
+                _ => {}
             }
         }
+        self.extend_line(bytes)?;
         Ok(events)
+    }
+
+    fn extend_line(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+        self.line.extend_from_slice(bytes);
+        if self.line.len() + self.data.as_ref().map_or(0, String::len) > self.longest {
+            return Err(TooLong { limit: self.longest });
+        }
+        Ok(())
     }
 
     /// The data of an event that is ended by the end of the stream. The standard drops it, but some servers
@@ -64,8 +75,8 @@ impl Parser {
 
     /// Processes the line; an empty one ends the event.
     fn end_line(&mut self) -> Option<String> {
-        let line = std::mem::take(&mut self.line);
-        let mut line = line.as_slice();
+        let mut whole = std::mem::take(&mut self.line);
+        let mut line = whole.as_slice();
         if std::mem::take(&mut self.at_start) {
             line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
         }
@@ -86,6 +97,8 @@ impl Parser {
             }
         }
         // Comments (keep-alives), names, ids and retry times are not used.
+        whole.clear();
+        self.line = whole;
         None
     }
 }
