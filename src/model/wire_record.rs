@@ -1,8 +1,9 @@
 //! Records the requests and answers of servers byte by byte, and reads them back: `--record-wire DIR` and
 //! `--model replay:DIR`.
 //!
-//! A record is one JSON file per request, numbered in the order in which they were sent. Secrets are masked:
-//! the request in its JSON text, an answer in each piece as it arrived.
+//! A record is one JSON file per request, numbered in the order in which they were sent. Secrets are masked; an
+//! answer that contains one is recorded in one piece. A secret whose characters arrive in several events is not
+//! found.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -60,9 +61,9 @@ pub(super) enum Content {
 }
 
 impl Content {
-    fn new(bytes: &[u8], masker: &Masker) -> Self {
+    fn new(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Self::Text(masker.mask(text).into_owned()),
+            Ok(text) => Self::Text(text.to_owned()),
             Err(_) => Self::Base64(BASE64_STANDARD.encode(bytes)),
         }
     }
@@ -101,32 +102,80 @@ impl WireRecorder {
         path: &str,
         body: &[u8],
     ) -> Recording {
-        let body = String::from_utf8_lossy(body);
-        let masked = self.masker.mask(&body);
+        let key = endpoint.api_key.clone();
+        let mask = Mask { masker: Arc::clone(&self.masker), key };
         let exchange = Exchange {
             model: endpoint.id.clone(),
             wire: endpoint.wire,
             dialect: endpoint.dialect,
             purpose,
             path: path.to_owned(),
-            // What is masked contains no JSON syntax; if it did, the text itself is recorded.
-            request: serde_json::from_str(&masked).unwrap_or_else(|_| masked.into_owned().into()),
+            request: mask.json(serde_json::from_slice(body).unwrap_or_default()),
             status: None,
             headers: BTreeMap::new(),
             body: Vec::new(),
             failure: None,
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        Recording { recorder: Arc::clone(self), number, start: Instant::now(), exchange }
+        let recorder = Arc::clone(self);
+        Recording { recorder, mask, number, start: Instant::now(), exchange, pieces: Vec::new() }
     }
 }
 
 /// A request whose answer is being recorded. It is written when it is dropped: an answer may be interrupted.
 pub(super) struct Recording {
     recorder: Arc<WireRecorder>,
+    mask: Mask,
     number: u32,
     start: Instant,
     exchange: Exchange,
+    /// The pieces of the body, with their time in milliseconds.
+    pieces: Vec<(u64, Vec<u8>)>,
+}
+
+/// Masks secrets, and the key of the endpoint.
+struct Mask {
+    masker: Arc<Masker>,
+    key: Option<String>,
+}
+
+impl Mask {
+    fn text(&self, text: &str) -> String {
+        let masked = self.masker.mask(text);
+        match &self.key {
+            Some(key) => masked.replace(key.trim(), "[redacted:api-key]"),
+            None => masked.into_owned(),
+        }
+    }
+
+    fn json(&self, mut value: Value) -> Value {
+        self.masker.mask_value(&mut value);
+        match &self.key {
+            Some(key) => {
+                let text = value.to_string().replace(key.trim(), "[redacted:api-key]");
+                serde_json::from_str(&text).unwrap_or_default()
+            }
+            None => value,
+        }
+    }
+
+    /// The text of a body: secrets in JSON are found only in its values.
+    fn body(&self, text: &str) -> String {
+        let lines = text.split_inclusive('\n').map(|line| {
+            let start = line.find('{').unwrap_or(line.len());
+            let (before, json) = line.split_at(start);
+            let Ok(value) = serde_json::from_str::<Value>(json) else { return self.text(line) };
+            let masked = self.json(value.clone());
+            if masked == value {
+                return line.to_owned();
+            }
+            format!("{before}{masked}{}", &json[json.trim_end().len()..])
+        });
+        match serde_json::from_str::<Value>(text) {
+            Ok(document) => self.json(document).to_string(),
+            Err(_) => lines.collect(),
+        }
+    }
 }
 
 impl Recording {
@@ -144,15 +193,29 @@ impl Recording {
 
     pub(super) fn piece(&mut self, bytes: &[u8]) {
         let ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let content = Content::new(bytes, &self.recorder.masker);
-        self.exchange.body.push(Piece { ms, content });
+        self.pieces.push((ms, bytes.to_vec()));
     }
 
     pub(super) fn failed(&mut self, message: &str) {
-        self.exchange.failure = Some(self.recorder.masker.mask(message).into_owned());
+        self.exchange.failure = Some(self.mask.text(message));
     }
 
-    fn write(&self) -> io::Result<()> {
+    fn write(&mut self) -> io::Result<()> {
+        let whole: Vec<u8> = self.pieces.iter().flat_map(|(_, bytes)| bytes).copied().collect();
+        let whole = String::from_utf8_lossy(&whole);
+        let masked = self.mask.body(&whole);
+        let is_document = serde_json::from_str::<Value>(&whole).ok();
+        let has_secret = match is_document {
+            Some(document) => serde_json::from_str::<Value>(&masked).ok() != Some(document),
+            None => masked != whole,
+        };
+        let pieces = match self.pieces.first() {
+            Some((ms, _)) if has_secret => vec![(*ms, masked.into_bytes())],
+            _ => std::mem::take(&mut self.pieces),
+        };
+        let pieces =
+            pieces.iter().map(|(ms, bytes)| Piece { ms: *ms, content: Content::new(bytes) });
+        self.exchange.body = pieces.collect();
         let path = self.recorder.folder.join(format!("{:04}.json", self.number));
         let mut text = serde_json::to_vec_pretty(&self.exchange)?;
         text.push(b'\n');

@@ -82,3 +82,26 @@ fn replay_that_runs_out_and_wrong_directories_are_explained() {
     fs::write(wire.join("0001.json"), "{").unwrap();
     usage(&["--model", "replay:../wire"], "0001.json: EOF");
 }
+
+#[test]
+fn secrets_in_json_texts_and_split_characters_are_masked() {
+    let token = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    let answer = json!({"choices": [{"delta": {"content": format!("\u{fc}\n{token}")}, "finish_reason": "stop"}]});
+    let text = format!("data: {answer}\n\ndata: [DONE]\n\n");
+    let middle = text.find('\u{fc}').unwrap() + 1;
+    let (first, second) = text.as_bytes().split_at(middle);
+    let split = Reply {
+        body: [first, second].map(|bytes| Chunk::Send(bytes.to_vec())).to_vec(),
+        ..server::sse_raw(&[])
+    };
+    let server = Server::playing([split]);
+    let test = Test::new();
+    let url = format!("providers.p.base_url={}", server.url());
+    let message = format!("is this a key?\n{token}");
+    let args = ["run", &message, "--model", "p/m", "--set", &url, "--record-wire", "../wire"];
+    test.agent(&args).expect_code(0);
+    let recorded = fs::read_to_string(test.root().join("../wire/0001.json")).unwrap();
+    assert!(!recorded.contains("ghp_0123"), "{recorded}");
+    assert_eq!(recorded.matches("[redacted:").count(), 2, "{recorded}");
+    test.agent(&["run", "again", "--model", "replay:../wire"]).expect_code(0);
+}
