@@ -63,7 +63,7 @@ fn main() {
     let budget = Budget::new("bench/model", WINDOW, 0.8);
     let mut history = History::new(prompts);
     let mut sent = Sent::default();
-    history.task("read everything");
+    history.task("read everything", &[]);
     let mut times = Vec::new();
     let mut grown = Vec::new();
     let before = memory();

@@ -152,6 +152,10 @@ impl Session {
         warnings.extend(opened.check().await?);
         self.kernel.answer_with(opened.speaker);
         self.chosen_effort = config.chosen_effort;
+        warnings.extend(self.kernel.images_not_shown());
+        if self.kernel.has_reasoning_of_others() {
+            warnings.push("the reasoning of the other model is not passed on".to_owned());
+        }
         if let Some(learning) = &self.learning {
             let request = self.log_path.is_some().then(|| self.kernel.background_request());
             learning.session(&self.events, request, &Arc::new(options.config.prompts.clone()));

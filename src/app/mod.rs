@@ -40,7 +40,7 @@ use project::ProjectFiles;
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::{ShortIds, Storage};
 pub use toolbox::{
-    Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace,
+    Kept, Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace,
     permission_rules, settings,
 };
 use toolbox::{checks, verifier_of};
@@ -236,11 +236,11 @@ impl Session {
         let sinks = sinks(log, &summary, learning.as_ref(), faces, loaded.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
-        let spill = match &log_path {
-            Some(path) => Spill::new(path.with_file_name("tool-output"), &options.root, masker),
-            None => Spill::none(writable.places()),
+        let kept = match &log_path {
+            Some(path) => Kept::beside(path, &options.root, masker),
+            None => Kept::unrecorded(Spill::none(writable.places())),
         };
-        let mut workspace = workspace.with_readable(spill.folder());
+        let mut workspace = workspace.with_readable(kept.spill.folder());
         if !is_ephemeral {
             workspace = with_checkpoints(workspace, config, &storage, &id)?;
         }
@@ -258,7 +258,7 @@ impl Session {
         let additions = additions(&options, &prompts);
         let exec = exec(config, &writable);
         let Toolbox { mut registry, events, exec } =
-            open_toolbox(exec, settings, sandbox, workspace.clone(), spill, events, &control);
+            open_toolbox(exec, settings, sandbox, workspace.clone(), kept, events, &control);
         registry.describe(&prompts);
         let verifier =
             verifier_of(verifier, (&options, &writable, &own), &registry, &events, &prompts)?;
@@ -308,6 +308,7 @@ impl Session {
             Some(loaded) => {
                 let notice = |live: &[&Event]| changed_files::notice(&prompts, &workspace, live);
                 resume(&mut kernel, &events, &summary, &loaded, started, &notice);
+                notices.extend(kernel.images_not_shown());
                 sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }

@@ -163,6 +163,7 @@ fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
         price: facts.price,
         context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
         // Only a configured limit is requested, not the model's maximum.
+        takes_images: facts.takes_images.unwrap_or(true),
         max_output_tokens: table.and_then(|table| table.max_output_tokens),
         temperature: table.and_then(|table| table.temperature).or(config.temperature),
         effort: chosen
@@ -336,6 +337,8 @@ pub struct Facts {
     pub max_output_tokens: Option<u64>,
     /// Its price.
     pub price: Option<Price>,
+    /// It accepts images.
+    pub takes_images: Option<bool>,
 }
 
 impl Facts {
@@ -367,5 +370,6 @@ pub fn facts(config: &Config, id: &str) -> Facts {
         context_window: known.context_window,
         max_output_tokens: known.max_output_tokens,
         price,
+        takes_images: known.images,
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::context::{Found, Project, Rules};
-use crate::workspace::Workspace;
+use crate::disk;
+use crate::workspace::{ImageKind, Workspace};
 
 /// Names of rules files, in any case.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
@@ -20,6 +21,11 @@ impl Project for ProjectFiles {
         let path = self.workspace.resolve(path).ok()?;
         let is_folder = self.workspace.metadata(&path).ok()?.is_dir();
         Some(Found { path: path.relative().to_owned(), is_folder })
+    }
+
+    fn is_image(&self, path: &str) -> bool {
+        let head = disk::beginning(&self.workspace.root().join(path), 16);
+        head.is_ok_and(|head| ImageKind::of(&head).is_some())
     }
 
     fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules> {

@@ -19,7 +19,7 @@ use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::Rights;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, ToolCx};
-use crate::workspace::{DiffSize, Spill, Workspace};
+use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
 
 /// The tools that only read.
 const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
@@ -32,6 +32,27 @@ pub struct Toolbox {
     pub events: Events,
     /// Processes.
     pub exec: Arc<Exec>,
+}
+
+/// What tools keep beside the session.
+pub struct Kept {
+    /// Output that is too large to be shown.
+    pub spill: Spill,
+    /// Images.
+    pub images: ImageStore,
+}
+
+impl Kept {
+    /// For a session with this log: its folders are beside the log. `root` is the project's root.
+    pub fn beside(log: &Path, root: &Path, masker: Arc<Masker>) -> Self {
+        let spill = Spill::new(log.with_file_name("tool-output"), root, masker);
+        Self { spill, images: ImageStore::in_folder(log.with_file_name("images")) }
+    }
+
+    /// Without a recorded session only the output is in a folder.
+    pub fn unrecorded(spill: Spill) -> Self {
+        Self { spill, images: ImageStore::in_memory() }
+    }
 }
 
 /// The sandbox of a session's commands, and its guarantees. `None` if it is disabled or not available. Only
@@ -130,18 +151,20 @@ pub fn open_toolbox(
     settings: Settings,
     sandbox: Option<Sandbox>,
     workspace: Arc<Workspace>,
-    spill: Spill,
+    kept: Kept,
     events: Events,
     control: &Control,
 ) -> Toolbox {
     let exec = Arc::new(match sandbox {
-        Some(sandbox) => exec.with_sandbox(sandbox.with_readable(spill.folder())),
+        Some(sandbox) => exec.with_sandbox(sandbox.with_readable(kept.spill.folder())),
         None => exec,
     });
     let cx = ToolCx {
         workspace,
         exec: exec.clone(),
-        spill: Arc::new(spill),
+        spill: Arc::new(kept.spill),
+        images: Arc::new(kept.images),
+        takes_images: true,
         cancel: control.cancel(),
         secrets: Arc::default(),
         rights: Rights::default(),
@@ -181,6 +204,7 @@ pub(super) fn verifier_of(
     let looking = tools::all().into_iter().filter(|tool| LOOKING.contains(&tool.spec().name));
     let mut registry = Registry::new(looking.collect(), cx, silent, Control::default(), settings);
     registry.describe(prompts);
+    registry.set_takes_images(speaker.takes_images);
     Ok(Some(Box::new(Verifier { speaker, registry })))
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::options::{self, ToolOptions};
-use crate::app::{self, OpenError, StateDirs, Storage, SystemClock, Toolbox, Writable};
+use crate::app::{self, Kept, OpenError, StateDirs, Storage, SystemClock, Toolbox, Writable};
 use crate::config::UserDirs;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
@@ -256,7 +256,7 @@ fn open(
     let mut id = String::new();
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     let mut summary = None;
-    let spill = if record {
+    let kept = if record {
         id = uuid::Uuid::now_v7().to_string();
         let storage = Storage::make(&root, dirs.as_ref());
         if let Some(notice) = &storage.notice {
@@ -270,13 +270,12 @@ fn open(
         sinks.push(Box::new(log));
         sinks.push(Box::new(summary.insert(SummarySink::default()).clone()));
         workspace = app::with_checkpoints(workspace, &config.config, &storage, &id)?;
-        let folder = storage.log_path(&id).with_file_name("tool-output");
-        Spill::new(folder, &root, masker.clone())
+        Kept::beside(&storage.log_path(&id), &root, masker.clone())
     } else {
         // Spilled output is kept after the call, for the user.
-        Spill::for_a_day(masker.clone(), writable.places())
+        Kept::unrecorded(Spill::for_a_day(masker.clone(), writable.places()))
     };
-    let workspace = Arc::new(workspace.with_readable(spill.folder()));
+    let workspace = Arc::new(workspace.with_readable(kept.spill.folder()));
     let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
     let mode = config.mode(PermissionMode::AutoEdit);
     let (sandbox, guarantees) = if runs_commands || record {
@@ -288,7 +287,7 @@ fn open(
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();
     let exec = app::exec(&config.config, &writable);
-    let gate = app::open_toolbox(exec, settings, sandbox, workspace, spill, inner, control);
+    let gate = app::open_toolbox(exec, settings, sandbox, workspace, kept, inner, control);
     if record {
         events.emit(Body::SessionStarted(SessionStarted {
             cwd,

@@ -35,6 +35,9 @@ pub struct ProviderTable {
     /// A proxy for this provider.
     #[schemars(example = &"http://127.0.0.1:3128")]
     pub proxy: Option<String>,
+    /// Whether its models accept images.
+    #[schemars(example = false)]
+    pub images: Option<bool>,
 }
 
 /// One model.
@@ -64,6 +67,9 @@ pub struct ModelTable {
     /// US dollars per million tokens of request that were read from the provider's cache.
     #[schemars(example = 0.125)]
     pub price_cached: Option<f64>,
+    /// Whether it accepts images; unset: as for its provider, as in `data/models.toml`, else yes.
+    #[schemars(example = false)]
+    pub images: Option<bool>,
 }
 
 /// Requests to models: time limits and retries.

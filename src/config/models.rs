@@ -16,8 +16,11 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| toml::from_str(TEXT).unwrap_or_
 
 /// The facts about `provider/model`, field by field; unknown fields are `None`.
 pub fn known(config: &Config, id: &str) -> ModelTable {
-    let configured = config.models.get(id).cloned().unwrap_or_default();
-    let known = id.split_once('/').and_then(|(provider, name)| find(provider, name));
+    let mut configured = config.models.get(id).cloned().unwrap_or_default();
+    let parts = id.split_once('/');
+    let provider = parts.and_then(|(provider, _)| config.providers.get(provider));
+    configured.images = configured.images.or(provider.and_then(|provider| provider.images));
+    let known = parts.and_then(|(provider, name)| find(provider, name));
     let Some(known) = known else { return configured };
     ModelTable {
         context_window: configured.context_window.or(known.context_window),
@@ -25,6 +28,7 @@ pub fn known(config: &Config, id: &str) -> ModelTable {
         price_in: configured.price_in.or(known.price_in),
         price_out: configured.price_out.or(known.price_out),
         price_cached: configured.price_cached.or(known.price_cached),
+        images: configured.images.or(known.images),
         ..configured
     }
 }

@@ -225,7 +225,9 @@ pub fn long_texts<'a>(
     let texts = messages.iter().zip(notes).enumerate();
     let texts = texts.filter(|(at, (_, note))| stays(*at) && is_text(note) && note.bytes > room);
     let texts = texts.filter_map(|(at, (message, _))| match message.parts.as_slice() {
-        [Part::Text { text }] => Some((at, Large { call: "", tool: "task", text, room })),
+        [Part::Text { text }, ..] if text.len() > room => {
+            Some((at, Large { call: "", tool: "task", text, room }))
+        }
         _ => None,
     });
     texts.collect()
@@ -290,11 +292,11 @@ mod tests {
         let budget = Budget::new("m", 32_768, 0.8);
         let mut history = History::default();
         history.at(Place { turn: 1, round: 0, step: 0 });
-        (0..8).for_each(|_| history.task(&"x".repeat(14_000)));
+        (0..8).for_each(|_| history.task(&"x".repeat(14_000), &[]));
         let long = long_user_messages(&history, &budget);
         assert_eq!((long.cut.len(), long.left_out.len()), (7, 0), "{long:?}");
         assert!(long.cut.iter().all(|(at, ..)| *at < 7));
-        (0..200).for_each(|_| history.task(&"y".repeat(500)));
+        (0..200).for_each(|_| history.task(&"y".repeat(500), &[]));
         let long = long_user_messages(&history, &budget);
         assert!(long.left_out.iter().all(|(at, _)| *at < 207) && long.left_out.len() > 100);
     }

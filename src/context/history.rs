@@ -9,7 +9,9 @@ use super::pins;
 use super::rules;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
-use crate::protocol::message::{Carried, Message, Part, Role, ToolCall, ToolResult, answer_parts};
+use crate::protocol::message::{
+    Carried, Image, Message, Part, Role, ToolCall, ToolResult, answer_parts,
+};
 use crate::protocol::model::{Purpose, StopReason};
 use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::recall::Moment;
@@ -116,6 +118,11 @@ impl History {
         self.bytes
     }
 
+    /// Number of images.
+    pub fn images(&self) -> usize {
+        self.messages.iter().flat_map(|message| &message.parts).map(Part::images).sum()
+    }
+
     /// Sets the position of further messages.
     pub fn at(&mut self, place: Place) {
         self.place = place;
@@ -136,9 +143,11 @@ impl History {
         }
     }
 
-    /// Adds a message of the user.
-    pub fn task(&mut self, text: &str) {
-        self.push(Message::text(Role::User, text), Kind::Task);
+    /// Adds a message of the user. Images follow its text.
+    pub fn task(&mut self, text: &str, images: &[Image]) {
+        let mut message = Message::text(Role::User, text);
+        message.parts.extend(images.iter().cloned().map(Part::Image));
+        self.push(message, Kind::Task);
     }
 
     /// Adds a message of the program on the user's behalf.
@@ -175,7 +184,7 @@ impl History {
                 call: call.id.clone(),
                 text: view(envelope),
                 is_error: envelope.error().is_some(),
-                images: Vec::new(),
+                images: envelope.image().into_iter().collect(),
             })
         });
         let message = Message { role: Role::Tool, parts: results.collect() };
@@ -236,8 +245,9 @@ impl History {
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
-            Body::TurnStarted { input, shown } | Body::TurnSteered { input, shown } => {
-                self.task(shown.as_ref().unwrap_or(input));
+            Body::TurnStarted { input, shown, images }
+            | Body::TurnSteered { input, shown, images } => {
+                self.task(shown.as_ref().unwrap_or(input), images);
             }
             Body::UserCommand { command, output, exit_code } => {
                 let how = exit_code
@@ -324,8 +334,11 @@ impl History {
     /// Applies a compaction.
     pub fn compact(&mut self, compacted: &Compacted) {
         for Shortened { message, text } in &compacted.shortened {
-            if let Some(message) = self.messages.get_mut(self.front + message) {
-                *message = Message::text(message.role, text.clone());
+            let message = self.messages.get_mut(self.front + message);
+            if let Some([Part::Text { text: longer }, ..]) =
+                message.map(|message| message.parts.as_mut_slice())
+            {
+                longer.clone_from(text);
             }
         }
         self.shorten_user_messages(&compacted.user_messages);
@@ -395,7 +408,7 @@ impl History {
         let body = self.messages.iter_mut().zip(&self.notes).skip(self.front);
         let tasks = body.filter(|(_, note)| note.kind == Kind::Task);
         let tasks = tasks.filter_map(|(message, _)| match message.parts.as_mut_slice() {
-            [Part::Text { text }] => Some(text),
+            [Part::Text { text }, ..] => Some(text),
             _ => None,
         });
         for (at, text) in archived.chain(tasks).enumerate() {
@@ -483,6 +496,7 @@ fn cut(message: &mut Message, cut: &BTreeMap<String, String>) {
             && let Some(text) = cut.get(&result.call)
         {
             result.text.clone_from(text);
+            result.images.clear();
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Mentions with `@`: the model is asked to read the file; its text is not inserted.
+//! Mentions with `@`, and dropped images: the model is asked to read a text file; an image becomes a part of the
+//! message.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -6,6 +7,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::protocol::directives::UserInput;
+use crate::protocol::dropped::dropped_path;
+use crate::protocol::message::Image;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
 /// Limit: mentions that are listed; the others are counted.
@@ -29,6 +32,8 @@ struct Mention {
     /// For display, with its lines: `@src/a.rs:10-20`.
     shown: String,
     found: Found,
+    /// A file that the user dropped: only an image counts as a mention.
+    is_dropped: bool,
 }
 
 impl Mentions {
@@ -38,6 +43,13 @@ impl Mentions {
         static FENCED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)"));
         static NAME: LazyLock<Regex> =
             LazyLock::new(|| expression(r#"^(?:"([^"\n]+)"(:\d+(?:-\d+)?)?|([^\s"@`'<>|]+))"#));
+        for path in
+            message.pasted.iter().filter_map(|range| dropped_path(&message.text[range.clone()]))
+        {
+            if let Some(found) = find(&path) {
+                self.push(Mention { shown: path, found, is_dropped: true });
+            }
+        }
         if !message.text.contains('@') {
             return;
         }
@@ -55,23 +67,38 @@ impl Mentions {
                 Some((format!("@\"{}\"{lines}", name.as_str()), find(name.as_str())?))
             });
             let plain = || found.get(3).and_then(|name| longest(name.as_str(), &find));
-            if let Some((shown, found)) = quoted.or_else(plain)
-                && !self.0.iter().any(|mention| mention.found == found)
-            {
-                self.0.push(Mention { shown, found });
+            if let Some((shown, found)) = quoted.or_else(plain) {
+                self.push(Mention { shown, found, is_dropped: false });
             }
         }
     }
 
-    /// Removes the files that the model cannot read. Returns a sentence for the user about each of them.
-    pub fn refuse(&mut self, why: impl Fn(&str) -> Option<String>) -> Vec<String> {
-        let mut sentences = Vec::new();
-        self.0.retain(|Mention { shown, found }| {
-            let reason = if found.is_folder { None } else { why(&found.path) };
-            sentences.extend(reason.iter().map(|reason| format!("{shown} is not read: {reason}")));
-            reason.is_none()
+    fn push(&mut self, mention: Mention) {
+        if !self.0.iter().any(|known| known.found == mention.found) {
+            self.0.push(mention);
+        }
+    }
+
+    /// Looks at each file: an image, nothing for a text, or why the model cannot read it. Removes all but the
+    /// texts. Returns the images, and a sentence for the user about each file that is not read.
+    pub fn look(
+        &mut self,
+        look: impl Fn(&str) -> Result<Option<Image>, String>,
+    ) -> (Vec<Image>, Vec<String>) {
+        let (mut images, mut sentences) = (Vec::new(), Vec::new());
+        self.0.retain(|Mention { shown, found, is_dropped }| {
+            if found.is_folder {
+                return !is_dropped;
+            }
+            match look(&found.path) {
+                Ok(None) => return !is_dropped,
+                Ok(Some(image)) if images.contains(&image) => {}
+                Ok(Some(image)) => images.push(image),
+                Err(reason) => sentences.push(format!("{shown} is not read: {reason}")),
+            }
+            false
         });
-        sentences
+        (images, sentences)
     }
 
     /// The message about the mentions, once.
@@ -184,6 +211,21 @@ mod tests {
         let mut mentions = Mentions::default();
         mentions.add(&pasted, find);
         assert_eq!(mentions.0.len(), 1, "nothing that was pasted is a mention");
+    }
+
+    #[test]
+    fn dropped_file_is_a_mention_only_if_it_is_an_image() {
+        let mut message = UserInput::from("what is this? ");
+        message.push_pasted("/p/a.png ");
+        message.text.push_str("and ");
+        message.push_pasted("/p/a.rs");
+        let image = Image { hash: "h".to_owned(), media_type: "image/png".to_owned(), bytes: 1 };
+        let mut mentions = Mentions::default();
+        let found = |path: &str| Some(Found { path: path.to_owned(), is_folder: false });
+        mentions.add(&message, found);
+        let look = |path: &str| Ok((path == "/p/a.png").then(|| image.clone()));
+        assert_eq!(mentions.look(look), (vec![image.clone()], Vec::new()));
+        assert!(mentions.0.is_empty(), "{mentions:?}");
     }
 
     #[test]

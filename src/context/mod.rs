@@ -7,6 +7,7 @@
 mod budget;
 mod compaction;
 mod history;
+mod images;
 mod memory;
 mod mentions;
 mod outcome;
@@ -22,6 +23,7 @@ pub use compaction::{
     long_user_messages, stale, stretch, summary_tokens,
 };
 pub use history::{History, Mark};
+pub use images::without_images;
 pub use memory::{Memories, reminder as memory_reminder};
 pub use mentions::{Found, Mentions};
 pub use pins::Pins;
@@ -41,6 +43,8 @@ const L1: [Prompt; 3] = [BOUNDARY, prompt!("system/decision.md"), prompt!("syste
 pub trait Project: Send + Sync {
     /// The file that a path in a message refers to, if it exists inside the project.
     fn find(&self, path: &str) -> Option<Found>;
+    /// The path leads to an image, inside the project or not.
+    fn is_image(&self, path: &str) -> bool;
     /// The complete rules files of a folder that may be shown; `.` is the root.
     fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules>;
 }

@@ -28,6 +28,9 @@ impl Kernel {
         let replaced = self.replaced.take();
         let speaker = replaced.map_or_else(|| self.parts.main.clone(), |replaced| replaced.speaker);
         self.answer_with(next);
+        if let Some(sentence) = self.images_not_shown() {
+            self.parts.events.emit(Body::error("images", sentence));
+        }
         self.replaced = Some(Replaced { speaker, tried: tried + 1 });
         true
     }

@@ -45,13 +45,14 @@ use turn::{PastCall, Turn};
 pub use verify::Verifier;
 
 use crate::context::{
-    self, Budget, History, Large, Layers, Memories, Mentions, NestedRules, Pins, Project, Sent,
+    self, Budget, Found, History, Large, Layers, Memories, Mentions, NestedRules, Pins, Project,
+    Sent,
 };
 use crate::protocol::control::{Control, Ending, Recovery};
 use crate::protocol::directives::UserInput;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
-use crate::protocol::message::ToolCall;
+use crate::protocol::message::{Image, ToolCall};
 use crate::protocol::model::{Purpose, Reply, StopReason};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::Prompts;
@@ -139,6 +140,7 @@ impl Kernel {
     pub fn new(parts: Parts) -> Self {
         let (budget, history) = (parts.budget.clone(), History::new(parts.prompts.clone()));
         let model_view = ModelView::new(parts.registry.mode());
+        parts.registry.set_takes_images(parts.main.takes_images);
         Self {
             parts,
             budget,
@@ -230,13 +232,15 @@ impl Kernel {
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
         let shown = self.shown_instead(message);
-        self.history.task(shown.as_deref().unwrap_or(input));
-        let started = self.parts.events.emit(Body::TurnStarted { input: input.to_owned(), shown });
+        let mut mentions = Mentions::default();
+        let (images, unread) = self.mention(&mut mentions, message);
+        self.history.task(shown.as_deref().unwrap_or(input), &images);
+        let started = Body::TurnStarted { input: input.to_owned(), shown, images };
+        let started = self.parts.events.emit(started);
         self.nested_rules.apply(&started);
         self.apply_directives(message);
         self.recall_for_task(input);
-        let mut mentions = Mentions::default();
-        self.mention(&mut mentions, message);
+        self.tell_unread(unread);
         let limits = self.parts.recovery;
         let started = self.parts.events.clock().now();
         Turn::new(started, State::new(limits), message.for_model(), mentions)
@@ -335,19 +339,32 @@ impl Kernel {
         for message in self.parts.control.take_messages() {
             let input = message.text.as_str();
             let shown = self.shown_instead(&message);
-            self.history.task(shown.as_deref().unwrap_or(input));
-            self.parts.events.emit(Body::TurnSteered { input: input.to_owned(), shown });
+            let (images, unread) = self.mention(&mut turn.pending.mentions, &message);
+            self.history.task(shown.as_deref().unwrap_or(input), &images);
+            let steered = Body::TurnSteered { input: input.to_owned(), shown, images };
+            self.parts.events.emit(steered);
             self.apply_directives(&message);
-            self.mention(&mut turn.pending.mentions, &message);
+            self.tell_unread(unread);
             turn.case.goal.push_str(&format!("\nThen the user said: {}", message.for_model()));
         }
     }
 
-    /// Adds the mentions of a message. The user learns which of the files the model cannot read, and why.
-    fn mention(&self, mentions: &mut Mentions, message: &UserInput) {
-        mentions.add(message, |path| self.parts.project.find(path));
-        for message in mentions.refuse(|path| self.parts.registry.why_unreadable(path)) {
-            self.parts.events.emit(Body::error("mention", message));
+    /// Adds the mentions of a message. Returns the images among them, and a sentence about each file that the
+    /// model cannot read.
+    fn mention(&self, mentions: &mut Mentions, message: &UserInput) -> (Vec<Image>, Vec<String>) {
+        let project = &self.parts.project;
+        mentions.add(message, |path| {
+            // (An image outside the project is not read, and the user learns why.)
+            let outside = || Found { path: path.to_owned(), is_folder: false };
+            project.find(path).or_else(|| project.is_image(path).then(outside))
+        });
+        mentions.look(|path| self.parts.registry.mentioned(path))
+    }
+
+    /// Tells the user which files the model cannot read, and why.
+    fn tell_unread(&self, sentences: Vec<String>) {
+        for sentence in sentences {
+            self.parts.events.emit(Body::error("mention", sentence));
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Speaker {
     pub temperature: Option<f32>,
     /// Reasoning effort.
     pub effort: Option<Effort>,
+    /// It accepts images.
+    pub takes_images: bool,
 }
 
 impl Speaker {

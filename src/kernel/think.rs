@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use super::request::Asked;
 use super::turn::Turn;
 use super::{Kernel, millis};
-use crate::context::Budget;
+use crate::context::{self, Budget};
 use crate::protocol::control::{Control, Ending, PermissionMode};
 use crate::protocol::event::{Body, CompactionCause, Event};
 use crate::protocol::model::{
@@ -175,6 +175,12 @@ impl Kernel {
         request.max_output_tokens = parts.main.max_output_tokens;
         request.temperature = parts.main.temperature;
         request.effort = parts.main.effort;
+        request.images = Some(&*parts.registry.cx().images);
+        let without_images = (!parts.main.takes_images && history.images() > 0)
+            .then(|| context::without_images(&parts.prompts, request.messages));
+        if let Some(messages) = &without_images {
+            request.messages = messages;
+        }
         let promised = sent.promised();
         let described =
             parts.layers.describe(sent, parts.main.model.id(), &request, history, budget);

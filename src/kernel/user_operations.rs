@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{BackgroundRequest, Kernel, Parts, Speaker};
 use crate::protocol::control::PermissionMode;
+use crate::protocol::counted;
 use crate::protocol::event::Body;
+use crate::protocol::message::Part;
 use crate::protocol::provider::Effort;
 
 impl Kernel {
@@ -27,8 +29,25 @@ impl Kernel {
         if Arc::ptr_eq(&self.parts.light.model, &self.parts.main.model) {
             self.parts.light = speaker.clone();
         }
+        self.parts.registry.set_takes_images(speaker.takes_images);
         self.budget = self.budget.of(speaker.model.id(), speaker.context_window);
         self.parts.main = speaker;
+    }
+
+    /// What the user should know about images of the conversation that are not sent to the current model.
+    pub fn images_not_shown(&self) -> Option<String> {
+        let images = self.history.images();
+        let model = self.model();
+        (!self.parts.main.takes_images && images > 0).then(|| {
+            let images = counted(images as u64, "image");
+            format!("{model} takes no images: it does not see {images} of the conversation")
+        })
+    }
+
+    /// The conversation holds reasoning of another model, which is not sent to the current one.
+    pub fn has_reasoning_of_others(&self) -> bool {
+        let mut parts = self.history.messages().iter().flat_map(|message| &message.parts);
+        parts.any(|part| matches!(part, Part::Carried(carried) if carried.model != self.model()))
     }
 
     /// Sends requests to the light model in the background.

@@ -158,6 +158,7 @@ impl Kernel {
                 max_output_tokens: Some(speaker.at_most(ANSWER_TOKENS)),
                 temperature: speaker.temperature,
                 effort: speaker.effort,
+                images: Some(&*verifier.registry.cx().images),
                 ..Request::new(Purpose::Task, system, &inspection.messages)
             };
             let is_useful = |reply: &Reply| !reply.calls.is_empty() || !reply.text.is_empty();
@@ -223,7 +224,7 @@ impl Kernel {
                 call: call.id.clone(),
                 text,
                 is_error,
-                images: Vec::new(),
+                images: envelope.image().into_iter().collect(),
             }));
         }
         let parts = answer_parts(&text, &calls, &carried);

@@ -168,6 +168,12 @@ pub(super) fn image_in_base64(image: &Image, request: &Request<'_>) -> Option<St
     request.images?.content(image).map(|content| BASE64_STANDARD.encode(content))
 }
 
+/// The same as a `data:` address.
+pub(super) fn image_address(image: &Image, request: &Request<'_>) -> Option<String> {
+    let content = image_in_base64(image, request)?;
+    Some(format!("data:{};base64,{content}", image.media_type))
+}
+
 /// A non-empty string.
 pub(super) fn filled(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Object;
+use super::message::Image;
 
 /// How a call went. `error` exists if and only if the status is `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -97,6 +98,12 @@ impl Envelope {
             Verdict::Error { error } => Some(error),
             Verdict::Success | Verdict::Partial => None,
         }
+    }
+
+    /// The image that the result shows; `data` describes it.
+    pub fn image(&self) -> Option<Image> {
+        let is_image = self.data.get("type").is_some_and(|kind| kind == "image");
+        is_image.then(|| Image::deserialize(&self.data).ok()).flatten()
     }
 
     /// The value of `status`.

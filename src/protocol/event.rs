@@ -15,7 +15,7 @@ pub use self::stream::{Clock, Events, Sink, Stamped};
 use super::Object;
 use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
 use super::envelope::Sealed;
-use super::message::{Carried, ToolCall};
+use super::message::{Carried, Image, ToolCall};
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
 use super::provider::Effort;
@@ -141,6 +141,9 @@ pub enum Body {
         /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
+        /// The images that it mentions; their contents are stored beside the log.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
     },
     /// The user sent a message while the turn ran; it is delivered to the model now.
     #[serde(rename = "turn.steered")]
@@ -150,6 +153,9 @@ pub enum Body {
         /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
+        /// The images that it mentions; their contents are stored beside the log.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
     },
     /// The user ran a command and shares its output with the model.
     #[serde(rename = "user.command")]

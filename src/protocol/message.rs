@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::thousands;
+
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -54,6 +56,15 @@ pub enum Part {
 }
 
 impl Part {
+    /// Number of images in it.
+    pub fn images(&self) -> usize {
+        match self {
+            Self::Image(_) => 1,
+            Self::Result(result) => result.images.len(),
+            Self::Text { .. } | Self::Carried(_) | Self::Call(_) => 0,
+        }
+    }
+
     /// Size of what is sent of it, in bytes of text.
     pub fn bytes(&self) -> usize {
         match self {
@@ -117,6 +128,17 @@ impl Image {
     /// The size of a text that costs about as many tokens as an image: providers count up to about 1,600
     /// tokens for one.
     pub const BYTES_OF_TEXT: usize = 6_400;
+
+    /// For display: `image/png, 12,345 bytes`.
+    pub fn in_words(&self) -> String {
+        format!("{}, {} bytes", self.media_type, thousands(self.bytes))
+    }
+}
+
+/// A text for display, with one line below it for each image: `[image/png, 12,345 bytes]`.
+pub fn with_images(text: &str, images: &[Image]) -> String {
+    let lines = images.iter().map(|image| format!("\n[{}]", image.in_words()));
+    lines.fold(text.to_owned(), |text, line| text + &line)
 }
 
 /// The contents of images.

@@ -7,6 +7,7 @@
 
 pub mod control;
 pub mod directives;
+pub mod dropped;
 pub mod envelope;
 pub mod event;
 pub mod mask;

@@ -59,6 +59,7 @@ prompts![
     "feedback/cut_off.md",
     "feedback/directory_added.md",
     "feedback/empty.md",
+    "feedback/image_not_shown.md",
     "feedback/interrupted.md",
     "feedback/mentioned_files.md",
     "feedback/mentioned_folders.md",

@@ -65,6 +65,10 @@ fn first_line(envelope: &Envelope, mut head: Object) -> String {
 
 /// The model sent this field itself, or the text contains it.
 fn is_known(envelope: &Envelope, field: &str) -> bool {
+    // The image follows the text.
+    if envelope.image().is_some() {
+        return true;
+    }
     let is_success = envelope.status() == "success";
     match field {
         // All stages of a success exited 0.

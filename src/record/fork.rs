@@ -13,6 +13,8 @@ use crate::protocol::event::{Body, Event, Header, Place, VERSION};
 
 /// The folder of spilled output.
 const OUTPUT: &str = "tool-output";
+/// The folder of images.
+const IMAGES: &str = "images";
 
 /// Why a fork failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +43,7 @@ pub enum ForkError {
 }
 
 /// Copies the record of a session up to the end of a turn (`None`: all of it) into a new folder; folders are
-/// named by session ids. Spilled output that the copied events refer to is copied with them. The new session
+/// named by session ids. Spilled output and images that the copied events refer to are copied with them. The new session
 /// is created completely or not at all.
 pub fn fork(from: &Path, to: &Path, up_to: Option<u32>, ts: String) -> Result<(), ForkError> {
     let (old, new) = (id(from), id(to));
@@ -116,20 +118,29 @@ fn replaced(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> 
 
 fn write(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
     disk::new_folder(to, 0o700).map_err(failed(to))?;
-    let outputs = outputs_in(events);
-    for name in outputs {
+    let outputs = outputs_in(events).into_iter().map(|name| (OUTPUT, name));
+    let images = images_in(&from.join(IMAGES), events).into_iter().map(|name| (IMAGES, name));
+    for (folder, name) in outputs.chain(images) {
         // A link could lead to any file of the user.
-        let Ok(mut output) = disk::open_file(&from.join(OUTPUT).join(&name)) else { continue };
-        let copy = to.join(OUTPUT).join(name);
-        disk::make_folder(&to.join(OUTPUT), 0o700).map_err(failed(&copy))?;
+        let Ok(mut file) = disk::open_file(&from.join(folder).join(&name)) else { continue };
+        let copy = to.join(folder).join(name);
+        disk::make_folder(&to.join(folder), 0o700).map_err(failed(&copy))?;
         let mut new = disk::create(&copy, 0o600).map_err(failed(&copy))?;
-        io::copy(&mut output, &mut new).map_err(failed(&copy))?;
+        io::copy(&mut file, &mut new).map_err(failed(&copy))?;
     }
     // The log comes last: without it a folder is no session.
     let half = to.join(format!("{EVENTS}.new"));
     let mut file = disk::create(&half, 0o600).map_err(failed(&half))?;
     io::Write::write_all(&mut file, events).map_err(failed(&half))?;
     fs::rename(&half, to.join(EVENTS)).map_err(failed(&half))
+}
+
+/// The names of the images in a folder that events refer to: the hashes of their contents.
+fn images_in(folder: &Path, events: &[u8]) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    let is_named = |name: &String| memmem::find(events, name.as_bytes()).is_some();
+    names.filter(|name| blake3::Hash::from_hex(name).is_ok() && is_named(name)).collect()
 }
 
 /// The names of the output files that events refer to.

@@ -8,6 +8,7 @@ use super::render::timeline_line;
 use super::summary::{Turn, cost_line, summary, turns};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event};
+use crate::protocol::message::with_images;
 use crate::protocol::model::Purpose;
 use crate::protocol::view::{call_line, view};
 use crate::protocol::{Object, without_reminder_tags};
@@ -30,11 +31,11 @@ pub fn html(events: &[Event]) -> String {
     let turns = turns(events);
     let mut is_open = false;
     for event in events {
-        if let Body::TurnStarted { input, .. } = &event.body {
+        if let Body::TurnStarted { input, images, .. } = &event.body {
             page.raw(if is_open { "</section>\n" } else { "" });
             is_open = true;
             let turn = turns.iter().find(|turn| turn.number == event.header.place.turn);
-            page.turn(event, input, turn);
+            page.turn(event, &with_images(input, images), turn);
         } else {
             page.event(event);
         }
@@ -94,7 +95,9 @@ impl Page {
                     self.element("div", "error", &finished.result);
                 }
             }
-            Body::TurnSteered { input, .. } => self.element("div", "user", input),
+            Body::TurnSteered { input, images, .. } => {
+                self.element("div", "user", &with_images(input, images));
+            }
             Body::UserCommand { command, output, .. } => {
                 self.folded("note", &format!("! {command}"), output);
             }

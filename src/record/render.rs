@@ -11,6 +11,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Compacted, Event, ModelResponded, Summary, mode_changed,
 };
+use crate::protocol::message::{Image, with_images};
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
@@ -61,7 +62,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::SessionRenamed { name } => format!("session named {name}"),
         Body::DirectoryAdded { path } => format!("directory added: {path}"),
-        Body::TurnStarted { input, .. } => format!("user: {}", one_line(input, 100)),
+        Body::TurnStarted { input, images, .. } => said("user", input, images),
         Body::ModelRequested(request) => format!(
             "→ model{}: {} messages, {} bytes, ~{} tokens",
             aside(request.purpose),
@@ -79,7 +80,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::RuleAdded { rule } => format!("  rule {} added: {}", rule.id, rule.rule),
         Body::RuleRemoved { rule } => format!("  rule {} removed: {}", rule.id, rule.rule),
-        Body::TurnSteered { input, .. } => format!("  user, meanwhile: {}", one_line(input, 100)),
+        Body::TurnSteered { input, images, .. } => said("  user, meanwhile", input, images),
         Body::UserCommand { command, exit_code, .. } => {
             let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
             format!("user: ! {} ({how})", one_line(command, 100))
@@ -188,6 +189,11 @@ fn aside(purpose: Purpose) -> &'static str {
     if purpose == Purpose::Learn { " (to learn)" } else { "" }
 }
 
+fn said(who: &str, input: &str, images: &[Image]) -> String {
+    let images = images.iter().map(|image| format!(" [{}]", image.in_words()));
+    format!("{who}: {}{}", one_line(input, 100), images.collect::<String>())
+}
+
 fn answer_line(answer: &ModelResponded) -> String {
     let tokens = answer
         .usage
@@ -273,11 +279,15 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "# Session {}\n", event.header.session);
                 _ = writeln!(out, "{} · {} · {}\n", event.header.ts, started.model, started.cwd);
             }
-            Body::TurnStarted { input, .. } => _ = writeln!(out, "## User\n\n{input}\n"),
+            Body::TurnStarted { input, images, .. } => {
+                _ = writeln!(out, "## User\n\n{}\n", with_images(input, images));
+            }
             Body::UserCommand { command, output, .. } => {
                 _ = writeln!(out, "```\n$ {command}\n{}\n```\n", output.trim_end());
             }
-            Body::TurnSteered { input, .. } => _ = writeln!(out, "## User, meanwhile\n\n{input}\n"),
+            Body::TurnSteered { input, images, .. } => {
+                _ = writeln!(out, "## User, meanwhile\n\n{}\n", with_images(input, images));
+            }
             Body::Feedback { text, .. } => {
                 let text = without_reminder_tags(text);
                 _ = writeln!(out, "> {}\n", text.trim().replace('\n', "\n> "));

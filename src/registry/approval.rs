@@ -6,9 +6,9 @@ use crate::permission::propose;
 use crate::protocol::control::{Approval, Grant, PermissionMode, Reason, Reply, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::event::Body;
-use crate::protocol::message::ToolCall;
+use crate::protocol::message::{Image, ToolCall};
 use crate::protocol::tool::Effect;
-use crate::workspace::DiffSize;
+use crate::workspace::{DiffSize, io_failure};
 
 /// Who allowed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,23 +89,40 @@ impl Registry {
         }
     }
 
-    /// Why Read would not show this file: the user's rules, a name that indicates secrets, or its content.
-    pub fn why_unreadable(&self, path: &str) -> Option<String> {
+    /// The image in a file that the user mentions; `None`: it is text. The error is why Read would not show it:
+    /// the user's rules, a name that indicates secrets, or its content.
+    pub fn mentioned(&self, path: &str) -> Result<Option<Image>, String> {
         let workspace = &self.cx.workspace;
         let effect = Effect::Read { path: path.to_owned() };
         if let Ruling::Refuse(_, reason) =
             self.state().policy.rule_on("Read", &effect, &**workspace)
         {
-            return Some(reason.text);
+            return Err(reason.text);
         }
-        let read = workspace.resolve(path).and_then(|path| workspace.expect_text(&path));
-        read.err().map(|failure| match failure.code {
-            ErrorCode::BinaryFile => format!(
-                "{}; a model receives only text: describe the content, or convert it to text with a command",
-                failure.message
-            ),
-            _ => failure.message,
-        })
+        let path = workspace.resolve(path).map_err(|failure| failure.message)?;
+        let Err(not_text) = workspace.expect_text(&path) else { return Ok(None) };
+        if not_text.code != ErrorCode::BinaryFile {
+            return Err(not_text.message);
+        }
+        match workspace.picture(&path) {
+            Ok(Some(_)) if !self.state().takes_images => Err(format!(
+                "{}, and this model takes no images: describe it, or choose another model",
+                not_text.message
+            )),
+            Ok(Some(picture)) => {
+                let kept = self.cx.images.keep(picture);
+                let kept = kept.map_err(|error| io_failure(&error, "store", path.relative()));
+                kept.map(Some).map_err(|failure| failure.message)
+            }
+            Ok(None) => Err(format!(
+                "{}; a model receives only text and PNG, JPEG or WebP images: describe the content, or convert it with a command",
+                not_text.message
+            )),
+            Err(Failure { message, hint, .. }) => Err(match hint {
+                Some(hint) => format!("{message}; {hint}"),
+                None => message,
+            }),
+        }
     }
 
     fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {

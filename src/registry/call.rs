@@ -281,6 +281,7 @@ impl Registry {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
         cx.withheld = self.withheld();
+        cx.takes_images = self.state().takes_images;
         if let Some(seen) = &seen {
             known.input.insert(arguments::LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
             known.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.size().into());
@@ -420,6 +421,8 @@ impl Registry {
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
         cx.withheld = self.withheld();
+        // The command prints the bytes of an image.
+        cx.takes_images = false;
         cx.checked_path = target.checked_path;
         let run = AssertUnwindSafe(entry.tool.run(redirect.input.clone(), &cx)).catch_unwind();
         let report = run.await.ok()?.ok()?;

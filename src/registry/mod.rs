@@ -61,6 +61,8 @@ struct State {
     restriction: Option<Restriction>,
     /// The most permissive mode that the user selected in this process.
     freest_mode: PermissionMode,
+    /// The model accepts images.
+    takes_images: bool,
     /// A call of this turn could have changed the project.
     could_change: bool,
     /// Background commands whose changes are not recorded yet.
@@ -108,6 +110,7 @@ impl Registry {
             last_rule: 0,
             restriction: None,
             freest_mode,
+            takes_images: true,
             could_change: false,
             background: Vec::new(),
             is_gap_reported: false,
@@ -142,6 +145,11 @@ impl Registry {
                 spec.description = text.trim_end().to_owned().into();
             }
         }
+    }
+
+    /// Whether the model that receives the results of the next calls accepts images.
+    pub fn set_takes_images(&self, takes_images: bool) {
+        self.state().takes_images = takes_images;
     }
 
     /// What the tools can reach.

@@ -35,7 +35,7 @@ use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::{Effect, Rights, ToolSpec};
-use crate::workspace::{CheckedPath, DiffSize, Snapshot, Spill, Workspace};
+use crate::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, Spill, Workspace};
 
 pub use secrets::Secrets;
 
@@ -86,6 +86,10 @@ pub struct ToolCx {
     pub exec: Arc<Exec>,
     /// Storage for output that is too large to be shown.
     pub spill: Arc<Spill>,
+    /// Storage for images.
+    pub images: Arc<ImageStore>,
+    /// The model accepts images.
+    pub takes_images: bool,
     /// The secrets of the project, which command output does not show.
     pub secrets: Arc<Secrets>,
     /// How a command differs from the session's sandbox profile.

@@ -1,4 +1,4 @@
-//! Read: shows text with line numbers.
+//! Read: shows text with line numbers, and images.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -7,8 +7,8 @@ use super::file_tool::FileTool;
 use super::files::object;
 use super::{Tool, ToolCx, spec};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::{Object, counted};
-use crate::workspace::{CheckedPath, Lines, Page, ProjectPath};
+use crate::protocol::{Object, counted, thousands};
+use crate::workspace::{CheckedPath, Lines, Page, ProjectPath, io_failure};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -54,8 +54,39 @@ fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, 
             .hint("the first line is 1; -1 is the last"));
     }
     let stop = || cx.cancel.is_cancelled();
-    let page = cx.workspace.page(checked_path, args.start_line, args.limit, &stop)?;
-    Ok(report(checked_path.path(), page))
+    match cx.workspace.page(checked_path, args.start_line, args.limit, &stop) {
+        Ok(page) => Ok(report(checked_path.path(), page)),
+        // (No image is text: each has zero bytes near its beginning.)
+        Err(failure) if failure.code == ErrorCode::BinaryFile => image(cx, checked_path, failure),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The image in a file that is not text.
+fn image(cx: &ToolCx, checked_path: &CheckedPath, not_text: Failure) -> Result<Report, Failure> {
+    let Some(picture) = cx.workspace.picture(checked_path.path())? else { return Err(not_text) };
+    if !cx.takes_images {
+        return Err(not_text.hint(
+            "you receive no images: look at it with a command that knows the format, or ask the user to describe it",
+        ));
+    }
+    let at = checked_path.path().relative();
+    let (width, height) = (picture.width, picture.height);
+    let image = cx.images.keep(picture).map_err(|error| io_failure(&error, "store", at))?;
+    let size = thousands(image.bytes);
+    Ok(Report {
+        text: format!("Read {at}: {}, {width} x {height}, {size} bytes.", image.media_type),
+        data: object(json!({
+            "type": "image",
+            "hash": image.hash,
+            "media_type": image.media_type,
+            "bytes": image.bytes,
+            "width": width,
+            "height": height,
+        })),
+        path: Some(at.to_owned()),
+        ..Report::default()
+    })
 }
 
 fn report(path: &ProjectPath, page: Page) -> Report {

@@ -14,7 +14,7 @@ use super::{Tool, ToolCx};
 use crate::exec::Exec;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::tool::Rights;
-use crate::workspace::{DiffSize, Spill, Workspace};
+use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
 
 /// This many lines.
 pub(super) fn numbered(n: usize, line: impl Fn(usize) -> String) -> String {
@@ -33,6 +33,8 @@ impl Desk {
             workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
             exec: Arc::new(Exec::new(&[])),
             spill: Arc::new(Spill::none(&[])),
+            images: Arc::new(ImageStore::in_memory()),
+            takes_images: true,
             cancel: CancellationToken::new(),
             secrets: Arc::default(),
             rights: Rights::default(),

@@ -258,7 +258,7 @@ impl Sink for Text {
                 self.tell(&format!("agent: {reason}; {to} answers for the rest of the turn"));
             }
             Body::Error { source, message, .. }
-                if ["workspace", "memory", "sandbox", "checks", "mention"]
+                if ["workspace", "memory", "sandbox", "checks", "mention", "images"]
                     .contains(&source.as_str()) =>
             {
                 self.tell(&format!("agent: {message}"));

@@ -10,6 +10,7 @@ mod content;
 mod diff;
 mod failure;
 mod hints;
+mod images;
 mod open;
 mod page;
 mod path;
@@ -38,6 +39,7 @@ pub use checkpoint::{
 pub use content::Content;
 pub use diff::{Diff, DiffSize};
 pub(crate) use failure::io_failure;
+pub use images::{ImageKind, ImageStore, Picture};
 pub use open::Base;
 pub use page::{Lines, Page};
 pub use path::{CheckedPath, Guarded, ProjectPath};

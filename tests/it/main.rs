@@ -22,6 +22,7 @@ mod fallback;
 mod file_contract;
 mod fuzz;
 mod host_programs;
+mod images;
 mod learning;
 mod learning_traces;
 mod memory;

@@ -4,14 +4,15 @@
 //! the bytes of this one: providers cache by prefix.
 
 use std::borrow::Cow;
+use std::iter;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::model::endpoint::Endpoint;
-use crate::model::wire::{Encoded, call_arguments, call_name};
+use crate::model::wire::{Encoded, LOST_IMAGE, call_arguments, call_name, image_address};
 use crate::protocol::Object;
-use crate::protocol::message::{Message, Part, Role};
+use crate::protocol::message::{Image, Message, Part, Role};
 use crate::protocol::model::Request;
 use crate::protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningBack, TokenLimit};
 use crate::protocol::tool::ToolSpec;
@@ -151,17 +152,24 @@ struct Sent<'a> {
     tool_calls: Vec<SentCall<'a>>,
 }
 
+/// Plain text where possible: some servers accept only that.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
     Text(Cow<'a, str>),
-    Parts([TextPart<'a>; 1]),
+    Parts(Vec<SentPart<'a>>),
 }
 
 #[derive(Serialize)]
-struct TextPart<'a> {
-    r#type: &'static str,
-    text: &'a str,
+#[serde(tag = "type", rename_all = "snake_case")]
+enum SentPart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
 }
 
 #[derive(Serialize)]
@@ -190,9 +198,12 @@ fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
     for message in request.messages {
         match message.role {
             // Many chat templates allow a system message only at the beginning.
-            Role::System | Role::User => sent.push(plain("user", words(message))),
+            Role::System | Role::User => sent.push(user(message, request)),
             Role::Assistant => sent.extend(assistant(message, endpoint)),
-            Role::Tool => sent.extend(results(message, has_result_parts)),
+            Role::Tool => {
+                sent.extend(results(message, has_result_parts));
+                sent.extend(images_of_results(message, request));
+            }
         }
     }
     sent
@@ -206,6 +217,30 @@ fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Sent<'a> {
         reasoning_content: None,
         reasoning_details: Vec::new(),
         tool_calls: Vec::new(),
+    }
+}
+
+fn user<'a>(message: &'a Message, request: &Request<'_>) -> Sent<'a> {
+    if message.parts.iter().all(|part| !matches!(part, Part::Image(_))) {
+        return plain("user", words(message));
+    }
+    let parts = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text } if text.is_empty() => None,
+        Part::Text { text } => Some(SentPart::Text { text: Cow::Borrowed(text) }),
+        Part::Image(image) => Some(picture(image, request)),
+        Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
+    });
+    of_parts(parts.collect())
+}
+
+fn of_parts(parts: Vec<SentPart<'_>>) -> Sent<'_> {
+    Sent { content: Content::Parts(parts), ..plain("user", Cow::Borrowed("")) }
+}
+
+fn picture<'a>(image: &Image, request: &Request<'_>) -> SentPart<'a> {
+    match image_address(image, request) {
+        Some(url) => SentPart::ImageUrl { image_url: ImageUrl { url } },
+        None => SentPart::Text { text: Cow::Borrowed(LOST_IMAGE) },
     }
 }
 
@@ -252,12 +287,30 @@ fn results(message: &Message, has_parts: bool) -> impl Iterator<Item = Sent<'_>>
             let mut sent = plain("tool", Cow::Borrowed(&result.text));
             sent.tool_call_id = Some(&result.call);
             if has_parts {
-                sent.content = Content::Parts([TextPart { r#type: "text", text: &result.text }]);
+                let text = SentPart::Text { text: Cow::Borrowed(&result.text) };
+                sent.content = Content::Parts(vec![text]);
             }
             Some(sent)
         }
         Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
     })
+}
+
+/// The images of the results, as one message of the user: a tool message has only text. Each follows the id of its
+/// call.
+fn images_of_results<'a>(message: &'a Message, request: &Request<'_>) -> Option<Sent<'a>> {
+    let parts = message.parts.iter().flat_map(|part| match part {
+        Part::Result(result) if !result.images.is_empty() => {
+            let label = SentPart::Text { text: Cow::Owned(format!("[image of {}]", result.call)) };
+            let images = result.images.iter().map(|image| picture(image, request));
+            iter::once(label).chain(images).collect()
+        }
+        Part::Result(_) | Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => {
+            Vec::new()
+        }
+    });
+    let parts = parts.collect::<Vec<_>>();
+    (!parts.is_empty()).then(|| of_parts(parts))
 }
 
 /// The texts of a message, as one.
@@ -274,195 +327,5 @@ fn words(message: &Message) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::message::{Carried, ToolCall, ToolResult};
-    use crate::protocol::model::Purpose;
-    use crate::protocol::provider::Dialect;
-
-    fn request(messages: &[Message]) -> Request<'_> {
-        Request::new(Purpose::Main, "be brief", messages)
-    }
-
-    fn call(name: &str, arguments: &str) -> Part {
-        let (name, arguments) = (name.to_owned(), arguments.to_owned());
-        Part::Call(ToolCall { id: "call_1".to_owned(), name, arguments })
-    }
-
-    fn result(text: &str) -> Part {
-        Part::Result(ToolResult {
-            call: "call_1".into(),
-            text: text.into(),
-            is_error: false,
-            images: vec![],
-        })
-    }
-
-    fn encoded(request: &Request<'_>) -> String {
-        encoded_for(request, &Endpoint::new("p/m", "http://h"))
-    }
-
-    fn encoded_for(request: &Request<'_>, endpoint: &Endpoint) -> String {
-        String::from_utf8(body(request, endpoint)).expect("JSON is UTF-8")
-    }
-
-    #[test]
-    fn a_whole_conversation() {
-        let tools = [ToolSpec {
-            name: "Read",
-            description: "reads".into(),
-            schema: json!({"type": "object"}),
-        }];
-        let messages = [
-            Message::text(Role::User, "fix it"),
-            Message { role: Role::Assistant, parts: vec![call("Read", "{\"path\": \"a\"}")] },
-            Message { role: Role::Tool, parts: vec![result("one"), result("two")] },
-            Message { role: Role::User, parts: vec![] },
-        ];
-        let request = Request {
-            tools: &tools,
-            max_output_tokens: Some(9),
-            temperature: Some(0.5),
-            ..request(&messages)
-        };
-        assert_eq!(
-            encoded(&request),
-            concat!(
-                r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"#,
-                r#""max_tokens":9,"temperature":0.5,"tools":[{"type":"function","function":"#,
-                r#"{"name":"Read","description":"reads","parameters":{"type":"object"}}}],"#,
-                r#""messages":[{"role":"system","content":"be brief"},"#,
-                r#"{"role":"user","content":"fix it"},"#,
-                r#"{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","#,
-                r#""function":{"name":"Read","arguments":"{\"path\": \"a\"}"}}]},"#,
-                r#"{"role":"tool","tool_call_id":"call_1","content":"one"},"#,
-                r#"{"role":"tool","tool_call_id":"call_1","content":"two"},"#,
-                r#"{"role":"user","content":""}]}"#,
-            )
-        );
-    }
-
-    #[test]
-    fn encoded_request_is_a_prefix_of_the_next() {
-        let mut messages = vec![Message::text(Role::User, "fix it")];
-        let first = encoded(&request(&messages));
-        messages.push(Message { role: Role::Assistant, parts: vec![call("Read", "{}")] });
-        messages.push(Message { role: Role::Tool, parts: vec![result("text")] });
-        let second = encoded(&request(&messages));
-        assert!(second.starts_with(first.strip_suffix("]}").expect("the messages are last")));
-    }
-
-    #[test]
-    fn invalid_calls_are_repaired_when_encoded() {
-        fn check(name: &str, arguments: &str, expected: &str) {
-            let messages = [Message { role: Role::Assistant, parts: vec![call(name, arguments)] }];
-            let encoded = encoded(&request(&messages));
-            assert!(encoded.contains(expected), "{expected} is not in {encoded}");
-        }
-        check("Read", "", r#""arguments":"{}""#);
-        check("Read", "{\"a\":", r#""arguments":"{\"malformed_arguments\":\"{\\\"a\\\":\"}""#);
-        check("Read", "[1]", "malformed_arguments");
-        check("functions.Read file", "{}", r#""name":"functions_Read_file""#);
-        check("", "{}", r#""name":"unnamed""#);
-
-        let silent = [Message { role: Role::Assistant, parts: vec![] }];
-        assert!(!encoded(&request(&silent)).contains("assistant"));
-    }
-
-    #[test]
-    fn dialect_is_applied() {
-        let tools = [ToolSpec {
-            name: "Read",
-            description: "reads".into(),
-            schema: json!({"type": "object", "required": ["path"], "properties": {
-                "path": {"type": "string"}, "limit": {"type": "integer", "default": 5}}}),
-        }];
-        let schema = json!({"type": "object"});
-        let messages = [Message { role: Role::Tool, parts: vec![result("one")] }];
-        let request = Request {
-            max_output_tokens: Some(9),
-            tools: &tools,
-            answer_schema: Some(&schema),
-            ..request(&messages)
-        };
-        let mut endpoint = Endpoint::new("p/m", "http://h");
-        assert!(!encoded_for(&request, &endpoint).contains("response_format"));
-        endpoint.dialect = Dialect {
-            token_limit: Some(TokenLimit::MaxCompletionTokens),
-            instructions: Some(InstructionsRole::Developer),
-            strict_schemas: Some(true),
-            structured_outputs: Some(true),
-            result_parts: Some(true),
-            parallel_calls: Some(false),
-            stream_with_tools: Some(false),
-            ..Dialect::default()
-        };
-        assert_eq!(
-            encoded_for(&request, &endpoint),
-            concat!(
-                r#"{"model":"m","stream":false,"max_completion_tokens":9,"#,
-                r#""response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object"}}},"#,
-                r#""parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"Read","#,
-                r#""description":"reads","strict":true,"parameters":{"type":"object","#,
-                r#""required":["path","limit"],"properties":{"path":{"type":"string"},"#,
-                r#""limit":{"anyOf":[{"type":"integer"},{"type":"null"}]}},"additionalProperties":false}}}],"#,
-                r#""messages":[{"role":"developer","content":"be brief"},"#,
-                r#"{"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"one"}]}]}"#,
-            )
-        );
-        // Without tools it is streamed.
-        let plain = encoded_for(&Request { tools: &[], ..request }, &endpoint);
-        assert!(plain.starts_with(r#"{"model":"m","stream":true,"stream_options""#), "{plain}");
-        assert!(!plain.contains("parallel_tool_calls"), "{plain}");
-        endpoint.dialect.stream_options = Some(false);
-        assert!(!encoded_for(&Request { tools: &[], ..request }, &endpoint).contains("_options"));
-    }
-
-    #[test]
-    fn effort_is_sent_in_the_field_of_the_dialect() {
-        fn check(field: Option<EffortField>, effort: Effort, expected: &str) {
-            let mut endpoint = Endpoint::new("p/m", "http://h");
-            endpoint.dialect =
-                Dialect { effort: field, stream_options: Some(false), ..Dialect::default() };
-            let request = Request { effort: Some(effort), system: "", ..request(&[]) };
-            let expected = format!(r#"{{"model":"m","stream":true{expected},"messages":[]}}"#);
-            assert_eq!(encoded_for(&request, &endpoint), expected);
-        }
-        check(None, Effort::High, r#","reasoning_effort":"high""#);
-        check(None, Effort::None, r#","reasoning_effort":"none""#);
-        check(Some(EffortField::Reasoning), Effort::Xhigh, r#","reasoning":{"effort":"xhigh"}"#);
-        check(Some(EffortField::Thinking), Effort::Max, r#","reasoning_effort":"max""#);
-        check(Some(EffortField::Thinking), Effort::None, r#","thinking":{"type":"disabled"}"#);
-        check(Some(EffortField::EnableThinking), Effort::None, r#","enable_thinking":false"#);
-        check(Some(EffortField::Unsupported), Effort::High, "");
-    }
-
-    #[test]
-    fn reasoning_goes_back_to_its_own_model_only() {
-        let carried = |model: &str, data: Value| {
-            Part::Carried(Carried { model: model.into(), after_bytes: 0, after_calls: 0, data })
-        };
-        let check = |back: Option<ReasoningBack>, parts: Vec<Part>, expected: &str| {
-            let mut endpoint = Endpoint::new("p/m", "http://h");
-            endpoint.dialect.reasoning_back = back;
-            let messages = [Message { role: Role::Assistant, parts }];
-            let encoded = encoded_for(&Request { system: "", ..request(&messages) }, &endpoint);
-            let answer = encoded.split(r#""content":"hi""#).nth(1).expect("an answer");
-            assert_eq!(answer.strip_suffix("}]}"), Some(expected), "{encoded}");
-        };
-        let text = || Part::Text { text: "hi".to_owned() };
-        let content = || json!({"reasoning_content": "hm"});
-        let details = || json!({"reasoning_details": [{"text": "hm"}]});
-        let back = Some(ReasoningBack::ReasoningContent);
-        let whole = r#","reasoning_content":"hm""#;
-        check(back, vec![carried("p/m", content()), text()], whole);
-        check(back, vec![carried("p/other", content()), text()], r#","reasoning_content":"""#);
-        check(back, vec![text()], r#","reasoning_content":"""#);
-        check(None, vec![carried("p/m", content()), text()], "");
-        let back = Some(ReasoningBack::ReasoningDetails);
-        let whole = r#","reasoning_details":[{"text":"hm"}]"#;
-        check(back, vec![carried("p/m", details()), text()], whole);
-        check(back, vec![carried("q/m", details()), text()], "");
-        check(None, vec![carried("p/m", details()), text()], "");
-    }
-}
+#[path = "encode_tests.rs"]
+mod tests;

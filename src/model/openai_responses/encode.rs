@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{PATH, SEPARATOR};
 use crate::model::endpoint::Endpoint;
-use crate::model::wire::{Encoded, LOST_IMAGE, call_arguments, call_name, image_in_base64};
+use crate::model::wire::{Encoded, LOST_IMAGE, call_arguments, call_name, image_address};
 use crate::protocol::message::{Image, Message, Part, Role, ToolResult};
 use crate::protocol::model::Request;
 
@@ -189,11 +189,8 @@ fn output<'a>(result: &'a ToolResult, request: &Request<'a>) -> Output<'a> {
 }
 
 fn picture<'a>(image: &Image, request: &Request<'a>) -> Content<'a> {
-    match image_in_base64(image, request) {
-        Some(content) => Content::InputImage {
-            detail: "auto",
-            image_url: format!("data:{};base64,{content}", image.media_type),
-        },
+    match image_address(image, request) {
+        Some(image_url) => Content::InputImage { detail: "auto", image_url },
         None => Content::InputText { text: LOST_IMAGE },
     }
 }

@@ -8,13 +8,15 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::exec::Exec;
 use crate::protocol::tool::Rights;
-use crate::workspace::{DiffSize, Spill, Workspace};
+use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
 
 fn cx(dir: &TempDir) -> ToolCx {
     ToolCx {
         workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
         exec: Arc::new(Exec::new(&[])),
         spill: Arc::new(Spill::none(&[])),
+        images: Arc::new(ImageStore::in_memory()),
+        takes_images: true,
         cancel: CancellationToken::new(),
         secrets: Arc::default(),
         rights: Rights::default(),

@@ -12,6 +12,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::text::width;
 use crate::protocol::directives::UserInput;
+use crate::protocol::dropped::dropped_path;
 use crate::protocol::sanitize::without_controls;
 
 /// Size above which a paste is folded, in lines and bytes.
@@ -311,9 +312,10 @@ impl Composer {
     }
 
     /// Inserts a paste; a large one is folded. The beginnings of several lines are hard to see, so they
-    /// cannot be commands.
+    /// cannot be commands; nor can a file that the user dropped.
     pub(super) fn paste(&mut self, text: &str) {
-        let is_seen = text.lines().count() <= 1 && text.len() <= SHOWN_BYTES;
+        let is_seen =
+            dropped_path(text).is_none() && text.lines().count() <= 1 && text.len() <= SHOWN_BYTES;
         self.put_here(text, if is_seen { Origin::Typed } else { Origin::Pasted });
     }
 

@@ -14,6 +14,7 @@ use super::markdown::Stream;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
+use crate::protocol::message::Image;
 use crate::protocol::model::Usage;
 use crate::protocol::plan::Plan;
 use crate::protocol::provider::Effort;
@@ -138,14 +139,14 @@ impl Conversation {
                 let turn = event.header.place.turn;
                 self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
             }
-            Body::TurnStarted { input, .. } => {
+            Body::TurnStarted { input, images, .. } => {
                 let (number, message) = (event.header.place.turn, input.clone());
                 self.turns.push(PastTurn { number, message, files: Vec::new() });
-                self.cells.push(Cell::User(input.clone()));
+                self.show_input(input, images);
                 self.turn =
                     Some(Turn { started: now, doing: Doing::Waiting, since: now, last_data: None });
             }
-            Body::TurnSteered { input, .. } => self.cells.push(Cell::User(input.clone())),
+            Body::TurnSteered { input, images, .. } => self.show_input(input, images),
             Body::ModelRequested(requested) => self.requested(requested, now),
             Body::ModelProgress { purpose, usage, cost_usd } => {
                 self.progressed(*purpose, *usage, *cost_usd, now);
@@ -349,6 +350,14 @@ impl Conversation {
         self.cells.insert(at, cell);
         for ended in self.ended.iter_mut().filter(|ended| ended.cell >= at) {
             ended.cell += 1;
+        }
+    }
+
+    /// Adds a message of the user.
+    fn show_input(&mut self, input: &str, images: &[Image]) {
+        self.cells.push(Cell::User(input.to_owned()));
+        for image in images {
+            self.cells.push(Cell::Note(Tone::Quiet, image.in_words()));
         }
     }
 

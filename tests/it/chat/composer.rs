@@ -396,22 +396,22 @@ fn file_name_with_blanks_is_quoted_and_understood() {
 fn mention_of_an_unreadable_file_is_explained_and_the_message_is_sent() {
     let test = Test::new()
         .script("text: heard")
-        .file("logo.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+        .file("logo.gif", b"GIF89a\0\0\0\0")
         .file(".env", "TOKEN=typed-secret\n")
         .file("a.txt", "one\n");
     let mut pty = chat(&test);
-    pty.say("look at @logo.png, @.env and @a.txt");
+    pty.say("look at @logo.gif, @.env and @a.txt");
     pty.wait_for("heard");
     let shown = pty.screen().replace("\n  ", " ");
     for part in [
-        "@logo.png is not read: logo.png is not text but a PNG image; a model receives only text: describe",
+        "@logo.gif is not read: logo.gif is not text but a GIF image; a model receives only text and PNG,",
         "@.env is not read: .env looks like it contains secrets; the user can allow it with",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
     let log = std::fs::read_to_string(test.log()).unwrap();
     assert!(log.contains("The user mentioned @a.txt. You MUST read"), "{log}");
-    assert_eq!(said(&test), ["look at @logo.png, @.env and @a.txt"]);
+    assert_eq!(said(&test), ["look at @logo.gif, @.env and @a.txt"]);
 }
 
 #[test]

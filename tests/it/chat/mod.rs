@@ -11,7 +11,7 @@ mod gnu_screen;
 mod manners;
 mod pages;
 mod planning;
-mod pty;
+pub(crate) mod pty;
 mod queue;
 mod requests;
 mod session_commands;

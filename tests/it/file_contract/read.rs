@@ -156,7 +156,7 @@ fn binary_files_are_refused() {
     let later = [&late, &b"\0\nend"[..]].concat();
     late[8191] = 0;
     let test = Test::new()
-        .file("image", b"\x89PNG\r\n\x1a\n\0\0")
+        .file("image", b"GIF89a\0\0")
         .file("program", b"\x7FELF\x02\x01\x01\0")
         .file("utf-32", b"\xFF\xFE\0\0a\0\0\0")
         .file("nul", b"abc\0def\n")
@@ -165,7 +165,7 @@ fn binary_files_are_refused() {
         .file("folder/x", "");
     let mut project = Project::of(test);
     for (path, kind) in [
-        ("image", "a PNG image"),
+        ("image", "a GIF image"),
         ("program", "an ELF program or library"),
         ("utf-32", "binary data"),
         ("nul", "binary data"),

@@ -1,0 +1,119 @@
+//! The conversation for a model that accepts no images.
+
+use crate::protocol::message::{Message, Part};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+
+const IMAGE_NOT_SHOWN: Prompt = prompt!("feedback/image_not_shown.md");
+
+/// The messages for a model that accepts no images: a short text in place of each.
+pub fn without_images(prompts: &Prompts, messages: &[Message]) -> Vec<Message> {
+    let text = prompts.text(IMAGE_NOT_SHOWN).trim_end();
+    let shown = |part: &Part| match part {
+        Part::Image(_) => Part::Text { text: text.to_owned() },
+        Part::Result(result) => {
+            let mut result = result.clone();
+            for _ in result.images.drain(..) {
+                result.text.push('\n');
+                result.text.push_str(text);
+            }
+            Part::Result(result)
+        }
+        Part::Text { .. } | Part::Carried(_) | Part::Call(_) => part.clone(),
+    };
+    let messages = messages.iter().map(|message| Message {
+        role: message.role,
+        parts: message.parts.iter().map(shown).collect(),
+    });
+    messages.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::context::History;
+    use crate::protocol::Object;
+    use crate::protocol::envelope::{Context, Envelope, Verdict};
+    use crate::protocol::event::{Compacted, CompactionCause, Place, Shortened, SummaryAuthor};
+    use crate::protocol::message::{Image, Role, ToolCall};
+
+    fn image(hash: &str) -> Image {
+        Image { hash: hash.to_owned(), media_type: "image/png".to_owned(), bytes: 1 }
+    }
+
+    /// Two turns, each with an image of the user and one of Read.
+    fn history() -> History {
+        let mut history = History::default();
+        for turn in 1..=2 {
+            history.at(Place { turn, round: 0, step: 0 });
+            history.task("look", &[image("of the user")]);
+            let data = json!({"type": "image", "hash": "h", "media_type": "image/png", "bytes": 1});
+            let data: Object = data.as_object().cloned().expect("an object");
+            let context =
+                Context { cwd: ".".to_owned(), params_input: Object::new(), path_resolved: None };
+            let (verdict, text, stats) =
+                (Verdict::Success, "Read a.png.".to_owned(), Object::new());
+            let envelope = Envelope { verdict, data, text, stats, context };
+            let (id, name) = (format!("c{turn}"), "Read".to_owned());
+            let call = ToolCall { id, name, arguments: "{}".to_owned() };
+            history.exchange("", &[call], &[], &[&envelope]);
+        }
+        history
+    }
+
+    fn compacted(archived: usize) -> Compacted {
+        Compacted {
+            cause: CompactionCause::Manual,
+            focus: None,
+            archived,
+            from: Place::default(),
+            to: Place::default(),
+            summary: "what was done".to_owned(),
+            by: SummaryAuthor::Program,
+            forgotten: 0,
+            cut: BTreeMap::new(),
+            shortened: Vec::new(),
+            user_messages: Vec::new(),
+            tokens_before: 0,
+            tokens_after: 0,
+            window: 1000,
+        }
+    }
+
+    #[test]
+    fn images_count_as_much_as_the_text_that_they_cost() {
+        let history = history();
+        assert_eq!(history.images(), 4);
+        assert!(history.bytes() > 4 * Image::BYTES_OF_TEXT);
+    }
+
+    #[test]
+    fn compaction_drops_the_images_of_archived_turns_and_shortened_results() {
+        let mut archived = history();
+        archived.compact(&compacted(3));
+        assert_eq!(archived.images(), 2);
+
+        let mut shortened = history();
+        let cut = BTreeMap::from([("c2".to_owned(), "read again later".to_owned())]);
+        let short = Shortened { message: 3, text: "loo".to_owned() };
+        shortened.compact(&Compacted { cut, shortened: vec![short], ..compacted(3) });
+        assert_eq!(shortened.images(), 1);
+        let task = shortened.messages().iter().find(|message| message.parts.len() == 2);
+        let text = Part::Text { text: "loo".to_owned() };
+        assert_eq!(task.expect("the task").parts, [text, Part::Image(image("of the user"))]);
+    }
+
+    #[test]
+    fn a_text_replaces_each_image() {
+        let messages = without_images(&Prompts::default(), history().messages());
+        assert!(messages.iter().flat_map(|message| &message.parts).all(|part| part.images() == 0));
+        let text = "[image not shown: this model takes no images]";
+        let task = [Part::Text { text: "look".to_owned() }, Part::Text { text: text.to_owned() }];
+        assert_eq!(messages[0], Message { role: Role::User, parts: task.to_vec() });
+        let Part::Result(result) = &messages[2].parts[0] else { panic!("{messages:?}") };
+        assert_eq!(result.text, format!("Read a.png.\n{text}"));
+    }
+}

@@ -1,0 +1,226 @@
+//! Images: recognises them in files by their content, and keeps each once beside the session.
+
+use std::collections::HashMap;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use super::{ProjectPath, Workspace, io_failure};
+use crate::disk;
+use crate::protocol::envelope::{ErrorCode, Failure};
+use crate::protocol::message::{Image, Images};
+use crate::protocol::thousands;
+
+/// Size limit of an image: providers accept no larger ones.
+const MAX_BYTES: u64 = 5 * 1024 * 1024;
+/// The types that models accept are recognised by so many first bytes.
+const HEAD: usize = 12;
+
+/// An image that was read from a file.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Its type.
+    pub kind: ImageKind,
+    /// In pixels.
+    pub width: usize,
+    /// In pixels.
+    pub height: usize,
+}
+
+/// A type of image that models accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageKind {
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// WebP.
+    WebP,
+}
+
+impl ImageKind {
+    /// The type of a file that begins with these bytes.
+    pub fn of(head: &[u8]) -> Option<Self> {
+        match head {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some(Self::Png),
+            [0xFF, 0xD8, 0xFF, ..] => Some(Self::Jpeg),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::WebP),
+            _ => None,
+        }
+    }
+
+    /// The media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::WebP => "image/webp",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Png => "PNG",
+            Self::Jpeg => "JPEG",
+            Self::WebP => "WebP",
+        }
+    }
+
+    /// The file ends before the image does. (A JPEG has no length, and decoders accept one without an end.)
+    fn is_cut_off(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Png => memchr::memmem::rfind(bytes, b"IEND").is_none(),
+            Self::Jpeg => false,
+            Self::WebP => {
+                let length = bytes.get(4..8).and_then(|length| length.try_into().ok());
+                length.is_none_or(|length| {
+                    u64::from(u32::from_le_bytes(length)) + 8 > bytes.len() as u64
+                })
+            }
+        }
+    }
+}
+
+impl Workspace {
+    /// The image in a file; `None`: the file is no image that models accept.
+    pub fn picture(&self, path: &ProjectPath) -> Result<Option<Picture>, Failure> {
+        let at = path.relative();
+        let failed = |error: io::Error| io_failure(&error, "read", at);
+        let (file, data) = self.open_file(path)?;
+        let mut bytes = Vec::new();
+        (&file).take(HEAD as u64).read_to_end(&mut bytes).map_err(failed)?;
+        let Some(kind) = ImageKind::of(&bytes) else { return Ok(None) };
+        // (It may grow meanwhile.)
+        file.take(MAX_BYTES + 1 - bytes.len() as u64).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            let size = thousands(data.len().max(bytes.len() as u64));
+            let message =
+                format!("{at} has {size} bytes; models accept images of at most 5 MB (5,242,880)");
+            return Err(Failure::new(ErrorCode::TooLarge, message)
+                .hint("make a smaller copy with a command, and use that one")
+                .at(at));
+        }
+        let invalid = |why: &str| {
+            let name = kind.name();
+            Failure::new(ErrorCode::BinaryFile, format!("{at} is no valid {name} image: {why}"))
+                .hint("check the file with a command that knows the format")
+                .at(at)
+        };
+        let size = imagesize::blob_size(&bytes).map_err(|_| invalid("its header is broken"))?;
+        if size.width == 0 || size.height == 0 {
+            return Err(invalid("its header is broken"));
+        }
+        if kind.is_cut_off(&bytes) {
+            return Err(invalid("it is cut off"));
+        }
+        let (width, height) = (size.width, size.height);
+        Ok(Some(Picture { bytes, kind, width, height }))
+    }
+}
+
+/// The images of a session, each once.
+#[derive(Debug)]
+pub struct ImageStore(Place);
+
+#[derive(Debug)]
+enum Place {
+    /// The folder `images/` of a session, created with its first image.
+    Folder(PathBuf),
+    /// For a session that is not recorded.
+    Memory(Mutex<HashMap<String, Vec<u8>>>),
+}
+
+impl ImageStore {
+    /// The images in this folder.
+    pub fn in_folder(folder: PathBuf) -> Self {
+        Self(Place::Folder(folder))
+    }
+
+    /// Images that are not kept after the session.
+    pub fn in_memory() -> Self {
+        Self(Place::Memory(Mutex::default()))
+    }
+
+    /// Keeps an image.
+    pub fn keep(&self, picture: Picture) -> io::Result<Image> {
+        let Picture { bytes, kind, .. } = picture;
+        let image = Image {
+            hash: blake3::hash(&bytes).to_hex().to_string(),
+            media_type: kind.media_type().to_owned(),
+            bytes: bytes.len() as u64,
+        };
+        match &self.0 {
+            Place::Folder(folder) => {
+                if self.content(&image).is_none() {
+                    let folder = disk::make_folder(folder, 0o700)?;
+                    // A file under its final name is complete.
+                    let half = format!("{}.new", uuid::Uuid::now_v7());
+                    disk::create_in(&folder, &half)?.write_all(&bytes)?;
+                    rustix::fs::renameat(&folder, half, &folder, &image.hash)?;
+                }
+            }
+            Place::Memory(kept) => {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.insert(image.hash.clone(), bytes);
+            }
+        }
+        Ok(image)
+    }
+}
+
+impl Images for ImageStore {
+    fn content(&self, image: &Image) -> Option<Vec<u8>> {
+        match &self.0 {
+            Place::Folder(folder) => {
+                // The hash may come from a record: it could be a path.
+                let hash = blake3::Hash::from_hex(&image.hash).ok()?;
+                let bytes = disk::read(&folder.join(hash.to_hex().as_str())).ok()?;
+                (blake3::hash(&bytes) == hash).then_some(bytes)
+            }
+            Place::Memory(kept) => {
+                let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.get(&image.hash).cloned()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+    use super::*;
+
+    fn picture(bytes: &[u8]) -> Picture {
+        Picture { bytes: bytes.to_vec(), kind: ImageKind::Png, width: 1, height: 1 }
+    }
+
+    #[test]
+    fn images_are_kept_once_and_found_by_their_hash() {
+        let dir = tempfile::tempdir().unwrap();
+        for store in [ImageStore::in_folder(dir.path().join("s/images")), ImageStore::in_memory()] {
+            let image = store.keep(picture(b"one")).unwrap();
+            assert_eq!(store.keep(picture(b"one")).unwrap(), image);
+            assert_eq!((image.bytes, image.media_type.as_str()), (3, "image/png"));
+            assert_eq!(store.content(&image).as_deref(), Some(&b"one"[..]));
+            let other = Image { hash: blake3::hash(b"two").to_hex().to_string(), ..image };
+            assert_eq!(store.content(&other), None);
+        }
+        let files = std::fs::read_dir(dir.path().join("s/images")).unwrap();
+        assert_eq!(files.count(), 1);
+    }
+
+    #[test]
+    fn changed_file_and_hash_that_is_a_path_give_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("secret"), "x").unwrap();
+        let store = ImageStore::in_folder(dir.path().join("images"));
+        let image = store.keep(picture(b"one")).unwrap();
+        let path = Image { hash: "../secret".to_owned(), ..image.clone() };
+        assert_eq!(store.content(&path), None);
+        std::fs::write(dir.path().join("images").join(&image.hash), "two").unwrap();
+        assert_eq!(store.content(&image), None);
+    }
+}
