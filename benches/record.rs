@@ -262,7 +262,12 @@ fn round(n: u32) -> Vec<Body> {
                 name: "Read".to_owned(),
                 arguments: json!(input).to_string(),
             }],
-            usage: Some(Usage { input_tokens: 2_500, output_tokens: 40, cached_tokens: 2_000 }),
+            usage: Some(Usage {
+                input_tokens: 2_500,
+                output_tokens: 40,
+                cached_tokens: 2_000,
+                ..Usage::default()
+            }),
             cost_usd: Some(0.001),
             stop: StopReason::ToolCalls,
             time_ms: 900,

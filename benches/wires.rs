@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("openai-responses", responses()),
         ("gemini", gemini()),
     ] {
-        let parsed = median(|| payloads.iter().map(|text| parse(text)).count());
+        let parsed = median(|| payloads.iter().filter_map(|text| parse(text)).count());
         let folder = tempfile::tempdir()?;
         let pieces: Vec<Value> = payloads
             .iter()
@@ -44,9 +44,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut times = Vec::new();
         for _ in 0..RUNS {
             // A record is played once.
-            let replay = Replay::read(&path, Retries::default())?;
+            let record = Replay::read(&path, Retries::default())?;
             let started = Instant::now();
-            let reply = runtime.block_on(answer(&replay));
+            let reply = runtime.block_on(answer(&record));
             times.push(started.elapsed());
             assert_eq!(reply.calls.len(), 1, "{wire}: {:?}", reply.stop);
         }
@@ -106,7 +106,7 @@ async fn delays() -> Result<Vec<Duration>, Box<dyn Error>> {
     let server = std::thread::spawn(move || -> std::io::Result<()> {
         let (mut stream, _) = listener.accept()?;
         stream.set_nodelay(true)?;
-        let _ = stream.read(&mut [0; 65_536])?;
+        let _ = stream.read(&mut vec![0; 65_536])?;
         stream.write_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
         )?;

@@ -140,7 +140,13 @@ pub(super) async fn open_model(
                 "{error}; replay: is followed by a directory of --record-wire"
             ))
         })?;
-        return Ok(Opened { speaker: speaker(config, Arc::new(model)), endpoint: None });
+        // The window decides about compactions, so it is that of the recorded model.
+        let recorded = model.recorded_model().to_owned();
+        let speaker = Speaker {
+            context_window: facts(config, &recorded).context_window.unwrap_or(DEFAULT_WINDOW),
+            ..speaker(config, Arc::new(model))
+        };
+        return Ok(Opened { speaker, endpoint: None });
     }
     let variable = |name: &str| std::env::var(name).ok();
     let resolved = match config::resolve(config, &variable)? {
@@ -162,8 +168,8 @@ fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
     Speaker {
         price: facts.price,
         context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
-        // Only a configured limit is requested, not the model's maximum.
         takes_images: facts.takes_images.unwrap_or(true),
+        // Only a configured limit is requested, not the model's maximum.
         max_output_tokens: table.and_then(|table| table.max_output_tokens),
         temperature: table.and_then(|table| table.temperature).or(config.temperature),
         effort: chosen
@@ -350,7 +356,7 @@ impl Facts {
         );
         let price = self.price.map_or_else(
             || "price not known".to_owned(),
-            |Price { input, output, cached }| {
+            |Price { input, output, cached, .. }| {
                 format!("{input} in, {output} out, {cached} cached $ per million tokens")
             },
         );
@@ -365,6 +371,7 @@ pub fn facts(config: &Config, id: &str) -> Facts {
         input,
         output,
         cached: known.price_cached.unwrap_or(input),
+        cache_write: known.price_cache_write.unwrap_or(input),
     });
     Facts {
         context_window: known.context_window,

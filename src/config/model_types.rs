@@ -67,6 +67,9 @@ pub struct ModelTable {
     /// US dollars per million tokens of request that were read from the provider's cache.
     #[schemars(example = 0.125)]
     pub price_cached: Option<f64>,
+    /// US dollars per million tokens of request that were written to the provider's cache; unset: `price_in`.
+    #[schemars(example = 1.5)]
+    pub price_cache_write: Option<f64>,
     /// Whether it accepts images; unset: as for its provider, as in `data/models.toml`, else yes.
     #[schemars(example = false)]
     pub images: Option<bool>,

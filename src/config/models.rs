@@ -28,6 +28,7 @@ pub fn known(config: &Config, id: &str) -> ModelTable {
         price_in: configured.price_in.or(known.price_in),
         price_out: configured.price_out.or(known.price_out),
         price_cached: configured.price_cached.or(known.price_cached),
+        price_cache_write: configured.price_cache_write.or(known.price_cache_write),
         images: configured.images.or(known.images),
         ..configured
     }

@@ -396,6 +396,8 @@ impl History {
                 continue;
             }
             cut(&mut message, &compacted.cut);
+            // Providers bind it to the conversation before it, which is replaced.
+            message.parts.retain(|part| !matches!(part, Part::Carried(_)));
             self.place = note.place;
             self.push(message, note.kind);
         }

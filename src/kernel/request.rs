@@ -39,6 +39,7 @@ impl<'a> Asked<'a> {
             input_tokens: estimated_tokens,
             cached_tokens: share(estimated_tokens).unwrap_or(estimated_tokens),
             output_tokens: 0,
+            ..Usage::default()
         };
         events.emit(Body::ModelRequested(requested));
         Self { events, speaker, purpose, bytes, estimated, at: events.clock().now() }

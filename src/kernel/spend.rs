@@ -15,14 +15,18 @@ pub struct Price {
     pub output: f64,
     /// Part of the request that came from the provider's cache.
     pub cached: f64,
+    /// Part of the request that was written to the provider's cache.
+    pub cache_write: f64,
 }
 
 impl Price {
     fn of(self, usage: Usage) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
         let millions = |tokens: u64| tokens as f64 / 1e6;
-        let fresh = usage.input_tokens.saturating_sub(usage.cached_tokens);
+        let Usage { input_tokens, cached_tokens, cache_write_tokens, .. } = usage;
+        let fresh = input_tokens.saturating_sub(cached_tokens).saturating_sub(cache_write_tokens);
         millions(fresh) * self.input
+            + millions(cache_write_tokens) * self.cache_write
             + millions(usage.cached_tokens) * self.cached
             + millions(usage.output_tokens) * self.output
     }
@@ -83,5 +87,22 @@ impl Spent {
         self.usage += more.usage;
         self.cost_usd = self.cost_usd.zip(more.cost_usd).map(|(sum, cost)| sum + cost);
         self.model_time += more.model_time;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_from_and_to_the_cache_have_their_own_price() {
+        let price = Price { input: 4.0, output: 20.0, cached: 0.4, cache_write: 5.0 };
+        let usage = Usage {
+            input_tokens: 1_600_000,
+            output_tokens: 100_000,
+            cached_tokens: 1_000_000,
+            cache_write_tokens: 500_000,
+        };
+        assert!((price.of(usage) - (0.4 + 0.4 + 2.5 + 2.0)).abs() < 1e-9);
     }
 }

@@ -52,6 +52,11 @@ impl Replay {
         })
     }
 
+    /// The model that gave the first answer of the record.
+    pub fn recorded_model(&self) -> &str {
+        self.recorded.first().map_or(&self.id, |recorded| &recorded.exchange.model)
+    }
+
     /// The next answer for this purpose.
     fn take(&self, purpose: Purpose) -> Option<&Recorded> {
         let mut suitable = self.recorded.iter().filter(|r| r.exchange.purpose == purpose);
@@ -65,14 +70,21 @@ impl Model for Replay {
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
+        let mut attempts = 0;
         retrying(self.retries, move || {
+            attempts += 1;
             let Some(recorded) = self.take(request.purpose) else {
                 let message = format!(
                     "{}: the record has no further answer for the purpose `{}`",
                     self.id,
                     request.purpose.as_str()
                 );
-                let failure = Failure::never(ModelErrorKind::Script, message);
+                // After a recorded failure, the recorded session had no further attempt either.
+                let kind = match attempts {
+                    1 => ModelErrorKind::Script,
+                    _ => ModelErrorKind::Unavailable,
+                };
+                let failure = Failure::never(kind, message);
                 return stream::once(async { Err(failure) }).boxed();
             };
             let Recorded { file, exchange, endpoint, .. } = recorded;
@@ -90,7 +102,14 @@ fn answer(exchange: &Exchange, facts: &EndpointFacts) -> Result<Answer, Failure>
     let Exchange { status, headers, body, failure, .. } = exchange;
     let pieces: VecDeque<Vec<u8>> = body.iter().map(|piece| piece.content.bytes()).collect();
     match status {
-        None => Err(Failure::soon(failure.as_deref().unwrap_or("no response"))),
+        None => {
+            let message = failure.as_deref().unwrap_or("no response");
+            Err(if exchange.is_permanent {
+                Failure::never(ModelErrorKind::Refused, message)
+            } else {
+                Failure::soon(message)
+            })
+        }
         Some(200..300) => Ok(Answer::recorded(facts.clone(), pieces, failure.clone())),
         Some(status) => {
             let headers: HeaderMap = headers

@@ -61,7 +61,7 @@ impl Transport {
     ) -> Result<Answer, Failure> {
         let sent = self.send(Method::POST, path, Some(body), self.first_byte, &mut recording).await;
         if let (Some(recording), Err(failure)) = (&mut recording, &sent) {
-            recording.failed(&failure.error.message);
+            recording.failed(failure);
         }
         sent.map(|answer| Answer { recording, ..answer })
     }
@@ -292,7 +292,7 @@ impl Answer {
         let chunk = self.next_chunk().await;
         match (&mut self.recording, &chunk) {
             (Some(recording), Ok(Some(bytes))) => recording.piece(bytes),
-            (Some(recording), Err(failure)) => recording.failed(&failure.error.message),
+            (Some(recording), Err(failure)) => recording.failed(failure),
             (Some(_), Ok(None)) | (None, _) => {}
         }
         chunk

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::endpoint::Endpoint;
+use super::failure::{Again, Failure};
 use crate::protocol::mask::Masker;
 use crate::protocol::model::Purpose;
 use crate::protocol::provider::{Dialect, Wire};
@@ -41,6 +42,9 @@ pub(super) struct Exchange {
     pub(super) body: Vec<Piece>,
     /// Why there was no response, or why its body ended early.
     pub(super) failure: Option<String>,
+    /// The failure was not retried.
+    #[serde(default)]
+    pub(super) is_permanent: bool,
 }
 
 /// A piece of a body, as it arrived.
@@ -115,6 +119,7 @@ impl WireRecorder {
             headers: BTreeMap::new(),
             body: Vec::new(),
             failure: None,
+            is_permanent: false,
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let recorder = Arc::clone(self);
@@ -196,8 +201,9 @@ impl Recording {
         self.pieces.push((ms, bytes.to_vec()));
     }
 
-    pub(super) fn failed(&mut self, message: &str) {
-        self.exchange.failure = Some(self.mask.text(message));
+    pub(super) fn failed(&mut self, failure: &Failure) {
+        self.exchange.failure = Some(self.mask.text(&failure.error.message));
+        self.exchange.is_permanent = failure.again == Again::Never;
     }
 
     fn write(&mut self) -> io::Result<()> {

@@ -260,10 +260,12 @@ fn stop_reason(stop: &StopReason) -> &str {
 
 fn usage(usage: Usage) -> Value {
     json!({
-        "input_tokens": usage.input_tokens.saturating_sub(usage.cached_tokens),
+        "input_tokens": usage.input_tokens
+            .saturating_sub(usage.cached_tokens)
+            .saturating_sub(usage.cache_write_tokens),
         "output_tokens": usage.output_tokens,
         "cache_read_input_tokens": usage.cached_tokens,
-        "cache_creation_input_tokens": 0,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
     })
 }
 

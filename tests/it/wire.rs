@@ -96,7 +96,10 @@ async fn request_and_response_round_trip() {
     endpoint.headers.push(("x-team".into(), "blue".into()));
     let (answer, retries) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
     assert_eq!((answer.text.as_str(), answer.stop), ("hi", Some(StopReason::End)));
-    assert_eq!(answer.usage, Some(Usage { input_tokens: 10, output_tokens: 2, cached_tokens: 0 }));
+    assert_eq!(
+        answer.usage,
+        Some(Usage { input_tokens: 10, output_tokens: 2, cached_tokens: 0, ..Usage::default() })
+    );
     assert_eq!(retries, []);
 
     let sent = server.finish().remove(0);

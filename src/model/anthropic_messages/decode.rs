@@ -339,6 +339,7 @@ impl Counts {
                     .saturating_add(self.cache_creation.unwrap_or_default()),
                 output_tokens: self.output.unwrap_or_default(),
                 cached_tokens,
+                cache_write_tokens: self.cache_creation.unwrap_or_default(),
             })
         })
     }

@@ -130,7 +130,12 @@ fn check_calls(events: &[Value], expected: &[(&str, &str, &str)]) {
 fn answer_with_thinking_text_and_calls() {
     let reply = decode(&whole_answer());
     assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("Let me look.", "I read both."));
-    let usage = Usage { input_tokens: 1230, output_tokens: 89, cached_tokens: 1000 };
+    let usage = Usage {
+        input_tokens: 1230,
+        output_tokens: 89,
+        cached_tokens: 1000,
+        cache_write_tokens: 200,
+    };
     assert_eq!(reply.usage, Some(usage));
     check_calls(
         &whole_answer(),
@@ -261,7 +266,7 @@ fn message_without_streaming_is_decoded() {
     let reply = decode(&[message]);
     assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("hm", "yes"));
     assert_eq!(reply.carried[0].data["signature"], "s");
-    let usage = Usage { input_tokens: 3, output_tokens: 2, cached_tokens: 0 };
+    let usage = Usage { input_tokens: 3, output_tokens: 2, cached_tokens: 0, ..Usage::default() };
     assert_eq!(reply.usage, Some(usage));
 }
 
@@ -273,7 +278,7 @@ fn usage_may_come_late_or_not_at_all() {
         json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage":
                {"input_tokens": 7, "cache_read_input_tokens": 2, "output_tokens": 5}}),
     ];
-    let usage = Usage { input_tokens: 9, output_tokens: 5, cached_tokens: 2 };
+    let usage = Usage { input_tokens: 9, output_tokens: 5, cached_tokens: 2, ..Usage::default() };
     assert_eq!(decode(&late).usage, Some(usage));
     for unknown in [json!(null), json!({"input_tokens": 0, "output_tokens": 0})] {
         let none = [message_start(&unknown), json!({"type": "message_stop"})];

@@ -58,7 +58,7 @@ fn text_thoughts_and_usage() {
                                  "thoughtsTokenCount": 40, "cachedContentTokenCount": 3}}),
     ]);
     assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("hm", "Hello"));
-    let usage = Usage { input_tokens: 7, output_tokens: 42, cached_tokens: 3 };
+    let usage = Usage { input_tokens: 7, output_tokens: 42, cached_tokens: 3, ..Usage::default() };
     assert_eq!(reply.usage, Some(usage));
     assert_eq!(reply.stop, Some(StopReason::End));
     assert_eq!(reply.carried, []);

@@ -320,6 +320,7 @@ fn usage(usage: &Value) -> Option<Delta> {
         input_tokens: input_tokens.unwrap_or_default(),
         output_tokens: output_tokens.unwrap_or_default(),
         cached_tokens: cached_tokens.unwrap_or_default(),
+        ..Usage::default()
     }))
 }
 

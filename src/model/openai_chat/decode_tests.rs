@@ -68,7 +68,7 @@ fn text_reasoning_and_usage() {
     ]);
     assert_eq!(reply.text, "Hello");
     assert_eq!(reply.reasoning, "hm");
-    let usage = Usage { input_tokens: 7, output_tokens: 2, cached_tokens: 3 };
+    let usage = Usage { input_tokens: 7, output_tokens: 2, cached_tokens: 3, ..Usage::default() };
     assert_eq!(reply.usage, Some(usage));
     assert_eq!(reply.stop, Some(StopReason::End));
 }

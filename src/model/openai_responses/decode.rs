@@ -474,6 +474,7 @@ fn usage(usage: &Value) -> Option<Delta> {
         input_tokens: input.unwrap_or_default(),
         output_tokens: output.unwrap_or_default(),
         cached_tokens: usage["input_tokens_details"]["cached_tokens"].as_u64().unwrap_or_default(),
+        ..Usage::default()
     }))
 }
 

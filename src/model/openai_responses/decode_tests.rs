@@ -153,7 +153,7 @@ fn items_in_the_standard_format() {
     let reply = decode(&standard());
     assert_eq!(reply.reasoning, "first\n\nthen");
     assert_eq!(reply.carried[0].data["encrypted_content"], "gAAA");
-    let usage = Usage { input_tokens: 7, output_tokens: 2, cached_tokens: 3 };
+    let usage = Usage { input_tokens: 7, output_tokens: 2, cached_tokens: 3, ..Usage::default() };
     assert_eq!(reply.usage, Some(usage));
 }
 

@@ -206,6 +206,7 @@ impl Scripted {
                     input_tokens: estimate(sent.len()),
                     output_tokens: estimate(n_bytes),
                     cached_tokens: 0,
+                    ..Usage::default()
                 });
                 let stop = match fault {
                     Some(Fault::Length) => StopReason::Length,

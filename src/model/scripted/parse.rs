@@ -210,10 +210,10 @@ fn usage(value: &str) -> Result<Usage, String> {
     let numbers = value.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
     match numbers.as_deref() {
         Ok(&[input_tokens, output_tokens]) => {
-            Ok(Usage { input_tokens, output_tokens, cached_tokens: 0 })
+            Ok(Usage { input_tokens, output_tokens, cached_tokens: 0, ..Usage::default() })
         }
         Ok(&[input_tokens, output_tokens, cached_tokens]) => {
-            Ok(Usage { input_tokens, output_tokens, cached_tokens })
+            Ok(Usage { input_tokens, output_tokens, cached_tokens, ..Usage::default() })
         }
         _ => Err("`usage:` wants the tokens of request and answer: `usage: 1200 35`".into()),
     }

@@ -48,7 +48,10 @@ fn script_turns_are_used_in_order_until_exhausted() {
     let model = scripted("text: a\ntext: b\n---\ncall: Read {\"path\":\"x\"}\ncall: LS");
     let first = reply(&model, &request(&[]));
     assert_eq!((first.text.as_str(), first.stop), ("a\nb", Some(StopReason::End)));
-    assert_eq!(first.usage, Some(Usage { input_tokens: 2, output_tokens: 1, cached_tokens: 0 }));
+    assert_eq!(
+        first.usage,
+        Some(Usage { input_tokens: 2, output_tokens: 1, cached_tokens: 0, ..Usage::default() })
+    );
 
     let second = reply(&model, &request(&[]));
     let call = |id: &str, name: &str, arguments: &str| ToolCall {
