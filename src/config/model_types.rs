@@ -90,12 +90,12 @@ pub struct Requests {
     pub idle_timeout: Option<String>,
     /// Whether the chat opens the connection to the model's server when you begin to type.
     pub preconnect: bool,
-    /// Number of tries for one answer; unset: 10, and 20 in the chat.
+    /// Number of tries for one answer; unset: 10, and 20 in the chat without `fallback`.
     #[schemars(range(min = 1))]
     #[schemars(example = 10)]
     pub max_tries: Option<u32>,
     /// How long after the first failure a request is retried; delays that the server asks for are added.
-    /// Unset: 30s, and 5m in the chat.
+    /// Unset: 30s, and 5m in the chat without `fallback`.
     #[schemars(example = &"2m")]
     pub retry_for: Option<String>,
 }

@@ -141,8 +141,8 @@ pub enum TextCalls {
     Described,
 }
 
-/// Deviations of a server from the usual behaviour of its wire format. Unset: as usual. All but `effort` and
-/// `temperature` concern Chat Completions.
+/// Deviations of a server from the usual behaviour of its wire format. Unset: as usual. Most
+/// concern only Chat Completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dialect {
