@@ -104,6 +104,7 @@ impl Kernel {
         self.join_l2();
         self.sent.compacted();
         self.model_view.compacted();
+        self.parts.registry.forget_repetition();
         self.budget.restart();
         compacted.tokens_after = self.budget.request_tokens(self.request_bytes(pending));
         self.note_compaction_size(&compacted);

@@ -61,8 +61,10 @@ use crate::protocol::view::{call_line, view};
 use crate::protocol::{both_ends, shorten};
 use crate::registry::{Answer, Registry};
 
-/// Part of the window for all results of one round, and for a task: an eighth.
+/// Part of the window for all results of one round: an eighth.
 const RESULTS: u64 = 8;
+/// Part of the window for one message of the user: a quarter, as for all of them after a compaction.
+const MESSAGE: u64 = 4;
 /// Size limit of one piece of evidence for a reflection.
 const EVIDENCE_BYTES: usize = 4000;
 /// Limits of a turn.
@@ -254,7 +256,7 @@ impl Kernel {
     /// The shortened text of a task that would fill the window: its beginning and end, and the path of the
     /// whole.
     fn too_long_to_show(&self, input: &str) -> Option<String> {
-        let room = self.budget.bytes(self.budget.window() / RESULTS);
+        let room = self.budget.bytes(self.budget.window() / MESSAGE);
         if input.len() <= room {
             return None;
         }
@@ -337,6 +339,7 @@ impl Kernel {
     /// Delivers messages that the user sent while the turn ran.
     fn listen(&mut self, turn: &mut Turn) {
         for message in self.parts.control.take_messages() {
+            self.parts.registry.forget_repetition();
             let input = message.text.as_str();
             let shown = self.shown_instead(&message);
             let (images, unread) = self.mention(&mut turn.pending.mentions, &message);

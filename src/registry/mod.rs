@@ -276,9 +276,16 @@ impl Registry {
     /// Assigns further changes to this turn.
     pub fn begin_turn(&self, turn: u32) {
         self.state().could_change = false;
+        self.forget_repetition();
         if let Some(checkpoints) = self.cx.workspace.checkpoints() {
             checkpoints.begin_turn(turn);
         }
+    }
+
+    /// Results may differ now, or are no longer in the conversation: no call counts as repeated. The user may
+    /// have changed anything before a message, and a compaction archives results.
+    pub fn forget_repetition(&self) {
+        self.state().repetition.world_changed();
     }
 
     /// Undoes the changes of this turn: returns each path with its result, and whether all changes were

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::put;
+use super::{CUT_MESSAGE, is_cut, put};
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
@@ -148,6 +148,11 @@ impl Sink for Text {
                     started.permission_mode.as_str(),
                     started.sandbox.backend
                 ));
+            }
+            Body::TurnStarted { input, shown, .. } | Body::TurnSteered { input, shown, .. }
+                if is_cut(input, shown.as_deref()) =>
+            {
+                self.tell(&format!("agent: {CUT_MESSAGE}"));
             }
             Body::SessionResumed { .. } => {
                 let after = resumed_after(stamped.event.header.place.turn, self.is_cut_off);

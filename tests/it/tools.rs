@@ -1,5 +1,7 @@
 //! The tools in the binary: `agent tool list`, `call` and `batch`.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::support::Test;
@@ -408,4 +410,38 @@ fn output_stored_without_a_session_is_kept_for_a_day() {
     let mut expected = ["agent-tool-output-2", own, "somebodys"];
     expected.sort_unstable();
     assert_eq!(left, expected);
+}
+
+#[test]
+fn message_of_the_user_starts_the_count_of_repeated_calls_again() {
+    let look = "call: Glob {\"pattern\": \"*.txt\"}\n---\n";
+    let script = format!("{look}{look}text: one file\n---\n{look}text: two files");
+    let test = Test::new().file("a.txt", "x\n").script(&script);
+    let mut chat = test.command(&["--plain", "--model", "script:../script"]);
+    let mut chat = chat
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = chat.stdin.take().unwrap();
+    writeln!(input, "which files?").unwrap();
+    crate::run::wait_for(|| test.try_log().is_some() && test.has_event("turn.finished"));
+    test.write("b.txt", "x\n");
+    writeln!(input, "and now?").unwrap();
+    drop(input);
+    chat.wait().unwrap();
+    let results = test.events_of("tool.finished");
+    let codes: Vec<&Value> = results.iter().map(|result| &result["envelope"]["status"]).collect();
+    assert_eq!(codes, ["success", "success", "success"], "{results:?}");
+    assert!(results[2].to_string().contains("b.txt"), "{}", results[2]);
+}
+
+#[test]
+fn message_over_a_quarter_of_the_window_is_cut_and_the_user_is_told() {
+    let test = Test::new().script("text: ok");
+    let config = ["--set", "models.\"script:../script\".context_window=8000"];
+    let long = "word ".repeat(3000);
+    let done = test.stdin(long).run(&[&["-"][..], &config].concat());
+    done.expect_code(0).expect_stderr("it receives the beginning and the end");
 }

@@ -67,6 +67,8 @@ pub(super) struct Conversation {
     pub(super) cost_usd: Option<f64>,
     /// An estimate of what the running request costs so far.
     pub(super) running_cost_usd: Option<f64>,
+    /// An estimate of the tokens of the running request.
+    running_usage: Option<Usage>,
     /// The mode for which the reason of questions was explained.
     explained: Option<String>,
     /// It follows another session on the screen.
@@ -139,14 +141,18 @@ impl Conversation {
                 let turn = event.header.place.turn;
                 self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
             }
-            Body::TurnStarted { input, images, .. } => {
+            Body::TurnStarted { input, shown, images } => {
                 let (number, message) = (event.header.place.turn, input.clone());
                 self.turns.push(PastTurn { number, message, files: Vec::new() });
                 self.show_input(input, images);
+                self.note_cut(input, shown.as_deref());
                 self.turn =
                     Some(Turn { started: now, doing: Doing::Waiting, since: now, last_data: None });
             }
-            Body::TurnSteered { input, images, .. } => self.show_input(input, images),
+            Body::TurnSteered { input, shown, images } => {
+                self.show_input(input, images);
+                self.note_cut(input, shown.as_deref());
+            }
             Body::ModelRequested(requested) => self.requested(requested, now),
             Body::ModelProgress { purpose, usage, cost_usd } => {
                 self.progressed(*purpose, *usage, *cost_usd, now);

@@ -4,6 +4,7 @@ use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, mode_changed};
 use crate::protocol::without_reminder_tags;
 use crate::ui::tui::cells::{decision, seconds, thousands};
+use crate::ui::{CUT_MESSAGE, is_cut};
 
 /// The layers of a request, in the order in which they are sent.
 const LAYERS: [(&str, &str); 4] = [
@@ -14,6 +15,13 @@ const LAYERS: [(&str, &str); 4] = [
 ];
 
 impl Conversation {
+    /// Says if the model receives only a part of a message.
+    pub(super) fn note_cut(&mut self, input: &str, shown: Option<&str>) {
+        if is_cut(input, shown) {
+            self.note(Tone::Warn, CUT_MESSAGE);
+        }
+    }
+
     /// How much of the window each layer of the last request uses.
     pub(in crate::ui::tui) fn context_in_words(&self) -> String {
         if self.layers.is_empty() {

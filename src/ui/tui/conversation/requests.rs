@@ -38,6 +38,7 @@ impl Conversation {
         }
         self.context_tokens = usage.total();
         self.running_cost_usd = cost_usd;
+        self.running_usage = Some(usage);
         self.awaits_data(Some(now));
         let is_waiting =
             |turn: &Turn| matches!(turn.doing, Doing::Waiting | Doing::Retrying { .. });
@@ -78,6 +79,11 @@ impl Conversation {
         if let Some(cost) = answer.cost_usd {
             *self.cost_usd.get_or_insert(0.0) += cost;
         }
+        // An interrupted answer has no usage from its provider.
+        let estimate = self.running_usage.take_if(|_| answer.purpose == Purpose::Main);
+        if let Some(usage) = answer.usage.or(estimate) {
+            self.usage += usage;
+        }
         // Learning requests run in the background.
         if answer.purpose != Purpose::Learn {
             self.awaits_data(None);
@@ -95,7 +101,6 @@ impl Conversation {
             self.cells.push(Cell::Answer(answer.text.clone()));
         }
         if let Some(usage) = answer.usage {
-            self.usage += usage;
             self.context_tokens = usage.total();
             self.tokens_are_estimated = false;
         }
