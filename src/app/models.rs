@@ -254,10 +254,10 @@ fn recorder(config: &Config, key: Option<&str>) -> Result<Option<Arc<WireRecorde
 /// For `auto` without a key: the first server that responds, with the first of its models. Configured servers
 /// come first.
 async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenError> {
-    for Server { name, endpoint, patience } in servers(config)? {
-        let Ok(models) = model::list_models(&endpoint, patience).await else { continue };
+    for server in servers(config)? {
+        let Some(models) = server.models().await else { continue };
         if let Some(first) = models.first() {
-            let config = Config { model: format!("{name}/{first}"), ..config.clone() };
+            let config = Config { model: format!("{}/{first}", server.name), ..config.clone() };
             if let Some(resolved) = config::resolve(&config, &|name| std::env::var(name).ok())? {
                 return Ok(resolved);
             }
@@ -279,10 +279,24 @@ pub fn no_model() -> OpenError {
 pub(super) struct Server {
     /// The provider's name.
     pub(super) name: String,
+    /// What precedes the names of the provider's models at the server.
+    prefix: String,
     pub(super) endpoint: model::Endpoint,
     /// Time limit for listing its models.
-    pub(super) patience: Duration,
+    patience: Duration,
 }
+
+impl Server {
+    /// The names of the provider's models that it lists; `None`: it lists none.
+    pub(super) async fn models(&self) -> Option<Vec<String>> {
+        let listed = model::list_models(&self.endpoint, self.patience).await.ok()?;
+        let own = listed.iter().filter_map(|name| name.strip_prefix(&self.prefix));
+        Some(own.map(ToOwned::to_owned).collect())
+    }
+}
+
+/// Stands for the name of a model.
+const UNKNOWN: &str = "?";
 
 /// The configured servers, then those on this machine.
 pub(super) fn servers(config: &Config) -> Result<Vec<Server>, OpenError> {
@@ -295,10 +309,11 @@ pub(super) fn servers(config: &Config) -> Result<Vec<Server>, OpenError> {
     let mut servers = Vec::new();
     for (name, patience) in own.chain(local) {
         // (The name of the model is not known yet.)
-        let config = Config { model: format!("{name}/?"), ..config.clone() };
+        let config = Config { model: format!("{name}/{UNKNOWN}"), ..config.clone() };
         if let Some(resolved) = config::resolve(&config, &variable)? {
+            let prefix = resolved.model.strip_suffix(UNKNOWN).unwrap_or_default().to_owned();
             let endpoint = keyless(&resolved, &config.requests)?;
-            servers.push(Server { name: name.clone(), endpoint, patience });
+            servers.push(Server { name: name.clone(), prefix, endpoint, patience });
         }
     }
     Ok(servers)

@@ -3,9 +3,8 @@
 use futures_util::future::join_all;
 
 use super::OpenError;
-use super::models::{Facts, Server, facts, servers};
+use super::models::{Facts, facts, servers};
 use crate::config::{self, Config};
-use crate::model;
 
 /// A model that can be used now.
 #[derive(Clone, Debug)]
@@ -26,9 +25,9 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
     let variable = |name: &str| std::env::var(name).ok();
     let resolved =
         |id: &String| config::resolve(&Config { model: id.clone(), ..config.clone() }, &variable);
-    let asked = servers(config)?.into_iter().map(async |Server { name, endpoint, patience }| {
-        let models = model::list_models(&endpoint, patience).await.ok()?;
-        Some((name, endpoint.base_url, models))
+    let asked = servers(config)?.into_iter().map(async |server| {
+        let models = server.models().await?;
+        Some((server.name, server.endpoint.base_url, models))
     });
     let listed: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
 

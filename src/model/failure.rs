@@ -175,12 +175,13 @@ impl EndpointFacts {
         }
     }
 
-    /// The server's message, shortened and without the key.
+    /// The server's message in one line, shortened and without the key.
     fn quote(&self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
         }
-        format!(" (\"{}\")", shorten(&self.without_key(text), 300))
+        let words: Vec<&str> = text.split_whitespace().collect();
+        format!(" (\"{}\")", shorten(&self.without_key(&words.join(" ")), 300))
     }
 
     /// The text without the key.
@@ -260,7 +261,9 @@ const CODES: [(&str, u16); 15] = [
 
 impl ErrorBody {
     fn read(body: &str) -> Self {
-        let Ok(body) = serde_json::from_str::<Value>(body) else {
+        // LiteLLM also answers with an event stream if its status is that of an error.
+        let event = body.lines().find_map(|line| line.strip_prefix("data:"));
+        let Ok(body) = serde_json::from_str::<Value>(event.unwrap_or(body)) else {
             let is_page = body.trim_start().starts_with('<');
             let text = if is_page { "an HTML page" } else { body.trim() };
             return Self { text: text.to_owned(), ..Self::default() };
@@ -389,6 +392,8 @@ mod tests {
             r#"{"error":{"message":"Request too large: context length, tokens per min"}}"#;
         check(Some(429), by_rate, Unavailable, "too many requests");
         check(Some(400), &"long ".repeat(100), Refused, "…\")");
+        let event = "data: {\"error\": {\"message\": \"two\\n\\nlines\"}}\n\ndata: [DONE]\n\n";
+        check(Some(500), event, Unavailable, "answered 500 (\"two lines\")");
     }
 
     #[test]

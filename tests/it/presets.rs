@@ -312,6 +312,23 @@ fn models_lists_what_can_be_used_now() {
 }
 
 #[test]
+fn models_of_a_proxy_are_listed_by_the_names_to_use() {
+    let list = json!({"data": [{"id": "gpt-5.5"}, {"id": "bedrock/m"}]});
+    let server = Server::with(move |request, _| match request.method.as_str() {
+        "GET" => server::json(200, &list),
+        _ => server::sse_text("done"),
+    });
+    let test = project("bedrock", &server);
+    let done = test.agent(&["models"]).expect_code(0);
+    let ids =
+        done.stdout.lines().filter_map(|line| line.split_whitespace().find(|it| it.contains('/')));
+    let ids: Vec<&str> = ids.filter(|id| id.starts_with("bedrock/")).collect();
+    assert_eq!(ids, ["bedrock/m"], "{}", done.stdout);
+    test.agent(&["run", "x", "--no-memory"]).expect_code(0).expect_stdout("done\n");
+    assert_eq!(server.finish().last().unwrap().json()["model"], "bedrock/m");
+}
+
+#[test]
 fn auto_takes_the_first_provider_with_a_key() {
     let server = Server::playing([server::sse_text("done")]);
     let test = project("moonshot", &server).env("KIMI_API_KEY", "k1").env("GROQ_API_KEY", "k2");
