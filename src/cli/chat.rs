@@ -80,10 +80,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     let dirs = UserDirs::find();
     let mut config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
     if tui::is_here() {
-        // With a fallback, another model answers sooner than the usual one is back.
-        if config.config.fallback.is_empty() {
-            config.config.requests.use_chat_defaults();
-        }
+        config.config.use_chat_defaults();
     }
     let places = Places::new(&root, dirs.as_ref());
     let settings = settings(args, &config, &places)?;

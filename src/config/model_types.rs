@@ -113,10 +113,13 @@ impl Default for Requests {
     }
 }
 
-impl Requests {
-    /// Sets what is unset to the defaults of the chat, where a user watches and can stop.
+impl super::Config {
+    /// Sets what is unset to the defaults of the chat, where a user watches and can stop. With a fallback,
+    /// another model answers instead of many retries.
     pub fn use_chat_defaults(&mut self) {
-        self.max_tries.get_or_insert(20);
-        self.retry_for.get_or_insert_with(|| "5m".to_owned());
+        if self.fallback.is_empty() {
+            self.requests.max_tries.get_or_insert(20);
+            self.requests.retry_for.get_or_insert_with(|| "5m".to_owned());
+        }
     }
 }

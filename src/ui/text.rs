@@ -124,6 +124,16 @@ impl Text {
             self.tell(&format!("agent: {told}"));
         }
     }
+
+    /// Says if the model receives only a part of a message.
+    fn tell_cut(&mut self, body: &Body) {
+        if let Body::TurnStarted { input, shown, .. } | Body::TurnSteered { input, shown, .. } =
+            body
+            && is_cut(input, shown.as_deref())
+        {
+            self.tell(&format!("agent: {CUT_MESSAGE}"));
+        }
+    }
 }
 
 impl Sink for Text {
@@ -137,6 +147,7 @@ impl Sink for Text {
     }
 
     fn take(&mut self, stamped: &Stamped) {
+        self.tell_cut(&stamped.event.body);
         if let Body::ToolFinished { call, .. } = &stamped.event.body {
             self.running.remove(call);
         }
@@ -148,11 +159,6 @@ impl Sink for Text {
                     started.permission_mode.as_str(),
                     started.sandbox.backend
                 ));
-            }
-            Body::TurnStarted { input, shown, .. } | Body::TurnSteered { input, shown, .. }
-                if is_cut(input, shown.as_deref()) =>
-            {
-                self.tell(&format!("agent: {CUT_MESSAGE}"));
             }
             Body::SessionResumed { .. } => {
                 let after = resumed_after(stamped.event.header.place.turn, self.is_cut_off);
