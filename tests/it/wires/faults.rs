@@ -46,8 +46,8 @@ impl Wire {
             &wire,
             "providers.p.api_key_env=KEY",
             "requests.retry_for=200ms",
-            "requests.idle_timeout=300ms",
-            "requests.first_data_timeout=300ms",
+            "requests.idle_timeout=1500ms",
+            "requests.first_data_timeout=1500ms",
         ];
         let mut args = vec!["run", "task", "--model", "p/m", "--yolo"];
         args.extend(sets.iter().flat_map(|set| ["--set", set]));
