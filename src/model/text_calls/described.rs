@@ -5,13 +5,14 @@ use serde_json::json;
 use super::super::wire::{call_arguments, call_name};
 use crate::protocol::message::{Message, Part, Role};
 use crate::protocol::model::Request;
-use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
-
-const TOOLS: Prompt = prompt!("tools_in_text.md");
+use crate::protocol::prompt::fill;
 
 /// The instructions and the conversation for a server without function calling: the tools are described, and
-/// calls and results are text.
-pub(in super::super) fn described(request: &Request<'_>) -> (String, Vec<Message>) {
+/// calls and results are text. `tools_in_text` is the prompt with this name.
+pub(in super::super) fn described(
+    request: &Request<'_>,
+    tools_in_text: &str,
+) -> (String, Vec<Message>) {
     let tools = request.tools.iter().map(|tool| {
         let parameters = tool.parameters();
         json!({"name": tool.name, "description": tool.description, "parameters": parameters})
@@ -20,9 +21,7 @@ pub(in super::super) fn described(request: &Request<'_>) -> (String, Vec<Message
     let tools = tools.collect::<Vec<_>>().join("\n");
     let mut system = request.system.to_owned();
     if !tools.is_empty() {
-        let prompts = Prompts::default();
-        system =
-            format!("{system}\n\n{}", fill(prompts.text(TOOLS), &[("tools", &tools)]).trim_end());
+        system = format!("{system}\n\n{}", fill(tools_in_text, &[("tools", &tools)]).trim_end());
     }
     (system, request.messages.iter().map(as_text).collect())
 }

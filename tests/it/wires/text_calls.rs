@@ -143,3 +143,16 @@ fn nothing_after_an_invented_result_is_used() {
         assert!(!request["messages"].to_string().contains("crimson"), "{request}");
     }
 }
+
+#[test]
+fn trusted_project_can_override_the_description_of_the_tools() {
+    let server = Server::playing([text("done")]);
+    let test = Test::new().file(".agent/prompts/tools_in_text.md", "Here they are:\n{{tools}}\n");
+    let url = format!("providers.local.base_url={}", server.url());
+    let mode = "providers.local.dialect.text_calls=described";
+    let args = ["run", "x", "--trust", "--model", "local/m", "--set", &url, "--set", mode];
+    test.agent(&args).expect_code(0).expect_stdout("done\n");
+    let request = server.finish()[0].json();
+    let system = request["messages"][0]["content"].as_str().unwrap();
+    assert!(system.contains("\n\nHere they are:\n{\"name\":\"LS\","), "{system}");
+}
