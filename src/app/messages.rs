@@ -139,7 +139,8 @@ impl Session {
         let model_name = model.to_owned();
         let config = Config { model: model_name, chosen_effort, ..options.config.config.clone() };
         let outside = HostPrograms::of(&self.writable);
-        let opened = models::open_model(&config, &outside, &self.control).await?;
+        let prompts = &options.config.prompts;
+        let opened = models::open_model(&config, prompts, &outside, &self.control).await?;
         if let Some(key) = opened.key()
             && self.events.masker().mask(&key) == key
         {

@@ -213,7 +213,7 @@ impl Session {
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = HostPrograms::of(&writable);
         let Models { main, light, fallback, verifier, keys, notices: not_sent } =
-            open_models(config, &outside, &control).await?;
+            open_models(config, &options.config.prompts, &outside, &control).await?;
         notices.extend(not_sent);
         let mut settings =
             settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;

@@ -13,6 +13,7 @@ use crate::kernel::{Price, Speaker};
 use crate::model::{self, Retries, WireRecorder};
 use crate::protocol::control::Control;
 use crate::protocol::model::{Model, ModelErrorKind};
+use crate::protocol::prompt::Prompts;
 use crate::protocol::thousands;
 
 /// Time limits for listing a server's models: of a server that may not exist, and of a configured one.
@@ -74,15 +75,16 @@ pub(super) struct Models {
 /// Opens all of them.
 pub(super) async fn open_models(
     config: &Config,
+    prompts: &Prompts,
     outside: &HostPrograms,
     control: &Control,
 ) -> Result<Models, OpenError> {
-    let main = open_model(config, outside, control).await?;
+    let main = open_model(config, prompts, outside, control).await?;
     let mut keys: Vec<String> = main.key().into_iter().collect();
     let mut notices = main.not_sent();
     let mut open = async |name: &String| {
         let config = Config { model: name.clone(), ..config.clone() };
-        let opened = open_model(&config, outside, control).await?;
+        let opened = open_model(&config, prompts, outside, control).await?;
         keys.extend(opened.key());
         notices.extend(opened.not_sent());
         Ok::<_, OpenError>(opened.speaker)
@@ -126,6 +128,7 @@ fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
 /// Opens a configured model.
 pub(super) async fn open_model(
     config: &Config,
+    prompts: &Prompts,
     outside: &HostPrograms,
     control: &Control,
 ) -> Result<Opened, OpenError> {
@@ -153,7 +156,7 @@ pub(super) async fn open_model(
         Some(resolved) => resolved,
         None => model_of_a_server(config).await?,
     };
-    let mut endpoint = endpoint(&resolved, &config.requests, outside, control).await?;
+    let mut endpoint = endpoint(&resolved, &config.requests, prompts, outside, control).await?;
     endpoint.recorder = recorder(config, endpoint.api_key.as_deref())?;
     endpoint.max_output_tokens = facts(config, &resolved.id).max_output_tokens;
     let model = model::connect(endpoint.clone());
@@ -194,10 +197,12 @@ pub fn script(path: &str) -> Result<model::Scripted, OpenError> {
 pub async fn endpoint(
     resolved: &config::Resolved,
     requests: &Requests,
+    prompts: &Prompts,
     outside: &HostPrograms,
     control: &Control,
 ) -> Result<model::Endpoint, OpenError> {
     let mut endpoint = keyless(resolved, requests)?;
+    prompts.text(model::TOOLS_IN_TEXT).clone_into(&mut endpoint.tools_in_text);
     if let (None, Some(command)) = (&endpoint.api_key, &resolved.table.api_key_command) {
         endpoint.api_key = Some(key_from(command, outside, control).await?);
     }

@@ -229,12 +229,13 @@ impl Setup {
                     return report.good("model", &what);
                 }
                 let requests = &loaded.config.requests;
+                let prompts = &loaded.prompts;
                 let endpoint =
-                    match app::endpoint(&resolved, requests, &self.outside(), control).await {
+                    match app::endpoint(&resolved, requests, prompts, &self.outside(), control).await {
                         Ok(endpoint) => endpoint,
                         Err(error) => return report.bad("model", &error.to_string()),
                     };
-                examine_server(&endpoint, &what, &loaded.prompts, report).await;
+                examine_server(&endpoint, &what, prompts, report).await;
             }
             Ok(None) => report.note(
                 "model",

@@ -8,7 +8,11 @@ use std::time::Duration;
 use super::address::without_secrets;
 use super::retry::Retries;
 use super::wire_record::WireRecorder;
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::provider::{Dialect, Effort, EffortField, Wire};
+
+/// Describes the tools to a model whose server has no function calling.
+pub const TOOLS_IN_TEXT: Prompt = prompt!("tools_in_text.md");
 
 /// The address and settings of a model. Its `Debug` shows neither the key nor any header.
 #[derive(Clone)]
@@ -43,6 +47,8 @@ pub struct Endpoint {
     pub returns_reasoning: bool,
     /// The model's limit of tokens of an answer, if known; for wire formats that require one.
     pub max_output_tokens: Option<u64>,
+    /// The text of [`TOOLS_IN_TEXT`].
+    pub tools_in_text: String,
 }
 
 /// Timeouts.
@@ -83,6 +89,7 @@ impl Endpoint {
             dialect: Dialect::default(),
             returns_reasoning: true,
             max_output_tokens: None,
+            tools_in_text: Prompts::default().text(TOOLS_IN_TEXT).to_owned(),
         }
     }
 }
@@ -133,6 +140,7 @@ impl fmt::Debug for Endpoint {
             .field("dialect", &self.dialect)
             .field("returns_reasoning", &self.returns_reasoning)
             .field("max_output_tokens", &self.max_output_tokens)
+            .field("tools_in_text", &self.tools_in_text)
             .finish()
     }
 }

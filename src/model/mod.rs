@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use self::endpoint::{Endpoint, Timeouts};
+pub use self::endpoint::{Endpoint, TOOLS_IN_TEXT, Timeouts};
 use self::failure::Refusal;
 use self::http::HttpModel;
 pub use self::probe::{Probed, probe};

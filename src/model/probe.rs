@@ -90,5 +90,8 @@ async fn answer(
             facts.url
         )));
     }
+    for delta in &decoder.end() {
+        reply.fold(delta);
+    }
     Ok(Probed { streams: body.is_stream(), calls_tools: !reply.calls.is_empty() })
 }

@@ -32,7 +32,7 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
     let temperature = request.temperature.filter(|_| endpoint.dialect.has_temperature());
     let effort = request.effort.filter(|effort| endpoint.takes(*effort));
     let described = (endpoint.dialect.text_calls == Some(TextCalls::Described))
-        .then(|| text_calls::described(request));
+        .then(|| text_calls::described(request, &endpoint.tools_in_text));
     let (system, messages, tools) = match &described {
         Some((system, messages)) => (system.as_str(), messages.as_slice(), &[][..]),
         None => (request.system, request.messages, request.tools),

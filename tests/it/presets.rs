@@ -355,6 +355,11 @@ fn doctor_tries_a_server_with_two_requests() {
     let works = answering(server::sse_calls(&[("Ready", json!({}))])).expect_code(0);
     let said = "✓ server     lists 1 models, with this one; streams; calls tools (tried with 2 small requests)";
     assert!(works.stdout.contains(said), "{}", works.stdout);
+    let calls = "{\"name\": \"Ready\", \"arguments\": {}}";
+    for text in [calls.to_owned(), format!("[TOOL_CALLS][{calls}]")] {
+        let works = answering(server::sse_text(&text)).expect_code(0);
+        assert!(works.stdout.contains(said), "{}", works.stdout);
+    }
     let message = json!({"choices": [{"message": {"content": "Ready."}, "finish_reason": "stop"}]});
     let plain = answering(server::json(200, &message)).expect_code(0);
     let said = "! server     lists 1 models, with this one; does not stream; did not call a tool";

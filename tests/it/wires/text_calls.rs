@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::openai_chat::{cut_off, text};
-use crate::server::Server;
+use crate::server::{Server, sse_raw};
 use crate::support::{Done, Test};
 
 const CALL: &str = "I read it.\n<tool_call>\n{\"name\": \"Read\", \"arguments\": {\"path\": \"a.txt\"}}\n</tool_call>";
@@ -76,8 +76,8 @@ fn repaired_and_unreadable_arguments_are_reported_to_the_model() {
         json!({"choices": [{"delta": {"tool_calls": native}, "finish_reason": "tool_calls"}]});
     let server = Server::playing([
         text(repaired),
-        crate::server::sse_raw(&[&native.to_string(), "[DONE]"]),
-        text("<tool_call>read a.txt</tool_call>"),
+        sse_raw(&[&native.to_string(), "[DONE]"]),
+        text("<tool_call>{read a.txt}</tool_call>"),
         text("done"),
     ]);
     let (test, done) = run(&server, Some("accepted"));
@@ -88,4 +88,71 @@ fn repaired_and_unreadable_arguments_are_reported_to_the_model() {
         assert!(result.to_string().contains("was invalid and was repaired"), "{result}");
     }
     assert_eq!(results[2]["envelope"]["error"]["code"], "UNKNOWN_TOOL", "{}", results[2]);
+}
+
+#[test]
+fn text_about_calls_reaches_the_user() {
+    let about = "<tool_call> tags wrap the calls of Hermes; Mistral writes [TOOL_CALLS] and \
+                 a list.\n```rust\nlet marker = \"<|python_tag|>\";\n```\nThat is all.";
+    let server = Server::playing([text(about)]);
+    let (test, done) = run(&server, Some("accepted"));
+    done.expect_code(0).expect_stdout(&format!("{about}\n"));
+    assert_eq!(test.events_of("tool.finished").len(), 0);
+}
+
+#[test]
+fn call_that_the_server_also_leaves_in_the_text_is_made_once() {
+    let delta = |delta: Value| json!({"choices": [{"delta": delta}]}).to_string();
+    let content = delta(json!({"content": CALL}));
+    let function = json!({"name": "Read", "arguments": "{\"path\":"});
+    let name = delta(json!({"tool_calls": [{"index": 0, "id": "c", "function": function}]}));
+    let rest = json!({"index": 0, "function": {"arguments": " \"a.txt\"}"}});
+    let rest = delta(json!({"tool_calls": [rest]}));
+    let end = json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}).to_string();
+    let other = "<tool_call>{\"name\": \"LS\"}</tool_call>";
+    for (chunks, expected) in [
+        (vec![&content, &name, &rest], vec!["Read"]),
+        (vec![&name, &rest, &content], vec!["Read"]),
+        (vec![&name, &content, &delta(json!({"content": other})), &rest], vec!["Read", "LS"]),
+    ] {
+        let chunks = chunks.into_iter().chain([&end]).map(String::as_str);
+        let answer = sse_raw(&chunks.chain(["[DONE]"]).collect::<Vec<_>>());
+        let server = Server::playing([answer, text("blue")]);
+        let (test, done) = run(&server, Some("accepted"));
+        done.expect_code(0).expect_stdout("blue\n");
+        let finished = test.events_of("tool.finished");
+        let tools: Vec<&Value> = finished.iter().map(|event| &event["tool"]).collect();
+        assert_eq!(tools, expected);
+    }
+}
+
+#[test]
+fn nothing_after_an_invented_result_is_used() {
+    let response = "<tool_response>\ncrimson\n</tool_response>\n";
+    let invented = format!(
+        "{CALL}\n{response}<tool_call>{{\"name\": \"LS\"}}</tool_call>\n{response}It is crimson."
+    );
+    for mode in ["accepted", "described"] {
+        let server = Server::playing([text(&invented), text("blue")]);
+        let (test, done) = run(&server, Some(mode));
+        done.expect_code(0).expect_stdout("blue\n");
+        let finished = test.events_of("tool.finished");
+        assert_eq!(finished.len(), 1);
+        assert_eq!(finished[0]["tool"], "Read");
+        let request = server.finish()[1].json();
+        assert!(!request["messages"].to_string().contains("crimson"), "{request}");
+    }
+}
+
+#[test]
+fn trusted_project_can_override_the_description_of_the_tools() {
+    let server = Server::playing([text("done")]);
+    let test = Test::new().file(".agent/prompts/tools_in_text.md", "Here they are:\n{{tools}}\n");
+    let url = format!("providers.local.base_url={}", server.url());
+    let mode = "providers.local.dialect.text_calls=described";
+    let args = ["run", "x", "--trust", "--model", "local/m", "--set", &url, "--set", mode];
+    test.agent(&args).expect_code(0).expect_stdout("done\n");
+    let request = server.finish()[0].json();
+    let system = request["messages"][0]["content"].as_str().unwrap();
+    assert!(system.contains("\n\nHere they are:\n{\"name\":\"LS\","), "{system}");
 }

@@ -1,0 +1,142 @@
+//! The formats of calls in a text, each without its marker. An empty list: the text has not this format.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::reader::{Found, MISTRAL};
+use crate::protocol::Object;
+use crate::protocol::repair::repaired;
+use crate::protocol::tool::ToolSpec;
+
+/// A call as JSON.
+#[derive(Deserialize)]
+struct JsonCall {
+    name: String,
+    #[serde(alias = "parameters")]
+    arguments: Option<Value>,
+}
+
+impl JsonCall {
+    fn of(value: Value) -> Option<Self> {
+        serde_json::from_value(value).ok()
+    }
+
+    fn found(self) -> Option<Found> {
+        let arguments = match self.arguments {
+            None => "{}".to_owned(),
+            Some(Value::Object(object)) => Value::Object(object).to_string(),
+            // Some models write the object as a string.
+            Some(Value::String(text)) => text,
+            Some(_) => return None,
+        };
+        Some(Found::Call { name: self.name, arguments })
+    }
+}
+
+/// The calls in a JSON text: one object, an array, or several values.
+pub(super) fn json_calls(text: &str) -> Vec<Found> {
+    let calls = match objects(text) {
+        Some(calls) => calls.into_iter().map(JsonCall::found).collect::<Option<Vec<_>>>(),
+        None => repairable_call(text.trim()).map(|call| vec![call]),
+    };
+    calls.unwrap_or_default()
+}
+
+/// The calls in a JSON text that could also be an example: it is nothing else, names tools, and has arguments.
+pub(super) fn calls_of_tools(text: &str, tools: &[ToolSpec]) -> Vec<Found> {
+    let has_arguments =
+        objects(text).is_none_or(|calls| calls.iter().all(|call| call.arguments.is_some()));
+    let is_of_a_tool = |call: &Found| match call {
+        Found::Call { name, .. } => tools.iter().any(|tool| tool.name == name),
+        Found::Text(_) => false,
+    };
+    let calls = json_calls(text);
+    if has_arguments && calls.iter().all(is_of_a_tool) { calls } else { Vec::new() }
+}
+
+fn objects(text: &str) -> Option<Vec<JsonCall>> {
+    let values = values(text)?.into_iter().flat_map(|value| match value {
+        Value::Array(items) => items,
+        value => vec![value],
+    });
+    values.map(JsonCall::of).collect()
+}
+
+/// One call whose arguments have mistakes that can be repaired. They are returned as they are: whoever makes
+/// the call repairs them and says so.
+fn repairable_call(text: &str) -> Option<Found> {
+    let call = JsonCall::of(repaired(text)?.into())?;
+    let expected = call.arguments?;
+    let end = text.strip_suffix('}')?.rfind('}')? + 1;
+    let slices = text.match_indices('{').filter_map(|(at, _)| text.get(at..end));
+    let mut arguments =
+        slices.filter(|slice| repaired(slice).map(Value::Object).as_ref() == Some(&expected));
+    Some(Found::Call { name: call.name, arguments: arguments.next()?.to_owned() })
+}
+
+/// JSON values one after the other; models separate them by white space or semicolons.
+fn values(text: &str) -> Option<Vec<Value>> {
+    let is_between = |c: char| c.is_whitespace() || c == ';';
+    let mut rest = text.trim_matches(is_between);
+    let mut values = Vec::new();
+    while !rest.is_empty() {
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter();
+        values.push(stream.next()?.ok()?);
+        rest = rest[stream.byte_offset()..].trim_start_matches(is_between);
+    }
+    Some(values)
+}
+
+/// `[{"name": …}]`, or `NAME[ARGS]{…}`, several with a marker between them.
+pub(super) fn mistral_calls(text: &str) -> Vec<Found> {
+    let calls = text.split(MISTRAL).map(|text| match text.split_once("[ARGS]") {
+        Some((name, arguments)) => vec![Found::Call {
+            // Newer models also write an id: `NAME[CALL_ID]ID[ARGS]`.
+            name: name.split("[CALL_ID]").next().unwrap_or(name).trim().to_owned(),
+            arguments: arguments.trim().to_owned(),
+        }],
+        None => json_calls(text),
+    });
+    let calls: Vec<Vec<Found>> = calls.collect();
+    if calls.iter().any(Vec::is_empty) { Vec::new() } else { calls.into_iter().flatten().collect() }
+}
+
+/// `<function=NAME><parameter=P>value</parameter>…</function>`, one or more.
+pub(super) fn xml_calls(text: &str, tools: &[ToolSpec]) -> Vec<Found> {
+    let mut calls = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let Some((call, after)) = xml_call(rest, tools) else { return Vec::new() };
+        calls.push(call);
+        rest = after.trim_start();
+    }
+    calls
+}
+
+/// The first call, and the text after it. Only the schema tells whether a value is text or JSON.
+fn xml_call<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Found, &'a str)> {
+    let (name, mut rest) = text.strip_prefix("<function=")?.split_once('>')?;
+    let name = name.trim();
+    let tool = tools.iter().find(|tool| tool.name == name);
+    let mut arguments = Object::new();
+    loop {
+        rest = rest.trim_start();
+        if let Some(after) = rest.strip_prefix("</function>") {
+            let arguments = Value::Object(arguments).to_string();
+            return Some((Found::Call { name: name.to_owned(), arguments }, after));
+        }
+        let (parameter, value) = rest.strip_prefix("<parameter=")?.split_once('>')?;
+        let (value, after) = value.split_once("</parameter>")?;
+        // The line breaks around a value belong to the format.
+        let value = value.strip_prefix('\n').unwrap_or(value);
+        let value = value.strip_suffix('\n').unwrap_or(value);
+        let is_text = tool.is_none_or(|tool| {
+            tool.schema["properties"][parameter]["type"]
+                .as_str()
+                .is_none_or(|kind| kind == "string")
+        });
+        let json = if is_text { None } else { serde_json::from_str(value).ok() };
+        arguments.insert(parameter.to_owned(), json.unwrap_or_else(|| value.into()));
+        rest = after;
+    }
+}
