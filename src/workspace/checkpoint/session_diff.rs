@@ -7,7 +7,7 @@ use super::journal::{Plan, live};
 use super::manifest::{Name, State};
 use super::{Checkpoints, Hash, shown};
 use crate::disk;
-use crate::workspace::{Diff, Workspace};
+use crate::workspace::{Diff, DiffSize, Workspace};
 
 impl Workspace {
     /// The remaining changes of the session as unified diffs; empty if there are none. `None`: nothing is
@@ -59,9 +59,9 @@ impl Checkpoints {
                 format!("{name}: {what}\n")
             }
             (Some(old), Some(new)) => {
-                let diff = Diff::between(&old, &new, (&names.0, &names.1));
-                let more = if diff.truncated { "… (cut; the rest is in the file)\n" } else { "" };
-                format!("{}\n{more}", diff.text.trim_end())
+                let names = (names.0.as_str(), names.1.as_str());
+                let diff = Diff::after_lines(0, &old, &new, names, DiffSize::Whole);
+                format!("{}\n", diff.text.trim_end())
             }
             _ => format!("{name}: changed; it is not text, or its content is not stored\n"),
         })

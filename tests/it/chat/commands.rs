@@ -426,6 +426,19 @@ fn diff_undo_and_redo_commands_work() {
 }
 
 #[test]
+fn diff_shows_every_line_of_a_change() {
+    let (_test, mut pty) =
+        chat("call: Bash {\"command\": \"seq 1 250 > long.txt\"}\n---\ntext: changed it");
+    pty.say("change it");
+    pty.wait_for("changed it");
+    pty.say("/diff");
+    pty.wait_for("+1");
+    // To the end of the page.
+    pty.send("G");
+    pty.wait_for("+250");
+}
+
+#[test]
 fn project_commands_neither_override_others_nor_follow_symlinks() {
     let test =
         Test::new().script("text: heard").file(".agent/commands/inspect.md", "of the project");

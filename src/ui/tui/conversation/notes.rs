@@ -87,12 +87,17 @@ impl Conversation {
             Body::ContextCompacted(compacted) => {
                 self.context_tokens = compacted.tokens_after;
                 self.tokens_are_estimated = true;
-                let text = format!(
-                    "compacted: {} → {} tokens, {} messages became a summary",
-                    thousands(compacted.tokens_before),
-                    thousands(compacted.tokens_after),
-                    compacted.archived
-                );
+                let [before, after] =
+                    [compacted.tokens_before, compacted.tokens_after].map(thousands);
+                let text = match compacted.archived {
+                    0 if before == after => {
+                        "nothing to compact: the latest messages stay as they are".to_owned()
+                    }
+                    0 => format!("compacted: {before} → {after} tokens, results were shortened"),
+                    n => format!(
+                        "compacted: {before} → {after} tokens, {n} messages became a summary"
+                    ),
+                };
                 self.note(Tone::Quiet, &text);
             }
             Body::PinAdded { pin } => {
