@@ -424,8 +424,14 @@ impl Kernel {
 /// The model marked the answer as complete.
 fn is_whole(reply: &Reply) -> bool {
     match reply.stop {
-        Some(StopReason::End | StopReason::ToolCalls | StopReason::Other(_)) => true,
-        Some(StopReason::Length | StopReason::Refused | StopReason::Interrupted) | None => false,
+        Some(StopReason::End | StopReason::ToolCalls) => true,
+        Some(
+            StopReason::Length
+            | StopReason::Refused
+            | StopReason::Interrupted
+            | StopReason::Other(_),
+        )
+        | None => false,
     }
 }
 

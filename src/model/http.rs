@@ -14,7 +14,7 @@ use super::failure::{Again, EndpointFacts, Failure, Refusal};
 use super::retry::retrying;
 use super::transport::{Answer, Transport};
 use super::wire::{Broken, Decode, Encoded, Ids, decoder, encode};
-use crate::protocol::model::{Delta, Model, ModelError, Request};
+use crate::protocol::model::{Delta, Model, ModelError, Request, StopReason};
 use crate::protocol::shorten;
 
 /// How long the usage is waited for after the last text.
@@ -186,15 +186,29 @@ impl<'a> Attempt<'a> {
             answer.hurry(AFTER_THE_LAST_WORD);
         }
         if is_end || self.decoder.is_done() {
-            let stop = self.decoder.stop().ok_or_else(|| {
-                let url = &self.endpoint_facts.url;
-                Failure::soon(format!("{url}: the answer ended before it was complete"))
-                    .because("the answer ended early")
-            })?;
+            let stop = whole(&self.endpoint_facts, self.decoder.stop())?;
             self.ready.extend(self.decoder.end());
             self.ready.push_back(Delta::Done(self.decoder.stop().unwrap_or(stop)));
         }
         Ok(())
+    }
+}
+
+/// The reason for the end of an answer, if it is one of a complete answer.
+fn whole(endpoint_facts: &EndpointFacts, stop: Option<StopReason>) -> Result<StopReason, Failure> {
+    let (url, model) = (&endpoint_facts.url, &endpoint_facts.model);
+    match stop {
+        Some(StopReason::Other(reason)) => {
+            let reason = shorten(&reason, 60);
+            Err(Failure::soon(format!(
+                "{url}: {model} ended the answer with the reason `{reason}`, so it is not known to be \
+                 complete; try again later"
+            ))
+            .because(format!("the answer ended with `{reason}`")))
+        }
+        Some(stop) => Ok(stop),
+        None => Err(Failure::soon(format!("{url}: the answer ended before it was complete"))
+            .because("the answer ended early")),
     }
 }
 

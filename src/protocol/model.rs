@@ -208,7 +208,7 @@ pub enum StopReason {
     Refused,
     /// The turn was interrupted: the text is what was received until then.
     Interrupted,
-    /// Another reason, as named by the provider.
+    /// Another reason, as named by the provider: the answer is not known to be complete.
     Other(String),
 }
 

@@ -20,6 +20,7 @@ pub(in crate::model) struct Decoder<'a> {
     slots: Vec<Slot>,
     /// The provider's reason for the end of the answer.
     finish: Option<String>,
+    has_text: bool,
     /// The model's text was a refusal.
     refused: bool,
     /// `[DONE]` was received.
@@ -43,6 +44,7 @@ impl<'a> Decoder<'a> {
             reasoning: Reasoning::default(),
             slots: Vec::new(),
             finish: None,
+            has_text: false,
             refused: false,
             done: false,
         }
@@ -87,6 +89,7 @@ impl Decode for Decoder<'_> {
                 deltas.extend(self.carried());
             }
         }
+        self.has_text |= deltas.iter().any(|delta| matches!(delta, Delta::Text(_)));
         deltas.extend([&chunk["usage"], &chunk["x_groq"]["usage"]].into_iter().find_map(usage));
         Ok(deltas)
     }
@@ -104,18 +107,31 @@ impl Decode for Decoder<'_> {
             return None;
         }
         let complete = if self.slots.is_empty() { StopReason::End } else { StopReason::ToolCalls };
-        Some(match self.finish.as_deref() {
-            // Many servers send "stop" after calls, and some "tool_calls" without any.
-            None | Some("stop" | "end_turn" | "eos" | "tool_calls" | "function_call")
-                if !self.refused =>
-            {
-                complete
+        let Some(reason) = self.finish.as_deref() else {
+            // `[DONE]` without a reason: gateways to other wire formats never send one, and gateways whose own
+            // upstream broke send the same. An answer whose calls are all whole is taken, as other clients do;
+            // otherwise such a server could not be used at all. Nothing at all, or half a call, is a failure.
+            let is_whole = |slot: &Slot| serde_json::from_str::<Object>(&slot.arguments).is_ok();
+            let is_answer = self.has_text || !self.slots.is_empty();
+            if self.refused {
+                return Some(StopReason::Refused);
             }
-            Some("length" | "max_tokens" | "model_length") => StopReason::Length,
-            Some(word) if !self.refused && word != "content_filter" => {
-                StopReason::Other(word.to_owned())
+            return (is_answer && self.slots.iter().all(is_whole)).then_some(complete);
+        };
+        // Some gateways write the reasons of their upstream's format.
+        Some(match reason.to_lowercase().as_str() {
+            "length" | "max_tokens" | "model_length" | "model_context_window_exceeded" => {
+                StopReason::Length
             }
-            None | Some(_) => StopReason::Refused,
+            // `sensitive` is Z.ai's word.
+            "content_filter" | "sensitive" => StopReason::Refused,
+            _ if self.refused => StopReason::Refused,
+            // Many servers send "stop" after calls, and some "tool_calls" without any; the last two are those of
+            // Text Generation Inference.
+            "stop" | "end_turn" | "eos" | "tool_calls" | "function_call" | "eos_token"
+            | "stop_sequence" => complete,
+            // `insufficient_system_resource`, `abort`, `error`, `network_error`.
+            _ => StopReason::Other(reason.to_owned()),
         })
     }
 }

@@ -200,7 +200,11 @@ fn reasons_to_stop() {
     }
     let text = delta(&json!({"content": "a"}));
     check(std::slice::from_ref(&text), None);
-    check(&[text, json!("[DONE]")], StopReason::End);
+    check(&[text.clone(), json!("[DONE]")], StopReason::End);
+    check(&[json!("[DONE]")], None);
+    check(&[delta(&json!({"reasoning": "a"})), json!("[DONE]")], None);
+    check(&[text, finish("STOP")], StopReason::End);
+    check(&[finish("sensitive")], StopReason::Refused);
     check(&[finish("length")], StopReason::Length);
     check(&[finish("content_filter")], StopReason::Refused);
     check(&[finish("tool_calls")], StopReason::End);
@@ -208,6 +212,9 @@ fn reasons_to_stop() {
     check(&[delta(&json!({"refusal": "no"})), finish("stop")], StopReason::Refused);
     let cut = json!([{"index": 0, "id": "a", "function": {"name": "Read", "arguments": "{\"a"}}]);
     check(&[calls(&cut), finish("length")], StopReason::Length);
+    check(&[calls(&cut), json!("[DONE]")], None);
+    let whole = json!([{"index": 0, "id": "a", "function": {"name": "Read", "arguments": "{}"}}]);
+    check(&[calls(&whole), json!("[DONE]")], StopReason::ToolCalls);
 }
 
 #[test]

@@ -37,6 +37,8 @@ enum End {
     Cut,
     /// By a content filter.
     Withheld,
+    /// With another status.
+    Other(String),
 }
 
 /// An item of the answer.
@@ -134,6 +136,7 @@ impl Decode for Decoder<'_> {
     fn stop(&self) -> Option<StopReason> {
         Some(match self.end.as_ref()? {
             End::Withheld => StopReason::Refused,
+            End::Other(state) => StopReason::Other(state.clone()),
             End::Cut => StopReason::Length,
             End::Complete if self.is_cut => StopReason::Length,
             End::Complete if self.refused => StopReason::Refused,
@@ -231,7 +234,9 @@ impl Decoder<'_> {
                 }
             }
             ("", "in_progress" | "queued") => return Ok(()),
-            _ => End::Complete,
+            // Some servers do not update the status.
+            (_, "completed" | "done" | "in_progress" | "queued") => End::Complete,
+            (_, state) => End::Other(state.to_owned()),
         };
         let streamed = self.items.iter().map(|item| item.kind).collect::<Vec<_>>();
         for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {

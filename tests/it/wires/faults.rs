@@ -18,6 +18,8 @@ struct Wire {
     refused: fn() -> Reply,
     error_event: fn(&str) -> Reply,
     error: fn(u16, &str) -> Reply,
+    /// The reason for the end of an answer with calls, as it is sent.
+    reason: &'static str,
 }
 
 /// How a task ends.
@@ -159,6 +161,13 @@ impl Wire {
                 Recovered,
             ),
         ];
+        let odd = self.ended_for("odd");
+        faults.push(("unknown reason for the end, once".into(), odd.clone(), Recovered));
+        faults.push((
+            "unknown reason for the end, always".into(),
+            odd,
+            Fails(75, "m ended the answer with the reason `odd`"),
+        ));
         for kind in ["overloaded", "rate"] {
             faults.push((format!("{kind} in the stream"), (self.error_event)(kind), Recovered));
         }
@@ -192,6 +201,15 @@ impl Wire {
             faults.push((format!("cut after {eighth}/8"), cut(&self.call(), eighth, 8), Recovered));
         }
         faults
+    }
+
+    /// A call whose answer ends with this reason.
+    fn ended_for(&self, reason: &str) -> Reply {
+        let text = String::from_utf8(bytes(&self.call())).unwrap();
+        let (name, _) = self.reason.split_once(':').unwrap();
+        let odd = text.replace(self.reason, &format!("{name}:\"{reason}\""));
+        assert_ne!(text, odd, "{}", self.name);
+        Reply { body: vec![Chunk::Send(odd.into())], ..self.call() }
     }
 
     /// A call whose answer stops for longer than the limit after this number of bytes.
@@ -241,6 +259,7 @@ const CHAT: Wire = Wire {
     refused: openai_chat::refused,
     error_event: openai_chat::error_event,
     error: openai_chat::error,
+    reason: r#""finish_reason":"tool_calls""#,
 };
 const RESPONSES: Wire = Wire {
     name: "openai-responses",
@@ -250,6 +269,7 @@ const RESPONSES: Wire = Wire {
     refused: openai_responses::refused,
     error_event: openai_responses::error_event,
     error: openai_responses::error,
+    reason: r#""status":"completed""#,
 };
 const MESSAGES: Wire = Wire {
     name: "anthropic-messages",
@@ -259,6 +279,7 @@ const MESSAGES: Wire = Wire {
     refused: anthropic_messages::refused,
     error_event: anthropic_messages::error_event,
     error: anthropic_messages::error,
+    reason: r#""stop_reason":"tool_use""#,
 };
 const GEMINI: Wire = Wire {
     name: "gemini",
@@ -268,6 +289,7 @@ const GEMINI: Wire = Wire {
     refused: gemini::refused,
     error_event: gemini::error_event,
     error: gemini::error,
+    reason: r#""finishReason":"STOP""#,
 };
 
 #[test]
