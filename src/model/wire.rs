@@ -146,6 +146,36 @@ pub(super) fn call_name(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
+/// What a server accepts as the id of a call.
+#[derive(Clone, Copy)]
+pub(super) enum IdForm {
+    /// Letters, digits, `_`, `-` and these, up to this number.
+    Word { also: &'static str, longest: usize },
+    /// Exactly nine letters and digits.
+    NineCharacters,
+}
+
+/// The id in a form that the server accepts: the server of another model may have chosen it. A call and its
+/// result have the same id before and after it, also in later requests.
+pub(super) fn call_id(id: &str, form: IdForm) -> Cow<'_, str> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric();
+    let fits = match form {
+        IdForm::Word { also, longest } => {
+            id.len() <= longest
+                && id.chars().all(|c| is_word(c) || "_-".contains(c) || also.contains(c))
+        }
+        IdForm::NineCharacters => id.len() == 9 && id.chars().all(is_word),
+    };
+    if fits && !id.is_empty() {
+        return Cow::Borrowed(id);
+    }
+    let hash = blake3::hash(id.as_bytes()).to_hex();
+    Cow::Owned(match form {
+        IdForm::NineCharacters => hash[..9].to_owned(),
+        IdForm::Word { .. } => format!("call_{}", &hash[..24]),
+    })
+}
+
 /// The arguments in a form that servers accept: several parse them for their chat template, and reject text
 /// that is no JSON object.
 pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
@@ -177,4 +207,33 @@ pub(super) fn image_address(image: &Image, request: &Request<'_>) -> Option<Stri
 /// A non-empty string.
 pub(super) fn filled(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_ids_that_a_server_does_not_accept_are_replaced() {
+        let word = IdForm::Word { also: "", longest: 40 };
+        let long = "a".repeat(41);
+        for (id, form, is_kept) in [
+            ("call_A-1", word, true),
+            ("functions.Read:0", word, false),
+            ("functions.Read:0", IdForm::Word { also: ".:", longest: 40 }, true),
+            (&long, word, false),
+            (&long, IdForm::Word { also: "", longest: 64 }, true),
+            ("\u{e9}", word, false),
+            ("", word, false),
+            ("abcDEF123", IdForm::NineCharacters, true),
+            ("call_1234", IdForm::NineCharacters, false),
+            ("c0", IdForm::NineCharacters, false),
+        ] {
+            let sent = call_id(id, form);
+            assert_eq!(sent == id, is_kept, "{id}: {sent}");
+            assert_eq!(call_id(&sent, form), sent, "the replacement is accepted");
+            assert_eq!(call_id(id, form), sent, "and always the same");
+        }
+        assert_ne!(call_id("c0", IdForm::NineCharacters), call_id("c1", IdForm::NineCharacters));
+    }
 }

@@ -45,6 +45,7 @@ macro_rules! prompts {
 }
 
 prompts![
+    "after_results.md",
     "answer_schema.md",
     "commands/init.md",
     "commands/review.md",

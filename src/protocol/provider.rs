@@ -176,6 +176,13 @@ pub struct Dialect {
     /// Results of tools are sent as an array of parts.
     #[schemars(example = true)]
     pub result_parts: Option<bool>,
+    /// `false`: a message of the user must not follow results: a short answer is sent in between.
+    #[schemars(example = false)]
+    pub user_after_tool: Option<bool>,
+    /// The ids of calls consist of exactly nine letters and digits; others, which another server has chosen, are
+    /// replaced.
+    #[schemars(example = true)]
+    pub nine_character_ids: Option<bool>,
     /// `false`: an answer contains at most one call.
     #[schemars(example = false)]
     pub parallel_calls: Option<bool>,
@@ -202,6 +209,8 @@ impl Dialect {
             temperature: self.temperature.or(other.temperature),
             stream_options: self.stream_options.or(other.stream_options),
             result_parts: self.result_parts.or(other.result_parts),
+            user_after_tool: self.user_after_tool.or(other.user_after_tool),
+            nine_character_ids: self.nine_character_ids.or(other.nine_character_ids),
             parallel_calls: self.parallel_calls.or(other.parallel_calls),
             stream_with_tools: self.stream_with_tools.or(other.stream_with_tools),
             text_calls: self.text_calls.or(other.text_calls),

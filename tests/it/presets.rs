@@ -169,6 +169,29 @@ fn dialects_of_presets_are_applied() {
 }
 
 #[test]
+fn mistral_gets_an_answer_between_results_and_a_message_of_the_user() {
+    let reply =
+        |text: &str| server::json(200, &json!({"choices": [{"message": {"content": text}}]}));
+    let calls = json!({"content": null, "tool_calls": read_call()["tool_calls"]});
+    let server = Server::playing([
+        server::json(200, &json!({"choices": [{"message": calls}]})),
+        server::json(401, &json!({"message": "Unauthorized"})),
+        reply("done"),
+    ]);
+    let url = format!("providers.mistral.base_url={}", server.url());
+    let args = ["--model", "mistral/m", "--set", &url];
+    let test = Test::new().env("MISTRAL_API_KEY", "k").file("a.txt", "one\n");
+    test.agent(&[&["run", "read a.txt"], &args[..]].concat()).expect_code(69);
+    test.agent(&[&["run", "-c", "again"], &args[..]].concat()).expect_code(0);
+    let last = server.finish().pop().unwrap().json();
+    let roles = last["messages"].as_array().unwrap().iter();
+    let roles = roles.map(|message| message["role"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user"]);
+    assert_eq!(last["messages"][4]["content"], "Done.");
+    assert_eq!(last["messages"][3]["tool_call_id"].as_str().map(str::len), Some(9));
+}
+
+#[test]
 fn user_can_set_every_field_of_a_dialect() {
     let message = json!({"content": null, "tool_calls": read_call()["tool_calls"]});
     let whole = json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]});

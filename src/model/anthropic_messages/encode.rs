@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 
 use super::schema::enforceable;
 use crate::model::endpoint::Endpoint;
-use crate::model::wire::{Encoded, LOST_IMAGE, call_arguments, call_name, image_in_base64};
+use crate::model::wire::{
+    Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_in_base64,
+};
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::{Purpose, Request};
@@ -254,7 +256,7 @@ fn image<'a>(image: &'a Image, request: &Request<'_>) -> Block<'a> {
 fn call(call: &ToolCall) -> Block<'_> {
     let input = RawValue::from_string(call_arguments(call).into_owned());
     Block::ToolUse {
-        id: call_id(&call.id),
+        id: call_id(&call.id, IDS),
         name: call_name(call),
         input: input.expect("call_arguments returns valid JSON"),
         cache_control: None,
@@ -269,7 +271,7 @@ fn result<'a>(result: &'a ToolResult, request: &Request<'a>) -> Block<'a> {
         ResultContent::Blocks(text(&result.text).into_iter().chain(images).collect())
     };
     Block::ToolResult {
-        tool_use_id: call_id(&result.call),
+        tool_use_id: call_id(&result.call, IDS),
         content,
         // The API rejects an error without a text.
         is_error: result.is_error && !result.text.trim().is_empty(),
@@ -277,22 +279,8 @@ fn result<'a>(result: &'a ToolResult, request: &Request<'a>) -> Block<'a> {
     }
 }
 
-/// The id in a form that the API accepts: another model's server may have chosen it.
-fn call_id(id: &str) -> Cow<'_, str> {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
-    if id.is_empty() {
-        Cow::Borrowed("_")
-    } else if id.chars().all(fits) {
-        Cow::Borrowed(id)
-    } else {
-        // Different ids stay different.
-        let escaped = id.chars().map(|letter| match letter {
-            letter if fits(letter) => letter.to_string(),
-            letter => format!("_{:x}", u32::from(letter)),
-        });
-        Cow::Owned(escaped.collect())
-    }
-}
+/// What the API accepts as the id of a call.
+const IDS: IdForm = IdForm::Word { also: "", longest: usize::MAX };
 
 #[cfg(test)]
 #[path = "encode_tests.rs"]

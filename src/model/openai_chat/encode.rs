@@ -10,10 +10,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::model::endpoint::Endpoint;
-use crate::model::wire::{Encoded, LOST_IMAGE, call_arguments, call_name, image_address};
+use crate::model::wire::{
+    Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_address,
+};
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Message, Part, Role};
 use crate::protocol::model::Request;
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningBack, TokenLimit};
 use crate::protocol::tool::ToolSpec;
 
@@ -140,7 +143,7 @@ struct StreamOptions {
 struct Sent<'a> {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
+    tool_call_id: Option<Cow<'a, str>>,
     /// Never null: servers reject that together with calls.
     content: Content<'a>,
     /// Only in answers.
@@ -174,7 +177,7 @@ struct ImageUrl {
 
 #[derive(Serialize)]
 struct SentCall<'a> {
-    id: &'a str,
+    id: Cow<'a, str>,
     r#type: &'static str,
     function: SentFunction<'a>,
 }
@@ -185,6 +188,12 @@ struct SentFunction<'a> {
     arguments: Cow<'a, str>,
 }
 
+const USER: &str = "user";
+const TOOL: &str = "tool";
+
+/// The answer between results and a message of the user, where the server demands one.
+const AFTER_TOOL: Prompt = prompt!("after_results.md");
+
 fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
     let mut sent = Vec::with_capacity(request.messages.len() + 2);
     if !request.system.is_empty() {
@@ -194,19 +203,60 @@ fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
         };
         sent.push(plain(role, Cow::Borrowed(request.system)));
     }
-    let has_result_parts = endpoint.dialect.result_parts == Some(true);
     for message in request.messages {
         match message.role {
             // Many chat templates allow a system message only at the beginning.
-            Role::System | Role::User => sent.push(user(message, request)),
+            Role::System | Role::User => add_user(&mut sent, user(message, request), endpoint),
             Role::Assistant => sent.extend(assistant(message, endpoint)),
             Role::Tool => {
-                sent.extend(results(message, has_result_parts));
-                sent.extend(images_of_results(message, request));
+                sent.extend(results(message, endpoint));
+                if let Some(images) = images_of_results(message, request, endpoint) {
+                    add_user(&mut sent, images, endpoint);
+                }
             }
         }
     }
     sent
+}
+
+/// Adds a message of the user, joined to one before it: strict chat templates reject two in a row.
+fn add_user<'a>(sent: &mut Vec<Sent<'a>>, message: Sent<'a>, endpoint: &Endpoint) {
+    match sent.last_mut() {
+        Some(last) if last.role == USER => last.content.join(message.content),
+        Some(last) if last.role == TOOL && endpoint.dialect.user_after_tool == Some(false) => {
+            let text = Prompts::default().text(AFTER_TOOL).trim_end().to_owned();
+            sent.push(plain("assistant", Cow::Owned(text)));
+            sent.push(message);
+        }
+        Some(_) | None => sent.push(message),
+    }
+}
+
+impl<'a> Content<'a> {
+    /// Adds the content of the next message.
+    fn join(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (_, Content::Text(text)) if text.is_empty() => {}
+            (Content::Text(text), other) if text.is_empty() => *self = other,
+            (Content::Text(text), Content::Text(more)) => {
+                let text = text.to_mut();
+                text.push_str("\n\n");
+                text.push_str(&more);
+            }
+            (_, other) => {
+                let mut parts = std::mem::replace(self, Content::Parts(Vec::new())).into_parts();
+                parts.extend(other.into_parts());
+                *self = Content::Parts(parts);
+            }
+        }
+    }
+
+    fn into_parts(self) -> Vec<SentPart<'a>> {
+        match self {
+            Content::Text(text) => vec![SentPart::Text { text }],
+            Content::Parts(parts) => parts,
+        }
+    }
 }
 
 fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Sent<'a> {
@@ -222,7 +272,7 @@ fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Sent<'a> {
 
 fn user<'a>(message: &'a Message, request: &Request<'_>) -> Sent<'a> {
     if message.parts.iter().all(|part| !matches!(part, Part::Image(_))) {
-        return plain("user", words(message));
+        return plain(USER, words(message));
     }
     let parts = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } if text.is_empty() => None,
@@ -234,7 +284,7 @@ fn user<'a>(message: &'a Message, request: &Request<'_>) -> Sent<'a> {
 }
 
 fn of_parts(parts: Vec<SentPart<'_>>) -> Sent<'_> {
-    Sent { content: Content::Parts(parts), ..plain("user", Cow::Borrowed("")) }
+    Sent { content: Content::Parts(parts), ..plain(USER, Cow::Borrowed("")) }
 }
 
 fn picture<'a>(image: &Image, request: &Request<'_>) -> SentPart<'a> {
@@ -252,7 +302,7 @@ fn assistant<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<Sent<'a>> 
     for part in &message.parts {
         match part {
             Part::Call(call) => sent.tool_calls.push(SentCall {
-                id: &call.id,
+                id: call_id(&call.id, id_form(endpoint)),
                 r#type: "function",
                 function: SentFunction { name: call_name(call), arguments: call_arguments(call) },
             }),
@@ -281,11 +331,13 @@ fn assistant<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<Sent<'a>> 
 }
 
 /// One message for each result.
-fn results(message: &Message, has_parts: bool) -> impl Iterator<Item = Sent<'_>> {
+fn results<'a>(message: &'a Message, endpoint: &Endpoint) -> impl Iterator<Item = Sent<'a>> {
+    let has_parts = endpoint.dialect.result_parts == Some(true);
+    let form = id_form(endpoint);
     message.parts.iter().filter_map(move |part| match part {
         Part::Result(result) => {
-            let mut sent = plain("tool", Cow::Borrowed(&result.text));
-            sent.tool_call_id = Some(&result.call);
+            let mut sent = plain(TOOL, Cow::Borrowed(&result.text));
+            sent.tool_call_id = Some(call_id(&result.call, form));
             if has_parts {
                 let text = SentPart::Text { text: Cow::Borrowed(&result.text) };
                 sent.content = Content::Parts(vec![text]);
@@ -298,10 +350,16 @@ fn results(message: &Message, has_parts: bool) -> impl Iterator<Item = Sent<'_>>
 
 /// The images of the results, as one message of the user: a tool message has only text. Each follows the id of its
 /// call.
-fn images_of_results<'a>(message: &'a Message, request: &Request<'_>) -> Option<Sent<'a>> {
+fn images_of_results<'a>(
+    message: &'a Message,
+    request: &Request<'_>,
+    endpoint: &Endpoint,
+) -> Option<Sent<'a>> {
+    let form = id_form(endpoint);
     let parts = message.parts.iter().flat_map(|part| match part {
         Part::Result(result) if !result.images.is_empty() => {
-            let label = SentPart::Text { text: Cow::Owned(format!("[image of {}]", result.call)) };
+            let label = format!("[image of {}]", call_id(&result.call, form));
+            let label = SentPart::Text { text: Cow::Owned(label) };
             let images = result.images.iter().map(|image| picture(image, request));
             iter::once(label).chain(images).collect()
         }
@@ -311,6 +369,16 @@ fn images_of_results<'a>(message: &'a Message, request: &Request<'_>) -> Option<
     });
     let parts = parts.collect::<Vec<_>>();
     (!parts.is_empty()).then(|| of_parts(parts))
+}
+
+/// What the server accepts as the id of a call. The length is OpenAI's limit. Kimi's own ids are as
+/// `functions.Read:0`: its chat template shows them to the model, which fails with others
+/// (github.com/vybestack/llxprt-code/issues/713).
+fn id_form(endpoint: &Endpoint) -> IdForm {
+    match endpoint.dialect.nine_character_ids {
+        Some(true) => IdForm::NineCharacters,
+        Some(false) | None => IdForm::Word { also: ".:", longest: 40 },
+    }
 }
 
 /// The texts of a message, as one.

@@ -72,6 +72,43 @@ fn encoded_request_is_a_prefix_of_the_next() {
     assert!(second.starts_with(first.strip_suffix("]}").expect("the messages are last")));
 }
 
+#[test]
+fn messages_of_the_user_in_a_row_are_joined() {
+    let result = || Message { role: Role::Tool, parts: vec![result("text")] };
+    let user = |text: &str| Message::text(Role::User, text);
+    let mut messages = vec![user("fix it"), Message::text(Role::System, "a summary")];
+    let first = encoded(&request(&messages));
+    assert!(first.ends_with(r#"{"role":"user","content":"fix it\n\na summary"}]}"#), "{first}");
+    // The next request differs from the end of the joined text on, not before.
+    messages.push(user("and this"));
+    let second = encoded(&request(&messages));
+    assert!(second.starts_with(first.strip_suffix(r#""}]}"#).expect("a text is last")));
+    assert!(second.ends_with(r#"fix it\n\na summary\n\nand this"}]}"#), "{second}");
+
+    messages.push(Message { role: Role::User, parts: vec![Part::Image(image("kept"))] });
+    messages.push(Message { role: Role::User, parts: vec![] });
+    let third = encoded(&with_images(&messages));
+    let parts = r#""content":[{"type":"text","text":"fix it\n\na summary\n\nand this"},{"type":"image_url","#;
+    assert!(third.contains(parts) && third.matches(r#""role":"user""#).count() == 1, "{third}");
+
+    // After results, some servers demand an answer first.
+    let messages = [
+        user("fix it"),
+        Message { role: Role::Assistant, parts: vec![call("Read", "{}")] },
+        result(),
+        user("one"),
+        user("two"),
+    ];
+    let usual = encoded(&request(&messages));
+    let end = r#""content":"text"},{"role":"user","content":"one\n\ntwo"}]}"#;
+    assert!(usual.ends_with(end), "{usual}");
+    let mut endpoint = Endpoint::new("p/m", "http://h");
+    endpoint.dialect.user_after_tool = Some(false);
+    let strict = encoded_for(&request(&messages), &endpoint);
+    let end = r#""content":"text"},{"role":"assistant","content":"Done."},{"role":"user","content":"one\n\ntwo"}]}"#;
+    assert!(strict.ends_with(end), "{strict}");
+}
+
 struct Stored;
 
 impl Images for Stored {

@@ -10,9 +10,14 @@ use serde_json::{Value, json};
 
 use super::{PATH, SEPARATOR};
 use crate::model::endpoint::Endpoint;
-use crate::model::wire::{Encoded, LOST_IMAGE, call_arguments, call_name, image_address};
+use crate::model::wire::{
+    Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_address,
+};
 use crate::protocol::message::{Image, Message, Part, Role, ToolResult};
 use crate::protocol::model::Request;
+
+/// What the API accepts as the id of a call.
+const IDS: IdForm = IdForm::Word { also: "", longest: 64 };
 
 /// The request.
 pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
@@ -77,12 +82,12 @@ enum Item<'a> {
         phase: Option<&'a str>,
     },
     FunctionCall {
-        call_id: &'a str,
+        call_id: Cow<'a, str>,
         name: Cow<'a, str>,
         arguments: Cow<'a, str>,
     },
     FunctionCallOutput {
-        call_id: &'a str,
+        call_id: Cow<'a, str>,
         output: Output<'a>,
     },
     #[serde(untagged)]
@@ -148,7 +153,7 @@ fn answer<'a>(message: &'a Message, endpoint: &Endpoint, items: &mut Vec<Item<'a
             Part::Call(call) => {
                 items.append(&mut reasoning);
                 items.push(Item::FunctionCall {
-                    call_id: &call.id,
+                    call_id: call_id(&call.id, IDS),
                     name: call_name(call),
                     arguments: call_arguments(call),
                 });
@@ -172,7 +177,7 @@ fn answer<'a>(message: &'a Message, endpoint: &Endpoint, items: &mut Vec<Item<'a
 fn results<'a>(message: &'a Message, request: &Request<'a>) -> impl Iterator<Item = Item<'a>> {
     message.parts.iter().filter_map(|part| match part {
         Part::Result(result) => Some(Item::FunctionCallOutput {
-            call_id: &result.call,
+            call_id: call_id(&result.call, IDS),
             output: output(result, request),
         }),
         Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
