@@ -158,7 +158,8 @@ pub(super) async fn open_model(
     };
     let mut endpoint = endpoint(&resolved, &config.requests, prompts, outside, control).await?;
     endpoint.recorder = recorder(config, endpoint.api_key.as_deref())?;
-    endpoint.max_output_tokens = facts(config, &resolved.id).max_output_tokens;
+    let facts = facts(config, &resolved.id);
+    (endpoint.max_output_tokens, endpoint.thinking) = (facts.max_output_tokens, facts.thinking);
     let model = model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
     Ok(Opened { speaker: speaker(config, Arc::from(model)), endpoint: Some(endpoint) })
@@ -363,6 +364,8 @@ pub struct Facts {
     pub max_output_tokens: Option<u64>,
     /// Its price.
     pub price: Option<Price>,
+    /// It takes settings of its thinking.
+    pub thinking: Option<bool>,
     /// It accepts images.
     pub takes_images: Option<bool>,
 }
@@ -397,6 +400,7 @@ pub fn facts(config: &Config, id: &str) -> Facts {
         context_window: known.context_window,
         max_output_tokens: known.max_output_tokens,
         price,
+        thinking: known.thinking,
         takes_images: known.images,
     }
 }

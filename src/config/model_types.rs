@@ -70,6 +70,10 @@ pub struct ModelTable {
     /// US dollars per million tokens of request that were written to the provider's cache; unset: `price_in`.
     #[schemars(example = 1.5)]
     pub price_cache_write: Option<f64>,
+    /// Whether it takes settings of its thinking: Anthropic's adaptive thinking, or Gemini's thoughts. Unset: as in
+    /// `data/models.toml`, else only if an effort is configured.
+    #[schemars(example = true)]
+    pub thinking: Option<bool>,
     /// Whether it accepts images; unset: as for its provider, as in `data/models.toml`, else yes.
     #[schemars(example = false)]
     pub images: Option<bool>,

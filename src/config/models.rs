@@ -29,6 +29,7 @@ pub fn known(config: &Config, id: &str) -> ModelTable {
         price_out: configured.price_out.or(known.price_out),
         price_cached: configured.price_cached.or(known.price_cached),
         price_cache_write: configured.price_cache_write.or(known.price_cache_write),
+        thinking: configured.thinking.or(known.thinking),
         images: configured.images.or(known.images),
         ..configured
     }

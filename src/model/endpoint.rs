@@ -43,8 +43,10 @@ pub struct Endpoint {
     pub wire: Wire,
     /// Deviations of this server from it.
     pub dialect: Dialect,
-    /// The reasoning of earlier answers is requested and sent back, if the wire format has it.
+    /// The wire format Responses: reasoning that can be sent back is requested.
     pub returns_reasoning: bool,
+    /// The model takes settings of its thinking, which show it. `None`: they are sent if an effort is configured.
+    pub thinking: Option<bool>,
     /// The model's limit of tokens of an answer, if known; for wire formats that require one.
     pub max_output_tokens: Option<u64>,
     /// The text of [`TOOLS_IN_TEXT`].
@@ -88,6 +90,7 @@ impl Endpoint {
             wire: Wire::default(),
             dialect: Dialect::default(),
             returns_reasoning: true,
+            thinking: None,
             max_output_tokens: None,
             tools_in_text: Prompts::default().text(TOOLS_IN_TEXT).to_owned(),
         }
@@ -139,6 +142,7 @@ impl fmt::Debug for Endpoint {
             .field("wire", &self.wire)
             .field("dialect", &self.dialect)
             .field("returns_reasoning", &self.returns_reasoning)
+            .field("thinking", &self.thinking)
             .field("max_output_tokens", &self.max_output_tokens)
             .field("tools_in_text", &self.tools_in_text)
             .finish()

@@ -27,6 +27,8 @@ pub(super) enum Again {
     After(Duration),
     /// At once, without the reasoning of earlier answers: the server rejects it.
     WithoutReasoning,
+    /// At once, without settings of the thinking: the model rejects them.
+    WithoutThinking,
 }
 
 impl Failure {
@@ -98,6 +100,7 @@ impl EndpointFacts {
             (ModelErrorKind::Unavailable, Some(delay)) => Again::After(delay),
             (ModelErrorKind::Unavailable, None) => Again::Soon,
             (ModelErrorKind::Refused, _) if body.mentions(&REASONING) => Again::WithoutReasoning,
+            (ModelErrorKind::Refused, _) if body.mentions(&["thinking"]) => Again::WithoutThinking,
             _ => Again::Never,
         };
         let window = (kind == ModelErrorKind::Overflow).then(|| overflow::window(&body.text));
@@ -237,8 +240,13 @@ const QUOTA: [&str; 8] = [
 ];
 
 /// Parts of messages about reasoning that the server encrypted or signed: it cannot read it, or the model has none.
-const REASONING: [&str; 3] =
-    ["encrypted content", "encrypted_content", "`signature` in `thinking` block"];
+const REASONING: [&str; 5] = [
+    "encrypted content",
+    "encrypted_content",
+    "`signature` in `thinking` block",
+    "thought signature",
+    "thought_signature",
+];
 
 /// Parts of error codes that come without a status, and the corresponding status.
 const CODES: [(&str, u16); 15] = [

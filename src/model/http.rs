@@ -1,7 +1,8 @@
 //! A model behind an HTTP server: combines encoder, transport, decoder and retries.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -11,6 +12,7 @@ use tokio::time::timeout;
 use super::body::{Body, Foreign};
 use super::endpoint::Endpoint;
 use super::failure::{Again, EndpointFacts, Failure, Refusal};
+use super::rejected::{Accepted, Rejected, Used};
 use super::retry::retrying;
 use super::transport::{Answer, Transport};
 use super::wire::{Broken, Decode, Encoded, Ids, decoder, encode};
@@ -26,10 +28,8 @@ const AFTER_DONE: Duration = Duration::from_millis(250);
 
 pub(super) struct HttpModel {
     endpoint: Endpoint,
-    /// The same endpoint for requests without the reasoning of earlier answers.
-    without_reasoning: Endpoint,
-    /// The server rejected such reasoning.
-    rejects_reasoning: AtomicBool,
+    /// What the server rejected.
+    rejected: Mutex<Rejected>,
     transport: Transport,
     /// Prefix of generated call ids if the server sends none; different in each process, because a session
     /// may be resumed.
@@ -40,23 +40,25 @@ pub(super) struct HttpModel {
 impl HttpModel {
     pub(super) fn new(endpoint: Endpoint) -> Result<Self, ModelError> {
         let random = uuid::Uuid::now_v7().simple().to_string();
-        let mut without_reasoning = endpoint.clone();
-        without_reasoning.returns_reasoning = false;
         Ok(Self {
             transport: Transport::new(endpoint.clone())?,
-            rejects_reasoning: AtomicBool::new(!endpoint.returns_reasoning),
-            without_reasoning,
             endpoint,
+            rejected: Mutex::default(),
             id_prefix: format!("call_{}_", &random[24..]),
             next_id: AtomicU64::new(1),
         })
     }
 
-    /// An attempt failed. Reasoning is left out once: if that does not help, the reason is another one.
-    fn failed(&self, mut failure: Failure) -> Failure {
-        if failure.again == Again::WithoutReasoning
-            && self.rejects_reasoning.swap(true, Ordering::Relaxed)
-        {
+    fn rejected(&self) -> MutexGuard<'_, Rejected> {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An attempt failed. The next one leaves out what was rejected: if it had nothing of it, the reason is another
+    /// one.
+    fn failed(&self, mut failure: Failure, used: Used, request: &Request<'_>) -> Failure {
+        let is_rejection =
+            matches!(failure.again, Again::WithoutReasoning | Again::WithoutThinking);
+        if is_rejection && !self.rejected().add(failure.again, used, request, &self.endpoint) {
             failure.again = Again::Never;
         }
         failure
@@ -75,20 +77,18 @@ impl Model for HttpModel {
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
         let ids = Ids::new(&self.id_prefix, &self.next_id, request);
         retrying(self.endpoint.retries, move || {
-            let endpoint = if self.rejects_reasoning.load(Ordering::Relaxed) {
-                &self.without_reasoning
-            } else {
-                &self.endpoint
-            };
-            let Encoded { path, body } = encode(request, endpoint);
+            let Accepted { endpoint, messages, used } =
+                self.rejected().leave_out(request, &self.endpoint);
+            let messages = messages.as_deref().unwrap_or(request.messages);
+            let Encoded { path, body } = encode(&Request { messages, ..*request }, &endpoint);
             let recorder = endpoint.recorder.as_ref();
             let recording =
-                recorder.map(|recorder| recorder.begin(endpoint, request.purpose, &path, &body));
+                recorder.map(|recorder| recorder.begin(&endpoint, request.purpose, &path, &body));
             let facts = self.transport.endpoint_facts(&path);
             let open = async move { self.transport.post(&path, body, recording).await };
             let attempt =
-                Attempt::new(facts, decoder(endpoint, request, ids.clone()), open.boxed());
-            attempt.stream().map_err(|failure| self.failed(failure))
+                Attempt::new(facts, decoder(&self.endpoint, request, ids.clone()), open.boxed());
+            attempt.stream().map_err(move |failure| self.failed(failure, used, request))
         })
     }
 }
@@ -157,10 +157,11 @@ impl<'a> Attempt<'a> {
                 self.answer.insert(open.await?)
             }
         };
+        let was_finished = self.decoder.is_finished();
         let chunk = match answer.chunk().await {
             Ok(chunk) => chunk,
             // The answer is complete, only the end of the stream is missing.
-            Err(_) if self.decoder.is_finished() => None,
+            Err(_) if was_finished => None,
             Err(failure) => return Err(failure),
         };
         let is_end = chunk.is_none();
@@ -172,11 +173,12 @@ impl<'a> Attempt<'a> {
             None => self.body.finish(),
         };
         for text in texts {
-            let deltas = self
-                .decoder
-                .push(&text)
-                .map_err(|broken| on_broken(&self.endpoint_facts, &broken))?;
-            self.ready.extend(deltas);
+            match self.decoder.push(&text) {
+                Ok(deltas) => self.ready.extend(deltas),
+                // The answer was cut off after its last word.
+                Err(Broken::Garbage(_)) if is_end && was_finished => {}
+                Err(broken) => return Err(on_broken(&self.endpoint_facts, &broken)),
+            }
         }
         if self.decoder.is_done() {
             let drain = async { while let Ok(Some(_)) = answer.chunk().await {} };

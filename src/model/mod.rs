@@ -19,6 +19,7 @@ mod openai_chat;
 mod openai_responses;
 mod overflow;
 mod probe;
+mod rejected;
 mod replay;
 mod retry;
 mod scripted;

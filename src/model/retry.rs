@@ -56,7 +56,7 @@ impl Retries {
                 return Err(error);
             }
             Again::After(delay) => delay,
-            Again::WithoutReasoning => Duration::ZERO,
+            Again::WithoutReasoning | Again::WithoutThinking => Duration::ZERO,
             Again::Soon => {
                 let doubled = self.base.saturating_mul(1 << (attempt - 1).min(16));
                 let doubled = doubled.min(LONGEST_DELAY).min(self.within / 4);

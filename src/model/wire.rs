@@ -15,7 +15,7 @@ use super::text_calls;
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Part, ToolCall};
-use crate::protocol::model::{Delta, Request, StopReason};
+use crate::protocol::model::{Delta, Purpose, Request, StopReason};
 use crate::protocol::provider::{TextCalls, Wire};
 use crate::protocol::repair::repaired;
 
@@ -43,6 +43,18 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
         Wire::Gemini => gemini::encode(request, endpoint),
         Wire::OpenaiResponses => openai_responses::encode(request, endpoint),
         Wire::AnthropicMessages => anthropic_messages::encode(request, endpoint),
+    }
+}
+
+/// Settings of the thinking are sent: to models that take them, and to others if an effort is configured.
+pub(super) fn sends_thinking(request: &Request<'_>, endpoint: &Endpoint) -> bool {
+    let has_effort = request.effort.is_some_and(|effort| endpoint.takes(effort));
+    let is_wanted = endpoint.thinking.unwrap_or(has_effort);
+    match endpoint.wire {
+        Wire::OpenaiChat | Wire::OpenaiResponses => false,
+        // Some models think only with them, and other purposes have small limits of tokens.
+        Wire::AnthropicMessages => is_wanted && request.purpose == Purpose::Main,
+        Wire::Gemini => is_wanted,
     }
 }
 

@@ -15,6 +15,7 @@ use super::schema::enforceable;
 use crate::model::endpoint::Endpoint;
 use crate::model::wire::{
     Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_in_base64,
+    sends_thinking,
 };
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
@@ -33,6 +34,9 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
         model: &endpoint.model,
         stream: true,
         max_tokens: request.max_output_tokens.or(endpoint.max_output_tokens).unwrap_or(MAX_TOKENS),
+        // Newer models send no text of their thinking by default, and older ones do not think.
+        thinking: sends_thinking(request, endpoint)
+            .then(|| json!({"type": "adaptive", "display": "summarized"})),
         output_config: output_config(request, endpoint),
         tools: request
             .tools
@@ -73,6 +77,8 @@ struct Body<'a> {
     model: &'a str,
     stream: bool,
     max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -228,7 +234,7 @@ fn blocks<'a>(message: &'a Message, request: &Request<'a>, endpoint: &Endpoint) 
     let blocks = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } => self::text(text),
         Part::Image(image) => Some(self::image(image, request)),
-        Part::Carried(carried) if endpoint.returns_reasoning && carried.model == endpoint.id => {
+        Part::Carried(carried) if carried.model == endpoint.id => {
             carried.data.as_object().map(Block::Carried)
         }
         Part::Carried(_) => None,

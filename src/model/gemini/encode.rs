@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::{SIGNATURE, TEXT_BYTES, resource};
 use crate::model::endpoint::Endpoint;
-use crate::model::wire::{Encoded, call_arguments, call_name, filled, image_in_base64};
+use crate::model::wire::{
+    Encoded, call_arguments, call_name, filled, image_in_base64, sends_thinking,
+};
 use crate::protocol::Object;
 use crate::protocol::message::{Carried, Image, Message, Part, Role, ToolCall, ToolResult};
 use crate::protocol::model::Request;
@@ -50,10 +52,10 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
             temperature: request.temperature,
             response_mime_type: answer_schema.map(|_| "application/json"),
             response_json_schema: answer_schema.map(|schema| accepted(schema.clone())),
-            thinking_config: ThinkingConfig {
+            thinking_config: sends_thinking(request, endpoint).then(|| ThinkingConfig {
                 include_thoughts: true,
                 thinking_level: request.effort.map(Effort::as_str),
-            },
+            }),
         },
         contents: contents(request, &endpoint.id),
     };
@@ -102,7 +104,8 @@ struct GenerationConfig {
     response_mime_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_json_schema: Option<Value>,
-    thinking_config: ThinkingConfig,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<ThinkingConfig>,
 }
 
 /// How much the model thinks, and whether it shows that.

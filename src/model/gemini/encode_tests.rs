@@ -12,7 +12,7 @@ const MODEL: &str = "google/gemini-3-pro";
 const THOUGHTS: &str = r#""thinkingConfig":{"includeThoughts":true}"#;
 
 fn endpoint() -> Endpoint {
-    Endpoint { wire: Wire::Gemini, ..Endpoint::new(MODEL, "http://h") }
+    Endpoint { wire: Wire::Gemini, thinking: Some(true), ..Endpoint::new(MODEL, "http://h") }
 }
 
 fn request(messages: &[Message]) -> Request<'_> {
@@ -256,4 +256,19 @@ fn answer_schema_is_sent_without_what_servers_reject() {
     );
     let tools = [ToolSpec { name: "Read", description: "reads".into(), schema: json!({}) }];
     assert!(!encoded(&Request { tools: &tools, ..request }).contains("responseJsonSchema"));
+}
+
+#[test]
+fn settings_of_the_thinking_are_sent_to_models_that_take_them_or_with_an_effort() {
+    for (thinking, effort, expected) in [
+        (None, None, None),
+        (Some(true), None, Some(json!({"includeThoughts": true}))),
+        (None, Some(Effort::Low), Some(json!({"includeThoughts": true, "thinkingLevel": "low"}))),
+        (Some(false), Some(Effort::Low), None),
+    ] {
+        let endpoint = Endpoint { thinking, ..endpoint() };
+        let request = Request { effort, ..request(&[]) };
+        let body = serde_json::from_slice::<Value>(&body(&request, &endpoint)).expect("JSON");
+        assert_eq!(body["generationConfig"].get("thinkingConfig").cloned(), expected);
+    }
 }

@@ -264,3 +264,44 @@ async fn models_are_listed_in_one_request() {
     assert_eq!(server.finish()[0].path, "/v1/models?limit=1000");
     assert!(list().await.unwrap_err().message.contains("invalid x-api-key"));
 }
+
+#[test]
+fn thinking_is_requested_from_models_that_take_it_and_left_out_if_one_rejects_it() {
+    let message = "adaptive thinking is not supported on this model";
+    let error = json!({"type": "invalid_request_error", "message": message});
+    let rejected = document(400, &json!({"type": "error", "error": error}));
+    let server = Server::playing([rejected, text("fine"), text("again"), text("usual")]);
+    let test = project(&server);
+    let with = ["--set", "models.\"test/m\".thinking=true"];
+    let run = |more: &[&str]| {
+        test.agent(&[&["run", "x", "--no-memory"], more].concat()).expect_code(0);
+    };
+    run(&with);
+    run(&with);
+    run(&[]);
+    let asked = json!({"type": "adaptive", "display": "summarized"});
+    let sent = server.finish().into_iter().map(|request| request.json()["thinking"].clone());
+    assert_eq!(sent.collect::<Vec<_>>(), [asked.clone(), json!(null), asked, json!(null)]);
+}
+
+#[test]
+fn thinking_that_the_server_rejects_is_left_out_but_not_what_follows() {
+    let message = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound \
+                   to a different conversation.";
+    let error = json!({"type": "invalid_request_error", "message": message});
+    let rejected = document(400, &json!({"type": "error", "error": error}));
+    let read = |path: &str| call_blocks(&[("Read", json!({"path": path}))]);
+    let first = thinking_and_calls(&[("Read", json!({"path": "a.txt"}))]);
+    let mut second = vec![thinking_block()];
+    second[0].1[1]["signature"] = json!("bGF0ZXI");
+    second.extend(read("b.txt"));
+    let server = Server::playing([first, rejected, answer(&second, "tool_use"), text("fine")]);
+    let test = project(&server).file("a.txt", "one\n").file("b.txt", "two\n");
+    run(&test).expect_code(0).expect_stdout("fine\n");
+    let sent = server
+        .finish()
+        .into_iter()
+        .map(|request| (request.body.contains("EqQBCgIYAhIM"), request.body.contains("bGF0ZXI")));
+    let expected = [(false, false), (true, false), (false, false), (false, true)];
+    assert_eq!(sent.collect::<Vec<_>>(), expected);
+}

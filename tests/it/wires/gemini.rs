@@ -265,3 +265,25 @@ async fn models_are_listed_without_their_prefix() {
     let models = model::list_models(&endpoint, std::time::Duration::from_secs(20)).await.unwrap();
     assert_eq!(models, ["gemini-3-pro", "tunedModels/mine"]);
 }
+
+#[test]
+fn what_a_model_rejects_of_its_thinking_is_left_out() {
+    let rejected = |message: &str| {
+        let error = json!({"code": 400, "message": message, "status": "INVALID_ARGUMENT"});
+        document(400, &json!([{ "error": error }]))
+    };
+    let server = Server::playing([
+        rejected("Thinking level is not supported for this model."),
+        calls(&[("Read", json!({"path": "a.txt"}))]),
+        rejected("Unable to submit request because Thought signature is not valid."),
+        text("fine"),
+    ]);
+    let test = Test::new().file("a.txt", "one\n");
+    let (_, done) = run(test, &server, &["x", "--effort", "high"]);
+    done.expect_code(0).expect_stdout("fine\n");
+    let sent = server.finish().into_iter().map(|request| {
+        (request.body.contains("thinkingLevel"), request.body.contains("c2lnbmF0dXJl"))
+    });
+    let expected = [(true, false), (false, false), (false, true), (false, false)];
+    assert_eq!(sent.collect::<Vec<_>>(), expected);
+}

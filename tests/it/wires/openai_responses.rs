@@ -234,7 +234,7 @@ fn reasoning_that_the_server_rejects_is_left_out() {
         let sent = server.finish().into_iter().map(|request| {
             (request.body.contains("gAAA"), request.json().get("include").is_some())
         });
-        assert_eq!(sent.collect::<Vec<_>>(), [(false, true), (true, true), (false, false)]);
+        assert_eq!(sent.collect::<Vec<_>>(), [(false, true), (true, true), (false, true)]);
     }
     let server = Server::with(|_, _| error(400, "reasoning"));
     run(&project(&server)).expect_code(69).expect_stderr("could not be verified");
