@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use hyper_util::client::proxy::matcher::Matcher;
 use jiff::Timestamp;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, Method, Proxy, Response, Url};
@@ -193,23 +194,34 @@ impl Transport {
 
     /// Whether any connection may use TLS: to the server, or to a proxy.
     fn needs_roots(&self) -> bool {
-        let is_tls = |address: &str| address.starts_with("https:");
-        let variables = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
-        let by_environment =
-            || variables.iter().any(|name| std::env::var(name).is_ok_and(|value| is_tls(&value)));
-        self.base.scheme() == "https"
-            || match self.endpoint.proxy.as_deref() {
-                Some(proxy) => is_tls(proxy),
-                None => !is_loopback(&self.base) && by_environment(),
+        self.base.scheme() == "https" || self.proxy().is_some_and(|proxy| proxy.scheme() == "https")
+    }
+
+    /// The proxy that requests are sent through: a configured one, or that of the environment.
+    fn proxy(&self) -> Option<Url> {
+        match self.endpoint.proxy.as_deref() {
+            Some("none") => None,
+            Some(proxy) => Url::parse(proxy).ok(),
+            None if is_loopback(&self.base) => None,
+            None => {
+                let target = self.base.as_str().parse().ok()?;
+                let proxy = Matcher::from_system().intercept(&target)?;
+                Url::parse(&proxy.uri().to_string()).ok()
             }
+        }
     }
 
     /// There was no response.
     fn unreachable(&self, endpoint_facts: &EndpointFacts, error: &reqwest::Error) -> Failure {
         let (url, address) = (&endpoint_facts.url, address(&self.base));
-        let proxy = match self.endpoint.proxy.as_deref().and_then(|proxy| Url::parse(proxy).ok()) {
-            Some(proxy) => format!(" through the proxy {}", shown(&proxy)),
+        let by_proxy = self.proxy();
+        let proxy = match &by_proxy {
+            Some(proxy) => format!(" through the proxy {}", shown(proxy)),
             None => String::new(),
+        };
+        let proxy_advice = match self.endpoint.proxy {
+            Some(_) => "`proxy` of the provider",
+            None => "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY",
         };
         let root = endpoint_facts.without_key(&root(error));
         if error.is_builder() {
@@ -233,18 +245,23 @@ impl Transport {
             };
         }
         if error.is_dns() {
+            let advice = if by_proxy.is_some() { proxy_advice } else { "base_url" };
             return Failure::soon(format!(
-                "{url}{proxy}: there is no host of that name ({root}); check base_url and the network"
+                "{url}{proxy}: there is no host of that name ({root}); check {advice} and the network"
             ))
             .because("no such host");
         }
         let kind = causes(error).find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
         if error.is_connect() {
-            return Failure::soon(match kind {
-                Some(io::ErrorKind::ConnectionRefused) if proxy.is_empty() => {
+            return Failure::soon(match (kind, &by_proxy) {
+                (Some(io::ErrorKind::ConnectionRefused), None) => {
                     format!(
                         "{url}: nothing listens at {address}; start the server, or check base_url"
                     )
+                }
+                (Some(io::ErrorKind::ConnectionRefused), Some(by_proxy)) => {
+                    let by_proxy = shown(by_proxy);
+                    format!("{url}: nothing listens at the proxy {by_proxy}; start it, or check {proxy_advice}")
                 }
                 _ if error.is_timeout() => {
                     let seconds = self.endpoint.timeouts.connect.as_secs_f32();

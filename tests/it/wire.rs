@@ -18,6 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 
 use crate::server::{Chunk, Reply, Server, html, json, no_answer, sse_calls, sse_raw, sse_text};
+use crate::support::Test;
 
 const SHORT: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(20);
@@ -266,6 +267,33 @@ async fn a_proxy_is_used() {
     let (answer, _) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
     assert_eq!(answer.text, "hi");
     assert_eq!(server.finish()[0].path, "http://model.example/v1/chat/completions");
+}
+
+#[test]
+fn proxy_of_the_environment_that_is_down_is_named() {
+    // A port that is free again when the listener is dropped.
+    let proxy =
+        format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let run = |variables: &[(&str, &str)], base_url: &str| {
+        let test = Test::new().env("OPENAI_API_KEY", "k");
+        let test = variables.iter().fold(test, |test, (name, value)| test.env(name, value));
+        let url = format!("providers.openai.base_url={base_url}");
+        let retry = "requests.retry_for=100ms";
+        let args = ["run", "x", "--model", "openai/m", "--set", &url, "--set", retry];
+        test.agent(&args).expect_code(75).stderr
+    };
+    let named = format!("nothing listens at the proxy {proxy}; start it, or check HTTPS_PROXY");
+    for (variable, url) in [
+        ("HTTPS_PROXY", "https://model.invalid/v1"),
+        ("ALL_PROXY", "https://model.invalid/v1"),
+        ("http_proxy", "http://model.invalid/v1"),
+    ] {
+        let stderr = run(&[(variable, &proxy)], url);
+        assert!(stderr.contains(&named), "{variable}: {stderr}");
+    }
+    let without = [("HTTPS_PROXY", proxy.as_str()), ("NO_PROXY", "model.invalid")];
+    let stderr = run(&without, "https://model.invalid/v1");
+    assert!(!stderr.contains("proxy") && stderr.contains("no host of that name"), "{stderr}");
 }
 
 /// Runs `serve` on each connection; returns the address with this scheme.
