@@ -14,7 +14,7 @@ use crate::protocol::message::{Message, Role};
 use crate::protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
 /// Percentage of the window, or of the compaction threshold, at which a context counts as nearly full.
-const NEARLY_FULL: u64 = 90;
+pub(super) const NEARLY_FULL: u64 = 90;
 /// Limit: requests for one summary.
 const MAX_TRIES: u32 = 2;
 /// Token limit of the answer, including its reasoning.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt as _;
 
+use super::compact::NEARLY_FULL;
 use super::request::Asked;
 use super::turn::Turn;
 use super::{Kernel, millis};
@@ -109,7 +110,7 @@ impl Kernel {
         let mut overflows = 0;
         loop {
             match self.ask(turn).await? {
-                Err(error) if error.kind == ModelErrorKind::Overflow => {
+                Err(error) if self.is_overflow(&error, overflows) => {
                     overflows += 1;
                     let estimated_tokens = self.budget.request_tokens(self.request_bytes(0));
                     let window = error.window;
@@ -127,6 +128,21 @@ impl Kernel {
                 }
                 answer => return Ok(answer),
             }
+        }
+    }
+
+    /// The request was too long: the server says so, or rejects it without a known reason while it is about as long
+    /// as is allowed here. The latter is assumed once: after a compaction it is something else.
+    fn is_overflow(&self, error: &ModelError, overflows: u32) -> bool {
+        let is_nearly_full = || {
+            let tokens = self.budget.request_tokens(self.request_bytes(0));
+            tokens >= self.budget.threshold() / 100 * NEARLY_FULL
+        };
+        match (error.kind, error.status) {
+            (ModelErrorKind::Overflow, _) => true,
+            (ModelErrorKind::Refused, Some(413)) => overflows == 0,
+            (ModelErrorKind::Refused, Some(400 | 422)) => overflows == 0 && is_nearly_full(),
+            _ => false,
         }
     }
 

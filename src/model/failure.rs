@@ -210,7 +210,7 @@ struct ErrorBody {
 }
 
 /// Parts of messages for requests that are longer than the model's window.
-const OVERFLOW: [&str; 14] = [
+const OVERFLOW: [&str; 19] = [
     "context_length_exceeded",
     "exceed_context_size",
     "model_max_prompt_tokens_exceeded",
@@ -225,6 +225,12 @@ const OVERFLOW: [&str; 14] = [
     "input is too long",
     "input token count",
     "reduce the length of the messages",
+    // Moonshot, Z.ai (two), DashScope, Anthropic (the bytes of the request).
+    "model token limit",
+    "max tokens allowed",
+    "exceeds max length",
+    "range of input length",
+    "request_too_large",
 ];
 
 /// Parts of messages about quota or billing.
@@ -396,6 +402,17 @@ mod tests {
         let llama = r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"x"}}"#;
         check(Some(400), llama, Overflow, "longer");
         check(Some(500), "the context size is 4096", Overflow, "longer");
+        for text in [
+            "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)",
+            "tokens in request more than max tokens allowed",
+            "Prompt exceeds max length",
+            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+        ] {
+            let body = json!({"error": {"message": text}}).to_string();
+            check(Some(400), &body, Overflow, "longer than m accepts");
+        }
+        let bytes = r#"{"type":"error","error":{"type":"request_too_large","message":"x"}}"#;
+        check(Some(413), bytes, Overflow, "longer");
         let by_rate =
             r#"{"error":{"message":"Request too large: context length, tokens per min"}}"#;
         check(Some(429), by_rate, Unavailable, "too many requests");
@@ -501,7 +518,7 @@ mod tests {
             (402, "billing_error", "no payment", Quota, "billing of the key"),
             (403, "permission_error", "not yours", Refused, "H_API_KEY"),
             (404, "not_found_error", "model: m", Refused, "(\"model: m\")"),
-            (413, "request_too_large", "too many bytes", Refused, "(\"too many bytes\")"),
+            (413, "request_too_large", "too many bytes", Overflow, "(\"too many bytes\")"),
             (429, "rate_limit_error", "too fast", Unavailable, "(\"too fast\")"),
             (500, "api_error", "Internal server error", Unavailable, "try again later"),
             (504, "timeout_error", "late", Unavailable, "try again later"),

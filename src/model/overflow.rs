@@ -29,7 +29,10 @@ pub(super) fn window(text: &str) -> Option<u64> {
         if [" +", " >"].iter().any(|operator| text[end..].starts_with(operator)) {
             continue;
         }
-        let is_named = before.trim_end().ends_with('>')
+        // The end of a range: `[1, 129024]`.
+        let is_range = before == ", " && text[end..].starts_with(']');
+        let is_named = is_range
+            || before.trim_end().ends_with('>')
             || BEFORE.iter().any(|word| before.contains(word))
             || BEHIND.iter().any(|word| text[end..].starts_with(word));
         if is_named {
@@ -66,6 +69,8 @@ mod tests {
                  decrease input length or `max_tokens` and try again",
                 Some(200_000),
             ),
+            ("Your request exceeded model token limit: 262144 (requested: 300000)", Some(262_144)),
+            ("Range of input length should be [1, 129024]", Some(129_024)),
             ("gpt-4 does not take so many messages", None),
             ("Your input exceeds the context window of this model.", None),
             ("maximum context length is 131,072 tokens", Some(131_072)),

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{self, Reply, json as document, sse_raw};
+use crate::server::{self, Reply, Server, json as document, sse_raw};
+use crate::support::{Done, Test};
+
+/// A window of which the allowed share is a little more than 60 kB.
+const WINDOW: u64 = 18_600;
 
 pub(crate) fn text(text: &str) -> Reply {
     server::sse_text(text)
@@ -47,4 +51,39 @@ fn body(kind: &str) -> Value {
         other => panic!("no error is called {other}"),
     };
     json!({"error": {"message": message, "type": code, "param": null, "code": code}})
+}
+
+/// Reads files of 1 kB until the server rejects the request with this reply, which does not name the reason.
+fn rejected_when_long(reply: Reply, window: u64) -> (Test, Done) {
+    let server = Server::with(move |request, n| match n {
+        _ if request.json().get("tools").is_none() => text("## Goal\na summary"),
+        _ if request.body.len() > 60_000 => reply.clone(),
+        0..60 if !request.body.contains("a summary") => {
+            calls(&[("Read", json!({"path": format!("{n}.txt")}))])
+        }
+        _ => text("fine"),
+    });
+    let files = (0..60).map(|n| (format!("{n}.txt"), format!("{n} and more\n").repeat(80)));
+    let test = files.fold(Test::new(), |test, (path, text)| test.file(&path, &text));
+    let url = format!("providers.p.base_url={}", server.url());
+    let window = format!("models.\"p/m\".context_window={window}");
+    let args = ["run", "read it", "--model", "p/m", "--set", &url, "--set", &window];
+    let done = test.agent(&[&args[..], &["--max-turns", "90"]].concat());
+    (test, done)
+}
+
+#[test]
+fn unexplained_rejection_of_a_long_request_is_followed_by_a_compaction() {
+    let odd = |status| document(status, &json!({"error": {"message": "invalid: code 20031"}}));
+    // The request is nearly as long as is allowed here.
+    let (test, done) = rejected_when_long(odd(400), WINDOW);
+    done.expect_code(0).expect_stdout("fine\n");
+    assert_eq!(test.events_of("context.compacted")[0]["cause"], "overflow");
+    // It is far shorter, and the reason another one.
+    let (_, done) = rejected_when_long(odd(400), 10 * WINDOW);
+    done.expect_code(69).expect_stderr("code 20031");
+    // The status says it.
+    let (test, done) = rejected_when_long(odd(413), 10 * WINDOW);
+    done.expect_code(0).expect_stdout("fine\n");
+    assert_eq!(test.events_of("context.compacted")[0]["cause"], "overflow");
 }
