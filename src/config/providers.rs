@@ -44,7 +44,7 @@ pub struct Provider {
     pub model_prefix: String,
     /// The wire format.
     pub wire: Wire,
-    /// Wire format and dialect hold for `base_url` only.
+    /// Wire format and dialect hold only for the domain of `base_url`, with all its hosts.
     #[serde(default)]
     pub only_here: bool,
     /// How it was tested, for the documentation.
@@ -62,9 +62,19 @@ impl Provider {
 
     /// Its wire format and dialect hold for a server with this base URL.
     fn is_at(&self, base_url: &str) -> bool {
-        let own = self.base_url.as_deref().unwrap_or_default();
-        !self.only_here || own.starts_with(base_url.trim_end_matches('/'))
+        let own = host(self.base_url.as_deref().unwrap_or_default());
+        let domain = own.split_once('.').map_or("", |(_, domain)| domain);
+        let other = host(base_url).to_ascii_lowercase();
+        !self.only_here || other == domain || other.ends_with(&format!(".{domain}"))
     }
+}
+
+/// The host of a URL.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    host.split(':').next().unwrap_or_default()
 }
 
 /// Every preset, in the order of `auto`.
@@ -276,15 +286,26 @@ mod tests {
     }
 
     #[test]
-    fn dialect_of_openai_holds_for_its_own_address_only() {
+    fn dialect_of_openai_holds_for_its_own_domain_only() {
         let here = resolved("openai/m", "");
         assert_eq!(here.dialect.temperature, Some(false));
         assert_eq!(
             resolved("openai/m", "base_url = 'https://api.openai.com'").dialect,
             here.dialect
         );
-        let elsewhere = resolved("openai/m", "base_url = 'http://127.0.0.1:9/v1'");
-        assert_eq!((elsewhere.wire, elsewhere.dialect), (Wire::OpenaiChat, Dialect::default()));
+        // A host for one region (developers.openai.com/api/docs/guides/your-data).
+        let regional = resolved("openai/m", "base_url = 'https://eu.API.openai.com/v1'");
+        assert_eq!((regional.wire, regional.dialect), (here.wire, here.dialect));
+        for elsewhere in [
+            "http://127.0.0.1:9/v1",
+            "https://notopenai.com/v1",
+            "https://me:api.openai.com@h/v1",
+            "https://x.openai.azure.com/openai/v1",
+            "http://h/api.openai.com",
+        ] {
+            let elsewhere = resolved("openai/m", &format!("base_url = '{elsewhere}'"));
+            assert_eq!((elsewhere.wire, elsewhere.dialect), (Wire::OpenaiChat, Dialect::default()));
+        }
     }
 
     #[test]
