@@ -127,25 +127,29 @@ impl<'a> Attempt<'a> {
 
     /// The deltas of the answer; the last one is [`Delta::Done`] or an error.
     pub(super) fn stream(self) -> impl Stream<Item = Result<Delta, Failure>> + Send + 'a {
-        stream::unfold(self, |mut attempt| async {
-            let item = attempt.next().await?;
-            attempt.is_over |= matches!(item, Err(_) | Ok(Delta::Done(_)));
-            Some((item, attempt))
-        })
+        stream::unfold(self, |mut attempt| async { Some((attempt.next().await?, attempt)) })
     }
 
-    async fn next(&mut self) -> Option<Result<Delta, Failure>> {
+    /// The next delta, as in the stream.
+    pub(super) async fn next(&mut self) -> Option<Result<Delta, Failure>> {
         if self.is_over {
             return None;
         }
         loop {
             if let Some(delta) = self.ready.pop_front() {
+                self.is_over = matches!(delta, Delta::Done(_));
                 return Some(Ok(delta));
             }
             if let Err(failure) = self.advance().await {
+                self.is_over = true;
                 return Some(Err(failure));
             }
         }
+    }
+
+    /// The answer came as a stream of events.
+    pub(super) fn is_streamed(&self) -> bool {
+        self.body.is_stream()
     }
 
     /// Processes one chunk, which may make something `ready`.
@@ -214,7 +218,7 @@ fn whole(endpoint_facts: &EndpointFacts, stop: Option<StopReason>) -> Result<Sto
     }
 }
 
-pub(super) fn on_foreign(endpoint_facts: &EndpointFacts, foreign: Foreign) -> Failure {
+fn on_foreign(endpoint_facts: &EndpointFacts, foreign: Foreign) -> Failure {
     match foreign {
         Foreign::Page => endpoint_facts.page(),
         Foreign::TooLong { limit } => Failure::soon(format!(
@@ -225,7 +229,7 @@ pub(super) fn on_foreign(endpoint_facts: &EndpointFacts, foreign: Foreign) -> Fa
     }
 }
 
-pub(super) fn on_broken(endpoint_facts: &EndpointFacts, broken: &Broken) -> Failure {
+fn on_broken(endpoint_facts: &EndpointFacts, broken: &Broken) -> Failure {
     match broken {
         Broken::Garbage(text) => Failure::soon(format!(
             "{}: the answer is garbage: {}",

@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::body::Body;
 use super::endpoint::Endpoint;
 use super::failure::Failure;
-use super::http::{on_broken, on_foreign};
+use super::http::Attempt;
 use super::transport::Transport;
 use super::wire::{Encoded, Ids, decoder, encode};
 use crate::protocol::message::{Message, Role};
@@ -63,35 +63,12 @@ async fn answer(
     let Encoded { path, body } = encode(request, endpoint);
     let facts = transport.endpoint_facts(&path);
     let next_id = AtomicU64::new(1);
-    let mut decoder = decoder(endpoint, request, Ids::new("call_", &next_id, request));
-    let mut answer = transport.post(&path, body, None).await?;
-    let mut body = Body::new();
+    let decoder = decoder(endpoint, request, Ids::new("call_", &next_id, request));
+    let open = async { transport.post(&path, body, None).await };
+    let mut attempt = Attempt::new(facts, decoder, open.boxed());
     let mut reply = Reply::default();
-    while !decoder.is_done() {
-        let chunk = answer.chunk().await?;
-        let is_end = chunk.is_none();
-        let texts = match chunk {
-            Some(chunk) => body.push(&chunk).map_err(|foreign| on_foreign(&facts, foreign))?,
-            None => body.finish(),
-        };
-        for text in texts {
-            let deltas = decoder.push(&text).map_err(|broken| on_broken(&facts, &broken))?;
-            for delta in &deltas {
-                reply.fold(delta);
-            }
-        }
-        if is_end {
-            break;
-        }
+    while let Some(delta) = attempt.next().await {
+        reply.fold(&delta?);
     }
-    if decoder.stop().is_none() {
-        return Err(Failure::soon(format!(
-            "{}: the answer ended before it was complete",
-            facts.url
-        )));
-    }
-    for delta in &decoder.end() {
-        reply.fold(delta);
-    }
-    Ok(Probed { streams: body.is_stream(), calls_tools: !reply.calls.is_empty() })
+    Ok(Probed { streams: attempt.is_streamed(), calls_tools: !reply.calls.is_empty() })
 }

@@ -141,8 +141,8 @@ pub enum TextCalls {
     Described,
 }
 
-/// Deviations of a server from the usual behaviour of its wire format. Unset: as usual. Most
-/// concern only Chat Completions.
+/// Deviations of a server from the usual behaviour of its wire format. Unset: as usual. Those whose comment names no
+/// wire format concern Chat Completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dialect {
@@ -154,7 +154,7 @@ pub struct Dialect {
     pub instructions: Option<InstructionsRole>,
     /// The field for the reasoning effort: `reasoning-effort` (usual), `reasoning` (an object with `effort`),
     /// `thinking` and `enable-thinking` (the same as usual, but with these fields reasoning is turned off), or
-    /// `unsupported`.
+    /// `unsupported`, with every wire format.
     #[schemars(example = &"thinking")]
     pub effort: Option<EffortField>,
     /// The field in which the reasoning of earlier answers is sent back: `reasoning-content` or
@@ -164,10 +164,10 @@ pub struct Dialect {
     /// Arguments of calls match their schemas: `strict` is requested, with schemas in the form that it needs.
     #[schemars(example = true)]
     pub strict_schemas: Option<bool>,
-    /// It enforces a JSON Schema for an answer.
+    /// Every wire format: it enforces a JSON Schema for an answer. Usual: only with Responses and Gemini.
     #[schemars(example = true)]
     pub structured_outputs: Option<bool>,
-    /// `false`: it rejects other temperatures than the default, so none is sent.
+    /// Every wire format: `false`: it rejects other temperatures than the default, so none is sent.
     #[schemars(example = false)]
     pub temperature: Option<bool>,
     /// `false`: it rejects `stream_options`, which requests the usage.
@@ -183,14 +183,14 @@ pub struct Dialect {
     /// replaced.
     #[schemars(example = true)]
     pub nine_character_ids: Option<bool>,
-    /// `false`: an answer contains at most one call.
+    /// Every wire format but Gemini, which has no field for it: `false`: an answer contains at most one call.
     #[schemars(example = false)]
     pub parallel_calls: Option<bool>,
     /// `false`: answers to requests with tools are not streamed.
     #[schemars(example = false)]
     pub stream_with_tools: Option<bool>,
-    /// Calls of tools in the text of answers, as models write them whose servers do not understand them:
-    /// `accepted`, or `described` if the server has no function calling. Usual: they are text.
+    /// Every wire format: calls of tools in the text of answers, as models write them whose servers do not
+    /// understand them: `accepted`, or `described` if the server has no function calling. Usual: they are text.
     #[schemars(example = &"described")]
     pub text_calls: Option<TextCalls>,
 }

@@ -37,6 +37,8 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
         // Newer models send no text of their thinking by default, and older ones do not think.
         thinking: sends_thinking(request, endpoint)
             .then(|| json!({"type": "adaptive", "display": "summarized"})),
+        tool_choice: (endpoint.dialect.parallel_calls == Some(false) && !request.tools.is_empty())
+            .then(|| json!({"type": "auto", "disable_parallel_tool_use": true})),
         output_config: output_config(request, endpoint),
         tools: request
             .tools
@@ -79,6 +81,8 @@ struct Body<'a> {
     max_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

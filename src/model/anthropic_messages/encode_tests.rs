@@ -259,3 +259,23 @@ fn limit_and_format_of_the_answer() {
     endpoint.dialect.structured_outputs = None;
     assert_eq!(sent(&with_schema, &endpoint).get("output_config"), None);
 }
+
+#[test]
+fn dialect_and_thinking_are_applied() {
+    let tools =
+        [ToolSpec { name: "Read", description: "reads".into(), schema: json!({"type": "object"}) }];
+    let sent = |endpoint: &Endpoint, purpose: Purpose| {
+        let request = Request { purpose, tools: &tools, ..request(&[]) };
+        let body = serde_json::from_slice::<Value>(&body(&request, endpoint)).expect("JSON");
+        (body.get("tool_choice").cloned(), body.get("thinking").cloned())
+    };
+    let mut endpoint = Endpoint::new("p/m", "http://h");
+    endpoint.wire = Wire::AnthropicMessages;
+    assert_eq!(sent(&endpoint, Purpose::Main), (None, None));
+    endpoint.dialect.parallel_calls = Some(false);
+    endpoint.thinking = Some(true);
+    let serial = Some(json!({"type": "auto", "disable_parallel_tool_use": true}));
+    let thinking = Some(json!({"type": "adaptive", "display": "summarized"}));
+    assert_eq!(sent(&endpoint, Purpose::Main), (serial.clone(), thinking));
+    assert_eq!(sent(&endpoint, Purpose::Summary), (serial, None));
+}

@@ -31,7 +31,8 @@ pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> En
 
 fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     // Together with tools, only some models accept it.
-    let answer_schema = request.answer_schema.filter(|_| request.tools.is_empty());
+    let has_schemas = endpoint.dialect.structured_outputs != Some(false);
+    let answer_schema = request.answer_schema.filter(|_| has_schemas && request.tools.is_empty());
     let tools = request.tools.iter().map(|tool| Declaration {
         name: tool.name,
         description: &tool.description,

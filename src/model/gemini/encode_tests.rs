@@ -272,3 +272,16 @@ fn settings_of_the_thinking_are_sent_to_models_that_take_them_or_with_an_effort(
         assert_eq!(body["generationConfig"].get("thinkingConfig").cloned(), expected);
     }
 }
+
+#[test]
+fn schema_of_the_answer_is_left_out_if_the_server_enforces_none() {
+    let schema = json!({"type": "object"});
+    let request = Request { answer_schema: Some(&schema), ..request(&[]) };
+    let mut endpoint = endpoint();
+    let is_sent = |endpoint: &Endpoint| {
+        String::from_utf8(body(&request, endpoint)).expect("UTF-8").contains("responseJsonSchema")
+    };
+    assert!(is_sent(&endpoint));
+    endpoint.dialect.structured_outputs = Some(false);
+    assert!(!is_sent(&endpoint));
+}

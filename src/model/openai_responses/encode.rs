@@ -21,6 +21,8 @@ const IDS: IdForm = IdForm::Word { also: "", longest: 64 };
 
 /// The request.
 pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
+    let has_schemas = endpoint.dialect.structured_outputs != Some(false);
+    let is_serial = endpoint.dialect.parallel_calls == Some(false);
     let body = Body {
         model: &endpoint.model,
         stream: true,
@@ -29,9 +31,10 @@ pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> En
         max_output_tokens: request.max_output_tokens,
         temperature: request.temperature,
         reasoning: request.effort.map(|effort| json!({"effort": effort})),
-        text: request.answer_schema.map(
+        text: request.answer_schema.filter(|_| has_schemas).map(
             |schema| json!({"format": {"type": "json_schema", "name": "answer", "schema": schema}}),
         ),
+        parallel_tool_calls: (is_serial && !request.tools.is_empty()).then_some(false),
         tools: request
             .tools
             .iter()
@@ -63,6 +66,8 @@ struct Body<'a> {
     reasoning: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Value>,
     #[serde(skip_serializing_if = "str::is_empty")]

@@ -181,3 +181,20 @@ fn reasoning_that_the_server_rejects_is_neither_requested_nor_sent() {
     assert_eq!(body["input"].as_array().map(Vec::len), Some(1));
     assert_eq!(body["input"][0]["phase"], "final_answer");
 }
+
+#[test]
+fn dialect_is_applied() {
+    let schema = json!({"type": "object"});
+    let tools = [ToolSpec { name: "Read", description: "reads".into(), schema: schema.clone() }];
+    let request = Request { answer_schema: Some(&schema), tools: &tools, ..request(&[]) };
+    let mut endpoint = Endpoint::new("p/m", "http://h/v1");
+    let sent = |endpoint: &Endpoint| {
+        let body = encode(&request, endpoint).body;
+        let body = serde_json::from_slice::<Value>(&body).expect("JSON");
+        (body.get("text").is_some(), body.get("parallel_tool_calls").cloned())
+    };
+    assert_eq!(sent(&endpoint), (true, None));
+    endpoint.dialect.structured_outputs = Some(false);
+    endpoint.dialect.parallel_calls = Some(false);
+    assert_eq!(sent(&endpoint), (false, Some(json!(false))));
+}
