@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{self, BoxStream, Stream, TryStreamExt as _};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::body::{Body, Foreign};
 use super::endpoint::Endpoint;
@@ -25,6 +25,10 @@ const AFTER_THE_LAST_WORD: Duration = Duration::from_secs(5);
 /// How long the end of the body is waited for after `[DONE]`; reading it to its end allows the connection to
 /// be reused.
 const AFTER_DONE: Duration = Duration::from_millis(250);
+
+/// How long a server may keep an answer alive without a part of it. (Some send nothing else while the model
+/// reasons.)
+const KEPT_ALIVE: Duration = Duration::from_mins(20);
 
 pub(super) struct HttpModel {
     endpoint: Endpoint,
@@ -105,6 +109,8 @@ pub(super) struct Attempt<'a> {
     /// Deltas that were decoded and not taken yet.
     ready: VecDeque<Delta>,
     is_over: bool,
+    /// When the last part of the answer arrived.
+    last_data: Instant,
 }
 
 impl<'a> Attempt<'a> {
@@ -122,6 +128,7 @@ impl<'a> Attempt<'a> {
             decoder,
             ready: VecDeque::new(),
             is_over: false,
+            last_data: Instant::now(),
         }
     }
 
@@ -158,7 +165,9 @@ impl<'a> Attempt<'a> {
             Some(answer) => answer,
             None => {
                 let Some(open) = self.open.take() else { return Ok(()) };
-                self.answer.insert(open.await?)
+                let answer = open.await?;
+                self.last_data = Instant::now();
+                self.answer.insert(answer)
             }
         };
         let was_finished = self.decoder.is_finished();
@@ -169,6 +178,7 @@ impl<'a> Attempt<'a> {
             Err(failure) => return Err(failure),
         };
         let is_end = chunk.is_none();
+        let n_ready = self.ready.len();
         let texts = match chunk {
             Some(chunk) => self
                 .body
@@ -183,6 +193,16 @@ impl<'a> Attempt<'a> {
                 Err(Broken::Garbage(_)) if is_end && was_finished => {}
                 Err(broken) => return Err(on_broken(&self.endpoint_facts, &broken)),
             }
+        }
+        if self.ready.len() > n_ready {
+            self.last_data = Instant::now();
+        } else if !is_end && self.last_data.elapsed() > KEPT_ALIVE {
+            let seconds = KEPT_ALIVE.as_secs();
+            return Err(Failure::soon(format!(
+                "{}: only keep-alive messages for {seconds} s",
+                self.endpoint_facts.url
+            ))
+            .because("no data"));
         }
         if self.decoder.is_done() {
             let drain = async { while let Ok(Some(_)) = answer.chunk().await {} };

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper_util::client::proxy::matcher::Matcher;
@@ -32,6 +33,8 @@ pub(super) struct Transport {
     first_byte: Duration,
     idle: Duration,
     client: OnceLock<Result<Client, Failure>>,
+    /// There was a response: the next request may use its connection.
+    has_answered: AtomicBool,
 }
 
 impl Transport {
@@ -50,6 +53,7 @@ impl Transport {
             base,
             endpoint,
             client: OnceLock::new(),
+            has_answered: AtomicBool::new(false),
         })
     }
 
@@ -115,11 +119,21 @@ impl Transport {
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body);
         }
-        let response = match timeout(first_byte, request.send()).await {
+        // Some servers close a connection after its answer, although they promise to keep it.
+        let spare =
+            if self.has_answered.load(Ordering::Relaxed) { request.try_clone() } else { None };
+        let sent = async {
+            match (request.send().await, spare) {
+                (Err(error), Some(spare)) if is_closed_connection(&error) => spare.send().await,
+                (sent, _) => sent,
+            }
+        };
+        let response = match timeout(first_byte, sent).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.unreachable(&endpoint_facts, &error)),
             Err(_) => return Err(silent(&endpoint_facts, first_byte)),
         };
+        self.has_answered.store(true, Ordering::Relaxed);
         let status = response.status();
         if let Some(recording) = recording {
             recording.response(status.as_u16(), response.headers());
@@ -494,6 +508,11 @@ fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error 
         Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn Error + 'static)),
         None => error.source(),
     })
+}
+
+/// The connection was closed before the first byte of a response.
+fn is_closed_connection(error: &reqwest::Error) -> bool {
+    causes(error).any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_incomplete_message))
 }
 
 /// The root cause.

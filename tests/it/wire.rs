@@ -424,3 +424,18 @@ async fn models_are_listed() {
     assert_eq!(error.status, Some(404));
     assert!(error.message.contains("lacks `/v1`"), "{error}");
 }
+
+#[tokio::test]
+async fn connection_that_the_server_closed_after_an_answer_is_replaced_without_a_retry() {
+    // The connection ends at the next request, as if it had been closed meanwhile.
+    let server = Server::with(|request, n| match (n, request.connection) {
+        (0, _) => sse_text("one"),
+        (_, 0) => no_answer(),
+        _ => sse_text("two"),
+    });
+    let model = model::connect(endpoint(&server)).unwrap();
+    ask(&*model).await.unwrap();
+    let (answer, retries) = ask(&*model).await.unwrap();
+    assert_eq!((answer.text.as_str(), retries.len()), ("two", 0));
+    assert_eq!(server.finish().len(), 3);
+}

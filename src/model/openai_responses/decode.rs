@@ -215,8 +215,11 @@ impl Decoder<'_> {
             "completed" | "done" | "incomplete" | "failed" | "cancelled" => {
                 response["status"].as_str().unwrap_or(kind)
             }
-            // Not an event.
-            "" if response["output"].is_array() => response["status"].as_str().unwrap_or("done"),
+            // Not an event: only its status says whether it is complete.
+            "" if response["output"].is_array() => match response["status"].as_str() {
+                Some(status) => status,
+                None => return Ok(()),
+            },
             _ => return Ok(()),
         };
         if !response["error"].is_null() {
