@@ -12,6 +12,7 @@ mod messages;
 mod models;
 mod place;
 mod project;
+mod resumed_model;
 mod sandbox_facts;
 mod storage;
 mod toolbox;
@@ -33,10 +34,11 @@ pub use checkpoints::{limits, with_checkpoints};
 pub use host_programs::HostPrograms;
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
+use models::Models;
 pub use models::{Facts, endpoint, facts, no_model, script};
-use models::{Models, open_models};
 pub use place::branch;
 use project::ProjectFiles;
+use resumed_model::open_recorded;
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::{ShortIds, Storage};
 pub use toolbox::{
@@ -145,6 +147,8 @@ pub struct Options {
     pub default_mode: PermissionMode,
     /// The user's directories.
     pub dirs: Option<UserDirs>,
+    /// A recorded session continues with the model of these options, not with its own.
+    pub keeps_model: bool,
 }
 
 impl Options {
@@ -171,6 +175,8 @@ pub struct Session {
     pub notices: Vec<String>,
     /// The session's log; `None` if nothing is recorded.
     pub log_path: Option<PathBuf>,
+    /// The configured or recorded name of the model with which it was opened.
+    pub opened_model: String,
     /// A model and the effort that the user chose for it.
     pub chosen_effort: Option<(String, Effort)>,
 }
@@ -212,8 +218,8 @@ impl Session {
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = HostPrograms::of(&writable);
-        let Models { main, light, fallback, verifier, keys, notices: not_sent } =
-            open_models(config, &options.config.prompts, &outside, &control).await?;
+        let (Models { main, light, fallback, verifier, keys, notices: not_sent }, used) =
+            open_recorded(&options, recorded.as_deref(), &outside, &control).await?;
         notices.extend(not_sent);
         let mut settings =
             settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;
@@ -251,8 +257,7 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let model = main.model.id();
-        let started = started(workspace.root(), model, mode, guarantees, &prompts);
+        let started = started(workspace.root(), main.model.id(), mode, guarantees, &prompts);
         let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
@@ -325,7 +330,8 @@ impl Session {
             distilling: None,
             notices,
             log_path,
-            chosen_effort: options.config.config.chosen_effort.clone(),
+            opened_model: used.model,
+            chosen_effort: used.chosen_effort,
         })
     }
 

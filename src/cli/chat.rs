@@ -97,6 +97,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         answer_schema: None,
         default_mode: PermissionMode::Ask,
         dirs,
+        keeps_model: false,
     };
     let mut is_first = true;
     // The session continues the conversation on the screen.
@@ -153,6 +154,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         if let Some(news) = news_of_rewind.take() {
             chat.handle.tell(news);
         }
+        options.config.config.model.clone_from(&session.opened_model);
         let model = session.model().to_owned();
         let handle = chat.handle.clone();
         session.exec().forward_listeners(move |text| handle.tell(News::Note(true, text)));
@@ -168,6 +170,8 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         }
         options.config.config.chosen_effort.clone_from(&session.chosen_effort);
         session.close().await;
+        // In the same conversation, what the user chose since its last answer stays, too.
+        options.keeps_model = !matches!(next, Next::Open(_));
         match next {
             Next::Quit => break id,
             Next::Continue(which) => {

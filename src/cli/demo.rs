@@ -77,6 +77,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
         answer_schema: None,
         default_mode: PermissionMode::AutoEdit,
         dirs: UserDirs::find(),
+        keeps_model: false,
     };
     let concurrent_change = Box::new(ConcurrentChange { file: Some(root.join(FILES[0].0)) });
     let faces: Vec<Box<dyn Sink>> = vec![Box::new(chat.handle.clone()), concurrent_change];

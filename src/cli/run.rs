@@ -77,6 +77,7 @@ async fn work(
         answer_schema: answer_schema(args)?,
         default_mode: PermissionMode::AutoEdit,
         dirs,
+        keeps_model: false,
     };
     // Opened first, so that an error is reported before the task runs.
     let mut output_file = match &args.output_file {

@@ -15,7 +15,7 @@ pub use fork::{ForkError, fork};
 pub use html::html;
 pub use live::{LastSeen, files_seen, forked_from, live, milliseconds};
 pub use log::{EVENTS, Loaded, Log, LogError, load};
-pub use overview::{Overview, directories, overview, tail};
+pub use overview::{Overview, directories, main_model, overview, tail};
 pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
 

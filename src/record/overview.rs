@@ -7,11 +7,13 @@ use memchr::memmem;
 use serde::Serialize;
 
 use super::is_id;
+use super::live::live;
 use super::log::{LogError, event_in, load};
 use super::summary::summary;
 use crate::disk;
 use crate::protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
 use crate::protocol::model::{Purpose, Usage};
+use crate::protocol::provider::Effort;
 
 /// Number of first events among which the user's first message is, if there is one.
 const FIRST: usize = 10;
@@ -151,6 +153,29 @@ pub fn directories(log: &Path) -> io::Result<Vec<String>> {
             _ => None,
         })
         .collect())
+}
+
+/// The model of a session and the effort that was asked of it, in its last turn; `None` before the first. A
+/// log can be large: only the lines that tell it are parsed.
+pub fn main_model(log: &Path) -> io::Result<Option<(String, Option<Effort>)>> {
+    const TYPES: [&[u8]; 3] = [b"\"turn.started\"", b"\"model.requested\"", b"\"session.rewound\""];
+    let text = disk::read(log)?;
+    let is_candidate = |line: &&[u8]| TYPES.iter().any(|name| memmem::find(line, name).is_some());
+    let lines = text.split(|byte| *byte == b'\n').filter(is_candidate);
+    let events: Vec<Event> = lines.filter_map(|line| event_in(line).ok()).collect();
+    let (mut last, mut is_begin) = (None, false);
+    for event in live(&events) {
+        match &event.body {
+            Body::TurnStarted { .. } => is_begin = true,
+            // Later in the turn another model may have replaced it.
+            Body::ModelRequested(request) if is_begin && request.purpose == Purpose::Main => {
+                is_begin = false;
+                last = Some((request.model.clone(), request.effort));
+            }
+            _ => {}
+        }
+    }
+    Ok(last)
 }
 
 /// The last events, as many as the part that is read contains.

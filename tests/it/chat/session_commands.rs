@@ -1,9 +1,12 @@
-//! `/rename`, `/fork` and `/add-dir`.
+//! `/rename`, `/fork` and `/add-dir`; the model of a resumed session.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
+use serde_json::json;
+
 use super::pty::Pty;
+use crate::server::{self, Reply, Request, Server};
 use crate::support::{Test, events};
 
 fn chat(test: &Test, args: &[&str]) -> Pty {
@@ -169,4 +172,81 @@ fn added_directory_can_be_used_and_is_known_after_resume() {
     std::fs::remove_dir_all(&there).unwrap();
     let test = test.script("text: done");
     test.run(&["--resume", &id(&test), "and now"]).expect_code(0).expect_stderr("cannot be added");
+}
+
+/// Two models that answer with their name and effort.
+fn models(request: &Request) -> Reply {
+    if request.path.ends_with("/models") {
+        return server::json(200, &json!({"data": [{"id": "small"}, {"id": "large"}]}));
+    }
+    let asked = request.json();
+    let (model, effort) = (asked["model"].as_str().unwrap(), asked["reasoning_effort"].as_str());
+    server::sse_text(&format!("{model} at {}", effort.unwrap_or("no effort")))
+}
+
+fn configured(server: &Server, more: &str) -> String {
+    format!("model = \"mine/small\"\n{more}[providers.mine]\nbase_url = \"{}\"\n", server.url())
+}
+
+#[test]
+fn resumed_session_continues_with_its_model_and_effort() {
+    let server = Server::with(|request, _| models(request));
+    let test = Test::new().user_config(&configured(&server, "effort = \"low\"\n"));
+    let start = |args: &[&str]| {
+        let pty = Pty::start(&test, args, 40, 120, "xterm-256color");
+        pty.wait_for("/help");
+        pty
+    };
+    let mut pty = start(&[]);
+    pty.say("/model mine/large high");
+    pty.wait_for("mine/large answers from now on with effort high");
+    pty.say("hello?");
+    pty.wait_for("large at high");
+    pty.wait_for("/help");
+    let first = id(&test);
+    pty.say("/quit");
+    pty.end();
+    let mut pty = start(&["-c"]);
+    pty.wait_for("· mine/large high");
+    // Opened again, the session keeps what was chosen since.
+    pty.say("/model mine/small medium");
+    pty.wait_for("mine/small answers from now on with effort medium");
+    pty.say("/fork");
+    pty.wait_for("a copy; /resume");
+    pty.wait_for("· mine/small medium");
+    pty.wait_for("/help");
+    pty.say("/clear");
+    pty.wait_for("session   a new one");
+    pty.wait_for("· mine/small medium");
+    pty.wait_for("/help");
+    pty.say(&format!("/resume {first}"));
+    pty.wait_for("resumed   after turn 1");
+    pty.wait_for("· mine/large high");
+    pty.say("/quit");
+    pty.end();
+    let run = |args: &[&str], expected: &str| {
+        let args = [&["run", "go on", "--resume", &first], args].concat();
+        test.agent(&args).expect_code(0).expect_stdout(&format!("{expected}\n"));
+    };
+    run(&[], "large at high");
+    run(&["--fork", "--model", "mine/small"], "small at low");
+    run(&["--effort", "minimal"], "large at minimal");
+}
+
+#[test]
+fn configured_model_answers_if_that_of_the_session_cannot_be_used() {
+    let server = Server::with(|request, _| models(request));
+    let test =
+        Test::new().user_config(&configured(&server, "")).script("times: any\ntext: scripted");
+    test.agent(&["run", "one"]).expect_code(0).expect_stdout("small at no effort\n");
+    let config = configured(&server, "").replace("mine", "other").replace("small", "large");
+    let test = test.user_config(&config);
+    test.agent(&["run", "two", "-c"])
+        .expect_code(0)
+        .expect_stdout("large at no effort\n")
+        .expect_stderr("this session's model mine/small cannot be used, so other/large answers: unknown provider");
+    // A file with answers is not opened again.
+    test.run(&["three", "-c"]).expect_stdout("scripted\n");
+    let done = test.agent(&["run", "four", "-c"]).expect_code(0);
+    assert_eq!(done.expect_stdout("large at no effort\n").stderr.matches("cannot").count(), 0);
 }
