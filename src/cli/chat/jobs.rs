@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::places::Places;
-use crate::app::{HostPrograms, Options, Session, Writable};
+use crate::app::{self, HostPrograms, Options, Session, Writable};
 use crate::cli::editor::edited;
 use crate::cli::{config, doctor, memory};
 use crate::disk::{self, ResolvedPath, canonical_prefix};
@@ -104,6 +104,7 @@ impl<'a> Jobs<'a> {
         match request {
             Request::Remember(message) => self.places.remember(&self.masker.mask(&message)),
             Request::Files => self.find_files(),
+            Request::Models => self.find_models(),
             Request::OwnCommands => {
                 self.handle.tell(News::OwnCommands(self.places.commands()));
             }
@@ -375,6 +376,20 @@ impl<'a> Jobs<'a> {
         self.running.push(
             async move {
                 handle.tell(News::Edited(edited(&text, &outside, dirs.as_ref()).await));
+                None
+            }
+            .boxed_local(),
+        );
+    }
+
+    fn find_models(&mut self) {
+        let (config, handle) = (&self.options.config.config, self.handle.clone());
+        self.running.push(
+            async move {
+                if let Ok((models, _)) = app::usable_models(config).await {
+                    let ids = models.into_iter().map(|model| model.id).collect();
+                    handle.tell(News::Models(ids));
+                }
                 None
             }
             .boxed_local(),

@@ -96,6 +96,8 @@ pub enum Request {
     Files,
     /// Find the user's commands.
     OwnCommands,
+    /// Ask the servers for their models.
+    Models,
     /// Run this command of the chat.
     Command(CommandAction, String),
     /// Store this message for later sessions.
@@ -130,6 +132,8 @@ pub enum News {
     Files(Arc<[String]>),
     /// The user's commands.
     OwnCommands(Vec<OwnCommand>),
+    /// The models that can be used now.
+    Models(Vec<String>),
     /// Other sessions: id and description.
     Sessions(Vec<(String, String)>),
     /// New output of a user's command.
@@ -508,6 +512,7 @@ impl State {
             News::OwnCommands(commands) => {
                 self.own_commands_are(commands);
             }
+            News::Models(models) => self.models_are(models),
             News::ShellOutput { id, tail } => {
                 if let Some(shell) = self.shells.iter_mut().find(|shell| shell.id == id) {
                     shell.tail = tail;

@@ -698,3 +698,23 @@ fn model_picker_checks_the_server_and_updates_the_status() {
     let summary = asked.iter().find(|it| it["purpose"] == "summary").unwrap();
     assert_eq!(summary["model"], "mine/unlisted");
 }
+
+#[test]
+fn models_that_only_their_server_names_are_offered() {
+    let server = Server::with(|request, _| {
+        assert!(request.path.ends_with("/models"), "{}", request.path);
+        server::json(200, &serde_json::json!({"data": [{"id": "small"}, {"id": "large"}]}))
+    });
+    let config = format!(
+        "[providers.mine]\nbase_url = \"{}\"\n[providers.gone]\nbase_url = \"http://127.0.0.1:1/v1\"\n",
+        server.url()
+    );
+    let test = Test::new().user_config(&config).script("text: x");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    assert!(server.finish().is_empty(), "no server is asked at the start");
+    pty.send("/model ");
+    pty.wait_for("mine/large");
+    pty.send("sm");
+    pty.wait("the other", |screen| screen.contains("mine/small") && !screen.contains("mine/large"));
+}

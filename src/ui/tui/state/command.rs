@@ -195,15 +195,16 @@ impl State {
                 }
                 let others = self.settings.models.iter().any(|id| *id != self.conversation.model);
                 let lists = action == CommandAction::Model && arguments.is_empty() && others;
+                let mut actions = vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
                 if lists && self.has_screen && self.composer.is_empty() {
                     // The list of models opens.
                     self.composer.set(Written::own("/model "));
-                    self.complete();
+                    actions.extend(self.complete());
                 }
                 if let Timing::Works(what) = timing {
                     self.begins(Doing::Consulting(what));
                 }
-                return vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
+                return actions;
             }
         }
         Vec::new()

@@ -50,6 +50,7 @@ impl State {
                         self.offer(Kind::Argument, from + model.len() + 1, items);
                         return Vec::new();
                     }
+                    let is_first = arguments.is_empty();
                     // The provider need not be typed.
                     let models = self.settings.models.iter().filter(|id| id.contains(arguments));
                     let models = models.map(|id| {
@@ -67,7 +68,10 @@ impl State {
                     if is_name && !items.iter().any(|item| item.insert == arguments) {
                         items.insert(0, Item { insert: arguments.to_owned(), ..Item::default() });
                     }
-                    items
+                    self.offer(Kind::Argument, from, items);
+                    // Meanwhile those known already are offered.
+                    let ask = Action::Ask(Request::Models);
+                    return is_first.then_some(ask).into_iter().collect();
                 }
                 Some(
                     action @ (CommandAction::Permissions
@@ -111,7 +115,25 @@ impl State {
         let query = self.composer.text().strip_prefix('/').unwrap_or_default();
         let nothing_fitted = complete::commands(query, &self.settings.own_commands).is_empty();
         self.settings.own_commands = commands;
-        let old = self.popup.take_if(|popup| popup.kind == Kind::Command);
+        self.refresh_list(Kind::Command, nothing_fitted);
+    }
+
+    /// Adds models that can be used now, in the same way.
+    pub(super) fn models_are(&mut self, models: Vec<String>) {
+        let known = &mut self.settings.models;
+        let query = self.composer.text().strip_prefix("/model ");
+        let nothing_fitted =
+            query.is_some_and(|query| !known.iter().any(|known| known.contains(query)));
+        for model in models {
+            if !known.contains(&model) {
+                known.push(model);
+            }
+        }
+        self.refresh_list(Kind::Argument, nothing_fitted);
+    }
+
+    fn refresh_list(&mut self, kind: Kind, nothing_fitted: bool) {
+        let old = self.popup.take_if(|popup| popup.kind == kind);
         if old.is_none() && !nothing_fitted {
             return;
         }
