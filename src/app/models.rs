@@ -12,7 +12,7 @@ use crate::exec::Command;
 use crate::kernel::{Price, Speaker};
 use crate::model::{self, Retries, WireRecorder};
 use crate::protocol::control::Control;
-use crate::protocol::model::{Model, ModelErrorKind};
+use crate::protocol::model::{Model, ModelError, ModelErrorKind};
 use crate::protocol::prompt::Prompts;
 use crate::protocol::thousands;
 
@@ -261,7 +261,7 @@ fn recorder(config: &Config, key: Option<&str>) -> Result<Option<Arc<WireRecorde
 /// come first.
 async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenError> {
     for server in servers(config)? {
-        let Some(models) = server.models().await else { continue };
+        let Ok(models) = server.models().await else { continue };
         if let Some(first) = models.first() {
             let config = Config { model: format!("{}/{first}", server.name), ..config.clone() };
             if let Some(resolved) = config::resolve(&config, &|name| std::env::var(name).ok())? {
@@ -288,16 +288,18 @@ pub(super) struct Server {
     /// What precedes the names of the provider's models at the server.
     prefix: String,
     pub(super) endpoint: model::Endpoint,
+    /// It is configured: it should answer.
+    pub(super) is_own: bool,
     /// Time limit for listing its models.
     patience: Duration,
 }
 
 impl Server {
-    /// The names of the provider's models that it lists; `None`: it lists none.
-    pub(super) async fn models(&self) -> Option<Vec<String>> {
-        let listed = model::list_models(&self.endpoint, self.patience).await.ok()?;
+    /// The names of the provider's models that it lists.
+    pub(super) async fn models(&self) -> Result<Vec<String>, ModelError> {
+        let listed = model::list_models(&self.endpoint, self.patience).await?;
         let own = listed.iter().filter_map(|name| name.strip_prefix(&self.prefix));
-        Some(own.map(ToOwned::to_owned).collect())
+        Ok(own.map(ToOwned::to_owned).collect())
     }
 }
 
@@ -319,7 +321,13 @@ pub(super) fn servers(config: &Config) -> Result<Vec<Server>, OpenError> {
         if let Some(resolved) = config::resolve(&config, &variable)? {
             let prefix = resolved.model.strip_suffix(UNKNOWN).unwrap_or_default().to_owned();
             let endpoint = keyless(&resolved, &config.requests)?;
-            servers.push(Server { name: name.clone(), prefix, endpoint, patience });
+            servers.push(Server {
+                name: name.clone(),
+                prefix,
+                endpoint,
+                is_own: is_own(name),
+                patience,
+            });
         }
     }
     Ok(servers)

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 
 use super::OpenError;
-use super::models::{Facts, facts, servers};
+use super::models::{Facts, Server, facts, servers};
 use crate::config::{self, Config};
 
 /// A model that can be used now.
@@ -26,12 +26,21 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
     let resolved =
         |id: &String| config::resolve(&Config { model: id.clone(), ..config.clone() }, &variable);
     let asked = servers(config)?.into_iter().map(async |server| {
-        let models = server.models().await?;
-        Some((server.name, server.endpoint.base_url, models))
+        let models = server.models().await;
+        (server, models)
     });
-    let listed: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-
     let (mut found, mut problems) = (Vec::new(), Vec::new());
+    let (mut listed, mut silent) = (Vec::new(), Vec::new());
+    for (Server { name, endpoint, is_own, .. }, models) in join_all(asked).await {
+        match models {
+            Ok(models) => listed.push((name, endpoint.base_url, models)),
+            Err(error) if is_own => {
+                problems.push(format!("{name}: its models are not known: {error}"));
+                silent.push(name);
+            }
+            Err(_) => {}
+        }
+    }
     for id in config::choices(config, &variable) {
         match resolved(&id) {
             _ if config::is_file(&id) => found.push((id, "recorded answers".to_owned())),
@@ -41,6 +50,7 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
             }
             // Without a key it is there if its server lists it.
             Ok(_) if listed.iter().any(|(name, ..)| id.starts_with(&format!("{name}/"))) => {}
+            Ok(_) if silent.iter().any(|name| id.starts_with(&format!("{name}/"))) => {}
             Ok(Some(it)) => problems.push(format!("{id}: no server answers at {}", it.base_url)),
             Ok(None) => {}
         }

@@ -352,6 +352,25 @@ fn models_of_a_proxy_are_listed_by_the_names_to_use() {
 }
 
 #[test]
+fn models_names_configured_servers_without_a_list() {
+    let unreadable = Server::with(|_, _| server::json(200, &json!({"models": "none"})));
+    let config = format!(
+        "[providers.odd]\nbase_url = \"{}\"\n[providers.gone]\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+         [models.\"gone/m\"]\n",
+        unreadable.url()
+    );
+    let test = Test::new().user_config(&config).env("DEEPSEEK_API_KEY", "k");
+    let done = test.agent(&["models"]).expect_code(0);
+    let lines: Vec<&str> = done.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", done.stderr);
+    for (line, name) in lines.iter().zip(["gone", "odd"]) {
+        let begin = format!("agent: {name}: its models are not known: ");
+        assert!(line.starts_with(&begin), "{line}");
+    }
+    assert!(!done.stdout.contains("gone/m"), "{}", done.stdout);
+}
+
+#[test]
 fn auto_takes_the_first_provider_with_a_key() {
     let server = Server::playing([server::sse_text("done")]);
     let test = project("moonshot", &server).env("KIMI_API_KEY", "k1").env("GROQ_API_KEY", "k2");
