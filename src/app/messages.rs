@@ -15,10 +15,13 @@ use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::Body;
 use crate::protocol::mask::Masker;
 use crate::protocol::provider::Effort;
+use crate::protocol::shorten;
 use crate::workspace::{Undo, UndoError, Workspace};
 
 /// Limit of a user command's output that is shared with the model.
 const MAX_SHARED: usize = 16 * 1024;
+/// Limit of a command in a sentence.
+const MAX_NAMED: usize = 60;
 
 impl Session {
     /// The user's controls.
@@ -67,9 +70,10 @@ impl Session {
     /// Undoes changes of files, or redoes them.
     pub fn undo(&mut self, what: Undo, options: UndoOptions) -> Result<(), String> {
         self.kernel.settle_background(false);
-        if self.kernel.has_background() && !options.force {
-            return Err("a command is running in the background and may still write; end it, or use /undo force"
-                .to_owned());
+        if let Some(running) = self.running().filter(|_| !options.force) {
+            return Err(format!(
+                "{running} is running in the background and may still write; ask the agent to end it, or use /undo force"
+            ));
         }
         let report = self.workspace.undo(what, options).map_err(|error| match error {
             UndoError::Nothing => nothing_to(what),
@@ -108,10 +112,16 @@ impl Session {
         self.kernel.has_begun()
     }
 
-    /// A command that the model started runs in the background.
-    pub fn has_background(&self) -> bool {
-        self.kernel.settle_background(false);
-        self.kernel.has_background()
+    /// What the model started and still runs, in words: it ends with the session.
+    pub fn running(&self) -> Option<String> {
+        let running = self.exec.running();
+        let (id, line) = running.first()?;
+        let line = shorten(line.trim().lines().next().unwrap_or_default(), MAX_NAMED);
+        let more = match running.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!("{id} (`{line}`){more}"))
     }
 
     /// Adds permission rules for this session that the user wrote; false if they are all known.

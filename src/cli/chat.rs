@@ -169,11 +169,21 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             session.model().clone_into(&mut options.config.config.model);
         }
         options.config.config.chosen_effort.clone_from(&session.chosen_effort);
+        let running = session.running();
         session.close().await;
+        let ended = running.map(|running| {
+            News::Note(
+                true,
+                format!("ended with the session: {running}, which ran in the background"),
+            )
+        });
         // In the same conversation, what the user chose since its last answer stays, too.
         options.keeps_model = !matches!(next, Next::Open(_));
         match next {
-            Next::Quit => break id,
+            Next::Quit => {
+                ended.into_iter().for_each(|news| chat.handle.tell(news));
+                break id;
+            }
             Next::Continue(which) => {
                 options.session = which;
                 continues = true;
@@ -181,6 +191,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             }
             Next::Rewind(id, turn, what) => {
                 chat.handle.tell(News::NewSession);
+                ended.into_iter().for_each(|news| chat.handle.tell(news));
                 news_of_rewind = Some(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
                     Err(error) => News::Note(false, error.to_string()),
@@ -195,6 +206,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 mode = mode.filter(|_| !matches!(which, Which::Resume(_)));
                 options.session = which;
                 chat.handle.tell(News::NewSession);
+                ended.into_iter().for_each(|news| chat.handle.tell(news));
                 control.begin_turn();
             }
         }

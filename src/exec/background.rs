@@ -82,6 +82,7 @@ struct Job {
     questions: mpsc::Sender<Question>,
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
+    line: String,
     place: (PathBuf, Rights),
 }
 
@@ -114,6 +115,7 @@ pub(super) struct Started {
     pub(super) capture: Capture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) guard: Option<Guard>,
+    pub(super) line: String,
     /// Its working directory and rights.
     pub(super) place: (PathBuf, Rights),
 }
@@ -133,9 +135,9 @@ impl Background {
         let (questions, asked) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let state = Arc::new(AtomicU8::new(RUNS));
-        let place = started.place.clone();
+        let (line, place) = (started.line.clone(), started.place.clone());
         jobs.tasks.spawn(attend(started, asked, cancel.clone(), Arc::clone(&state)));
-        jobs.by_id.insert(id.clone(), Job { questions, cancel, state, place });
+        jobs.by_id.insert(id.clone(), Job { questions, cancel, state, line, place });
         // The oldest ended commands are dropped.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
@@ -148,6 +150,13 @@ impl Background {
     /// The command of this id, or a process that it left, is still running.
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.jobs().by_id.get(id).is_some_and(|job| job.state() != ENDED)
+    }
+
+    /// Id and line of the commands that are still running, or whose processes are.
+    pub(super) fn running(&self) -> Vec<(String, String)> {
+        let jobs = self.jobs();
+        let running = jobs.by_id.iter().filter(|(_, job)| job.state() != ENDED);
+        running.map(|(id, job)| (id.clone(), job.line.clone())).collect()
     }
 
     /// Its working directory and rights.

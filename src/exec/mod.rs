@@ -329,12 +329,13 @@ impl Exec {
         }
         let capture = Capture::keeping_all(command.whole_output.take());
         let place = (command.directory.clone(), command.rights);
+        let line = command.line.clone();
         let started = cancel.run_until_cancelled(self.start(command)).await;
         let Started { running, guard, .. } = started.ok_or(Error::Cancelled)??;
         if let Some(sandbox) = &self.sandbox {
             self.forwards.watch(sandbox);
         }
-        let started = background::Started { running, capture, timeout, guard, place };
+        let started = background::Started { running, capture, timeout, guard, line, place };
         Ok(self.background.add(started))
     }
 
@@ -369,6 +370,16 @@ impl Exec {
     /// The background command of this id, or a process that it left, is still running.
     pub fn is_running(&self, id: &str) -> bool {
         self.background.is_running(id)
+    }
+
+    /// What runs without being waited for: background commands by id and line, and processes that other commands
+    /// left by process id and command line.
+    pub fn running(&self) -> Vec<(String, String)> {
+        let mut running = self.background.running();
+        let mut left = self.left();
+        let left = left.iter_mut().flat_map(Left::living);
+        running.extend(left.map(|process| (process.pid.to_string(), process.name)));
+        running
     }
 
     /// The ids of the background commands, including ended ones.

@@ -252,7 +252,7 @@ impl Process {
         Some(of_threads.into_iter().find(|text| !text.is_empty()).unwrap_or(text))
     }
 
-    fn left_running(&self) -> LeftRunning {
+    pub(super) fn left_running(&self) -> LeftRunning {
         LeftRunning { pid: self.pid, name: self.name() }
     }
 

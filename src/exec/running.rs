@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::{Capture, Source};
-use super::process::Family;
+use super::process::{Family, Process};
 use super::sandbox::{Message, Supervisor};
 use super::{Ended, LeftRunning};
 
@@ -68,9 +68,14 @@ pub(super) struct Left {
 impl Left {
     /// All of its processes have ended.
     pub(super) fn is_over(&mut self) -> bool {
+        self.living().is_empty()
+    }
+
+    /// Its running processes.
+    pub(super) fn living(&mut self) -> Vec<LeftRunning> {
         match &mut self.tree {
-            Tree::Marked(_, family) => family.living().is_empty(),
-            Tree::Supervised(supervisor, _) => supervisor.process.watched().is_empty(),
+            Tree::Marked(_, family) => family.living().iter().map(Process::left_running).collect(),
+            Tree::Supervised(supervisor, _) => supervisor.process.watched(),
         }
     }
 }

@@ -61,11 +61,6 @@ impl Kernel {
         self.parts.registry.settle_background(all);
     }
 
-    /// A background command is running.
-    pub fn has_background(&self) -> bool {
-        self.parts.registry.has_background()
-    }
-
     /// The session has a turn.
     pub fn has_begun(&self) -> bool {
         self.turn > 0

@@ -97,11 +97,6 @@ impl Registry {
         changed
     }
 
-    /// A background command of the session is running.
-    pub fn has_background(&self) -> bool {
-        self.state().background.iter().any(|(id, _)| self.cx.exec.is_running(id))
-    }
-
     /// Takes the checkpoints after background commands that ended; `all`: that every one has.
     pub fn settle_background(&self, all: bool) {
         let Some(checkpoints) = self.cx.workspace.checkpoints() else { return };

@@ -59,9 +59,10 @@ fn reopenable(session: &Session) -> Result<String, String> {
     if session.log_path.is_none() {
         return Err("this session is not recorded, so it cannot be opened again".to_owned());
     }
-    if session.has_background() {
-        let why = "a command runs in the background and would be ended; let it end first, or have it stopped";
-        return Err(why.to_owned());
+    if let Some(running) = session.running() {
+        return Err(format!(
+            "{running} runs in the background and would be ended; ask the agent to end it, or wait for its end"
+        ));
     }
     Ok(session.id().to_owned())
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::pty::Pty;
 use crate::server::{self, Reply, Request, Server};
-use crate::support::{Test, events};
+use crate::support::{Test, events, running};
 
 fn chat(test: &Test, args: &[&str]) -> Pty {
     let args = [&["--model", "script:../script"], args].concat();
@@ -249,4 +249,33 @@ fn configured_model_answers_if_that_of_the_session_cannot_be_used() {
     test.run(&["three", "-c"]).expect_stdout("scripted\n");
     let done = test.agent(&["run", "four", "-c"]).expect_code(0);
     assert_eq!(done.expect_stdout("large at no effort\n").stderr.matches("cannot").count(), 0);
+}
+
+#[test]
+fn fork_and_add_dir_wait_for_background_commands_and_clear_says_what_it_ended() {
+    // In mode read-only it needs no checkpoint.
+    let line = "call: Bash {\"command\": \"sleep 312.62\", \"background\": true}\n---\ntext: begun";
+    let test = Test::new().script(line);
+    std::fs::create_dir(test.root().join("../other")).unwrap();
+    let mut pty = chat(&test, &["--permission-mode", "read-only"]);
+    pty.say("begin");
+    pty.wait_for("begun");
+    pty.wait_for("/help");
+    for command in ["/fork", "/add-dir ../other"] {
+        pty.say(command);
+        pty.wait_for("ask the agent to end it");
+        assert!(pty.screen().contains("bg_1 (`sleep 312.62`) runs in the background"));
+        assert!(!running("sleep 312.62").is_empty());
+        pty.say("/theme dark");
+        pty.wait_for("/help");
+    }
+    pty.say("/clear");
+    pty.wait_for("ended with the session: bg_1 (`sleep 312.62`), which ran in the background");
+    assert!(running("sleep 312.62").is_empty());
+    pty.say("again");
+    pty.wait_for("begun");
+    pty.wait_for("/help");
+    pty.say("/quit");
+    pty.end();
+    assert_eq!(pty.all().matches("ended with the session: bg_1").count(), 2, "{}", pty.all());
 }
