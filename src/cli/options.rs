@@ -276,13 +276,6 @@ pub(super) fn load(
             )));
         }
     }
-    if let Some(why) = &loaded.untrusted_checks
-        && run.is_some_and(|run| run.check.is_empty())
-    {
-        return Err(OpenError::Usage(format!(
-            "{AGENT_DIR}/config.toml wants checks to be run, and {why}, or give --check yourself"
-        )));
-    }
     Ok(loaded)
 }
 
