@@ -171,27 +171,19 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         options.config.config.chosen_effort.clone_from(&session.chosen_effort);
         let running = session.running();
         session.close().await;
-        let ended = running.map(|running| {
-            News::Note(
-                true,
-                format!("ended with the session: {running}, which ran in the background"),
-            )
-        });
+        for news in next.news(running) {
+            chat.handle.tell(news);
+        }
         // In the same conversation, what the user chose since its last answer stays, too.
         options.keeps_model = !matches!(next, Next::Open(_));
         match next {
-            Next::Quit => {
-                ended.into_iter().for_each(|news| chat.handle.tell(news));
-                break id;
-            }
+            Next::Quit => break id,
             Next::Continue(which) => {
                 options.session = which;
                 continues = true;
                 control.begin_turn();
             }
             Next::Rewind(id, turn, what) => {
-                chat.handle.tell(News::NewSession);
-                ended.into_iter().for_each(|news| chat.handle.tell(news));
                 news_of_rewind = Some(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
                     Err(error) => News::Note(false, error.to_string()),
@@ -205,8 +197,6 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 }
                 mode = mode.filter(|_| !matches!(which, Which::Resume(_)));
                 options.session = which;
-                chat.handle.tell(News::NewSession);
-                ended.into_iter().for_each(|news| chat.handle.tell(news));
                 control.begin_turn();
             }
         }
@@ -216,13 +206,18 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         let id = options.recorded().short(&id);
         ui::print(&format!("Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"));
     }
+    Ok(exit_code(control, shown))
+}
+
+/// The exit code of the chat, whose screen ended like this.
+fn exit_code(control: &Control, shown: std::io::Result<()>) -> u8 {
     let ended = control.interrupted().filter(|by| *by == Interrupt::Terminate);
     match (ended, shown) {
-        (Some(by), _) => Ok(by.ending().exit_code()),
-        (None, Ok(())) => Ok(0),
+        (Some(by), _) => by.ending().exit_code(),
+        (None, Ok(())) => 0,
         (None, Err(error)) => {
             ui::tell(&format!("the screen: {error}; the session is saved"));
-            Ok(1)
+            1
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::options::{self, ToolOptions};
+use super::options::{self, RunArgs, ToolOptions};
 use super::sandbox_probe;
 use crate::app::{self, HostPrograms, Options, StateDirs, Storage};
 use crate::config::{self, Config, Loaded, UserDirs};
@@ -27,6 +27,15 @@ pub(super) struct DoctorArgs {
     /// Ask no server
     #[arg(long)]
     offline: bool,
+    /// The model: provider/model, auto, or script:FILE
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The base URL of the model's server; without a path, the version is added
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The environment variable that contains the key
+    #[arg(long, value_name = "NAME")]
+    api_key_env: Option<String>,
     #[command(flatten)]
     options: ToolOptions,
 }
@@ -73,7 +82,14 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
     };
     let add_dirs = args.options.add_dir.clone();
     let dirs = UserDirs::find();
-    let loaded = options::load(&root, dirs.as_ref(), &args.options, None);
+    let DoctorArgs { model, base_url, api_key_env, .. } = args;
+    let run = RunArgs {
+        model: model.clone(),
+        base_url: base_url.clone(),
+        api_key_env: api_key_env.clone(),
+        ..RunArgs::default()
+    };
+    let loaded = options::load(&root, dirs.as_ref(), &args.options, Some(&run));
     let default = Config::default();
     let outside =
         HostPrograms::around(loaded.as_ref().map_or(&default, |it| &it.config), &root, &add_dirs);

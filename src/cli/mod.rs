@@ -19,6 +19,7 @@ mod trust;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
@@ -104,7 +105,14 @@ fn dispatch() -> u8 {
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => {
+        Err(mut error) => {
+            // A wrong option does not lead to the one that allows everything.
+            if error.get(ContextKind::SuggestedArg) == Some(&ContextValue::String("--yolo".into()))
+            {
+                error.remove(ContextKind::SuggestedArg);
+                // It names the suggestion, too.
+                error.remove(ContextKind::Usage);
+            }
             // clap writes help to standard output and errors to standard error.
             _ = error.print();
             return u8::try_from(error.exit_code()).unwrap_or(2);

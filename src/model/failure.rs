@@ -150,6 +150,9 @@ impl EndpointFacts {
                 format!("{answered}: too many requests for now; try again later")
             }
             (ModelErrorKind::Unavailable, _) => format!("{answered}; try again later"),
+            (ModelErrorKind::Quota, _) if self.key.is_none() => {
+                format!("{answered}: the quota is used up; {key}")
+            }
             (ModelErrorKind::Quota, _) => format!(
                 "{answered}: the quota is used up; check plan and billing of the key{}",
                 if self.key_source.is_empty() {
@@ -397,6 +400,10 @@ mod tests {
         check(Some(422), r#"{"error":"no such thing"}"#, Refused, "(\"no such thing\")");
         let quota = r#"{"error":{"message":"You exceeded …","code":"insufficient_quota"}}"#;
         check(Some(429), quota, Quota, "billing of the key from H_API_KEY");
+        let keyless = EndpointFacts { key: None, ..endpoint_facts() };
+        let refusal = Refusal { status: Some(429), retry_after: None, body: quota };
+        let message = keyless.refused(&refusal).error.message;
+        assert!(message.ends_with("used up; no key was sent: set H_API_KEY"), "{message}");
         let long = r#"{"error":{"message":"This model's maximum context length is 8 tokens"}}"#;
         check(Some(400), long, Overflow, "longer than m accepts");
         let llama = r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"x"}}"#;

@@ -229,8 +229,9 @@ impl Policy {
             return None;
         }
         let option = allowing_file("Read", path);
-        let text =
-            format!("{path} looks like it contains secrets; the user can allow it with {option}");
+        let text = format!(
+            "{path} looks like it contains secrets; a rule that names it allows it: {option}"
+        );
         let reason = reason("secrets", text);
         let hint = Some("continue without its content".to_owned());
         Some(Ruling::Refuse(ErrorCode::AccessDenied, Reason { hint, ..reason }))

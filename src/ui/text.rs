@@ -94,7 +94,8 @@ impl Text {
             0 => String::new(),
             n => format!(", {} changed", counted(n, "file")),
         };
-        let cost = finished.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.4}"));
+        let cost = finished.cost_usd.filter(|usd| *usd > 0.0);
+        let cost = cost.map_or_else(String::new, |usd| format!(", ${usd:.4}"));
         self.progress(&format!(
             "{} {} · {}, {} tokens in, {} out{cost}{files} · {:.1} s",
             if finished.ending.is_success() { "✓" } else { "✗" },

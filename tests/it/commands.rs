@@ -109,6 +109,14 @@ fn checks_of_an_untrusted_project_do_not_run_until_it_is_trusted() {
 }
 
 #[test]
+fn unknown_option_does_not_suggest_to_allow_everything() {
+    let test = Test::new();
+    let done = test.agent(&["run", "--foo", "x"]).expect_code(2).expect_stderr("'--foo'");
+    assert!(!done.stderr.contains("yolo"), "{}", done.stderr);
+    test.agent(&["run", "--modle", "x"]).expect_code(2).expect_stderr("'--model'");
+}
+
+#[test]
 fn doctor_reports_what_works() {
     let test = Test::new();
     let done = test.agent(&["doctor", "--offline", "--set", "model=ollama/q"]).expect_code(0);
@@ -116,6 +124,10 @@ fn doctor_reports_what_works() {
         assert!(done.stdout.contains(part), "{part}\n{}", done.stdout);
     }
     test.agent(&["doctor", "--set", "model=openai/x"]).expect_code(1);
+    let own = ["doctor", "--offline", "--model", "mine", "--base-url", "http://127.0.0.1:9"];
+    let done = test.agent(&own).expect_code(0);
+    let model = "✓ model      openai/mine at http://127.0.0.1:9";
+    assert!(done.stdout.contains(model), "{}", done.stdout);
 }
 
 #[test]

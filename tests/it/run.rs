@@ -587,3 +587,17 @@ fn long_commands_are_announced_while_they_run() {
         child.wait().unwrap();
     }
 }
+
+#[test]
+fn failed_run_names_no_cost_and_the_missing_key() {
+    let refusal = serde_json::json!({"error": {"message": "pay", "code": "insufficient_quota"}});
+    let server = crate::server::Server::with(move |_, _| crate::server::json(429, &refusal));
+    let config = format!(
+        "model = \"mine/m\"\n[providers.mine]\nbase_url = \"{}\"\napi_key_env = \"MINE_KEY\"\n",
+        server.url()
+    );
+    let done = Test::new().user_config(&config).agent(&["run", "x"]);
+    let done = done
+        .expect_stderr("the quota is used up; no key was sent: set environment variable MINE_KEY");
+    assert!(!done.stderr.contains('$'), "{}", done.stderr);
+}

@@ -17,6 +17,22 @@ pub(super) enum Next {
     Rewind(String, u32, Rewind),
 }
 
+impl Next {
+    /// What the user is told when the session has ended; `running`: what ended with it.
+    pub(super) fn news(&self, running: Option<String>) -> Vec<News> {
+        let first = match self {
+            Self::Open(_) => Some(News::NewSession),
+            Self::Rewind(..) => Some(News::Reopened),
+            Self::Quit | Self::Continue(_) => None,
+        };
+        let ended = running.map(|running| {
+            let text = format!("ended with the session: {running}, which ran in the background");
+            News::Note(true, text)
+        });
+        first.into_iter().chain(ended).collect()
+    }
+}
+
 /// What follows after a command that opens a session, or why it cannot be opened.
 pub(super) fn next(
     session: &Session,

@@ -154,7 +154,7 @@ pub const COMMANDS: &[Command] = &[
     command(
         CommandAction::Permissions,
         "permissions",
-        "[add RULE [SCOPE]|remove NUMBER]",
+        "[add allow|ask|deny RULE [SCOPE]|remove NUMBER]",
         "the permission rules; add one, remove one of this session",
     )
     .when(Timing::Idle),

@@ -73,6 +73,8 @@ pub(super) struct Conversation {
     explained: Option<String>,
     /// It follows another session on the screen.
     is_below: bool,
+    /// It is the session that was on the screen, after a rewind.
+    is_reopened: bool,
     /// The program ended during the last recorded turn.
     is_cut_off: bool,
 }
@@ -316,6 +318,10 @@ impl Conversation {
         self.model.clone_from(&started.model);
         self.mode = Some(started.permission_mode);
         self.cwd.clone_from(&started.cwd);
+        // What the rewind did is said instead.
+        if self.is_reopened {
+            return;
+        }
         let sandbox = match started.sandbox.backend.as_str() {
             "none" => "none: each command needs approval".to_owned(),
             backend => format!("{backend}, network {}", started.sandbox.network),

@@ -115,12 +115,9 @@ pub(super) fn run(
 }
 
 fn question(state: &State) -> String {
-    let choices = state.choices().into_iter().enumerate().filter_map(|(n, choice)| {
-        if matches!(choice, Choice::NoWithText | Choice::EditPlan) {
-            return None;
-        }
+    let choices = (1..).zip(offered(state)).map(|(number, (n, choice))| {
         let letter = choice.letter(n).map(|letter| format!(" or {letter}")).unwrap_or_default();
-        Some(format!("  {}{letter}: {}\n", n + 1, choice.in_words()))
+        format!("  {number}{letter}: {}\n", choice.in_words())
     });
     let choices: String = choices.collect();
     let ask = match state.asked.as_ref().and_then(Asked::call) {
@@ -130,21 +127,27 @@ fn question(state: &State) -> String {
     format!("{ask}\n{choices}  or say what to do instead\n› ")
 }
 
+/// The choices that need no text, with their places among those of the screen.
+fn offered(state: &State) -> impl Iterator<Item = (usize, Choice)> {
+    let is_offered = |choice: &Choice| !matches!(choice, Choice::NoWithText | Choice::EditPlan);
+    state.choices().into_iter().enumerate().filter(move |(_, choice)| is_offered(choice))
+}
+
 /// A line is an answer if a question waits, else a message.
 fn take(state: &mut State, line: &str) -> Vec<Action> {
     if let Some(asked) = &state.asked {
         let call = asked.call().map(str::to_owned);
         let words = line.trim().to_lowercase();
-        let is_offered = |choice: &Choice| !matches!(choice, Choice::NoWithText | Choice::EditPlan);
-        let chosen = match words.as_str() {
-            "yes" => state.choice_for('y'),
-            "no" | "" => state.choice_for('n'),
-            _ if words.chars().count() == 1 => {
-                words.chars().next().and_then(|it| state.choice_for(it))
-            }
-            _ => None,
+        let letter = match words.as_str() {
+            "yes" => Some('y'),
+            "no" | "" => Some('n'),
+            _ => words.chars().next().filter(|_| words.chars().count() == 1),
         };
-        return match (chosen.filter(is_offered), call) {
+        let chosen = (1..).zip(offered(state)).find(|(number, (n, choice))| {
+            letter.is_some() && (choice.letter(*n) == letter || words == number.to_string())
+        });
+        let chosen = chosen.map(|(_, (_, choice))| choice);
+        return match (chosen, call) {
             (Some(choice), _) => state.choose_answer(choice),
             (None, Some(call)) => state.deny(&call, line.trim().into()),
             (None, None) => state.send_message(Written::own(line), Instant::now()),

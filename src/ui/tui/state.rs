@@ -117,6 +117,8 @@ pub enum News {
     Recorded(Vec<Event>),
     /// Another session begins.
     NewSession,
+    /// The session is opened again after a rewind.
+    Reopened,
     /// A turn begins with the oldest messages that were not delivered yet, so many.
     Delivered(usize),
     /// The session is idle.
@@ -480,8 +482,9 @@ impl State {
                 }
                 self.conversation.recall();
             }
-            News::NewSession => {
-                self.conversation = Conversation::below(&self.conversation);
+            News::NewSession | News::Reopened => {
+                let is_reopened = matches!(news, News::Reopened);
+                self.conversation = Conversation::below(&self.conversation, is_reopened);
                 self.asked = None;
                 self.focus = Focus::Composer;
                 if let Some(viewer) = &mut self.viewer {

@@ -267,7 +267,7 @@ fn undo_and_rewind_complete_turns() {
     pty.wait_for("▸ 2  mend it");
     pty.wait_for("  1  a question");
     pty.send("\r");
-    pty.wait_for("resumed");
+    pty.wait_for("back to before turn 2");
     assert_eq!(test.read("a.txt"), "one\n");
 }
 
@@ -380,7 +380,7 @@ fn command_unavailable_during_a_turn_stays_in_the_composer() {
     pty.say("go");
     pty.wait_for("I begin");
     pty.say("/undo");
-    pty.wait_for("the agent works: Esc stops it, then send this");
+    pty.wait_for("the agent works: Tab sends this after it, Esc stops it");
     pty.wait_for("› /undo");
     pty.send("\x1b");
     pty.wait_for("stopped by you");
@@ -534,7 +534,8 @@ fn rewind_command_reverts_to_before_a_turn() {
     // The message can be edited and sent again.
     pty.wait_for("› change it");
     let screen = pty.screen();
-    assert_eq!(screen.matches("sandbox").count(), 1, "the head says what is other now\n{screen}");
+    assert_eq!(screen.matches("sandbox").count(), 1, "{screen}");
+    assert!(!screen.contains("resumed"), "{screen}");
     pty.send("\x15");
     pty.say("/rewind");
     pty.wait("a space", |_| pty.with_screen(|screen| screen.cursor_position().1 == 10));

@@ -405,7 +405,7 @@ fn mention_of_an_unreadable_file_is_explained_and_the_message_is_sent() {
     let shown = pty.screen().replace("\n  ", " ");
     for part in [
         "@logo.gif is not read: logo.gif is not text but a GIF image; a model receives only text and PNG,",
-        "@.env is not read: .env looks like it contains secrets; the user can allow it with",
+        "@.env is not read: .env looks like it contains secrets; a rule that names it allows it: --allow",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }

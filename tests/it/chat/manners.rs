@@ -487,3 +487,15 @@ fn plain_mode_ends_when_its_input_ends_at_a_question() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(test.root().join("a").exists() && !test.root().join("b").exists());
 }
+
+#[test]
+fn plain_mode_numbers_its_choices_without_a_gap() {
+    let script = "call: Bash {\"command\": \"touch a\"}\n---\ncall: Bash {\"command\": \"touch b\"}\n---\ntext: end";
+    let test = Test::new().script(script).stdin("please\n3\n2\n");
+    let done = test.agent(&["--plain", "--model", "script:../script"]).expect_code(0);
+    for line in ["  1 or y: yes\n", "  2 or n: no\n", "  3 or a: yes, and", "  4: yes, and"] {
+        assert_eq!(done.stdout.matches(line).count(), 2, "{line}\n{}", done.stdout);
+    }
+    assert!(done.stdout.contains("rule 1: allow Bash(touch a)"), "{}", done.stdout);
+    assert!(test.root().join("a").exists() && !test.root().join("b").exists());
+}

@@ -10,8 +10,8 @@ const RECALLED: usize = 3;
 
 impl Conversation {
     /// A new conversation after the printed part of another one.
-    pub(in crate::ui::tui) fn below(other: &Self) -> Self {
-        Self { last: other.last, is_below: true, ..Self::default() }
+    pub(in crate::ui::tui) fn below(other: &Self, is_reopened: bool) -> Self {
+        Self { last: other.last, is_below: true, is_reopened, ..Self::default() }
     }
 
     /// Takes the lines that will not change any more, for the scrollback.

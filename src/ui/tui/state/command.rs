@@ -125,8 +125,14 @@ impl State {
             // It is kept, and can be sent when nothing runs any more.
             self.edit_again(&text.trim_end().into(), true);
             let how = if self.has_screen {
-                let stop = self.settings.keymap.key_for(KeyAction::Escape);
-                format!("{stop} stops it, then send this")
+                let key = |action| self.settings.keymap.key_for(action);
+                let stop = key(KeyAction::Escape);
+                if self.is_idle() {
+                    format!("{stop} stops it, then send this")
+                } else {
+                    let later = key(KeyAction::Complete);
+                    format!("{later} sends this after it, {stop} stops it")
+                }
             } else {
                 "wait until it ends, then send this".to_owned()
             };
