@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::options::{self, RunArgs};
 use super::session::list_of_sessions;
 use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, Writable};
-use crate::config::UserDirs;
+use crate::config::{AGENT_DIR, UserDirs};
 use crate::disk::ResolvedPath;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -63,6 +63,12 @@ async fn work(
     let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resume.as_deref())?;
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), &args.tools, Some(args))?;
+    // Nobody may be there to read a warning, and the exit code would say that the checks passed.
+    if let (Some(why), true) = (&config.untrusted_checks, args.check.is_empty()) {
+        return Err(OpenError::Usage(format!(
+            "{AGENT_DIR}/config.toml wants checks to be run, and {why}, or give --check yourself"
+        )));
+    }
     for warning in &config.warnings {
         ui::tell(warning);
     }

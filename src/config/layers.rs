@@ -86,6 +86,9 @@ pub struct Loaded {
     pub rules: Vec<(String, String, Origin)>,
     /// What was ignored, with the reason.
     pub warnings: Vec<String>,
+    /// The project's file contains checks, and why they are ignored, for example because the folder is not
+    /// trusted.
+    pub untrusted_checks: Option<String>,
     /// The user trusts the folder as it is.
     pub trusted: bool,
     /// The settings of the folder that need trust.
@@ -101,6 +104,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         origins: BTreeMap::new(),
         rules: Vec::new(),
         warnings: Vec::new(),
+        untrusted_checks: None,
         trusted: false,
         needs: Needs::default(),
         prompts: Prompts::default(),
@@ -224,10 +228,13 @@ impl Loaded {
     /// Removes the settings that need trust from a project's file, with warnings.
     fn restrict(&mut self, table: &mut Table, (path, why): (&Path, &str), user: &Table) {
         let beyond = Needs::of(table).beyond(user);
-        let ignored: Vec<&str> = beyond.iter().map(|(name, _)| name).collect();
-        for name in &ignored {
+        let (checks, ignored): (Vec<&str>, Vec<&str>) =
+            beyond.iter().map(|(name, _)| name).partition(|name| *name == "checks.commands");
+        for name in checks.iter().chain(&ignored) {
             needs::remove(table, name);
         }
+        // (A task with these checks is not started.)
+        self.untrusted_checks = (!checks.is_empty()).then(|| why.to_owned());
         if !ignored.is_empty() {
             self.warnings.push(format!(
                 "{}: ignored {} because {why}",
@@ -544,10 +551,10 @@ mod tests {
         assert_eq!(loaded.config.permissions.mode, None);
         assert!(loaded.config.permissions.allow.is_empty());
         assert_eq!(loaded.config.permissions.deny, ["Write"]);
-        assert!(loaded.config.checks.commands.is_empty());
+        assert!(loaded.config.checks.commands.is_empty() && loaded.untrusted_checks.is_some());
         assert!(!loaded.config.learning.enabled && loaded.config.learning.keep_days == 90);
         assert!(loaded.config.record.redact_extra.is_empty());
-        let ignored = "checks.commands, learning.keep_days, permissions.allow, permissions.mode, providers, record";
+        let ignored = "learning.keep_days, permissions.allow, permissions.mode, providers, record";
         assert!(loaded.warnings[0].contains(ignored), "{:?}", loaded.warnings);
     }
 }

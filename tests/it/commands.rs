@@ -95,9 +95,7 @@ fn config_show_names_the_source_of_each_value() {
 fn checks_of_an_untrusted_project_do_not_run_until_it_is_trusted() {
     let config = "[checks]\ncommands = [\"touch checked\"]\n[permissions]\nallow = [\"Bash\"]\n";
     let test = Test::new().file(".agent/config.toml", config).script("text: ok");
-    let ignored = "ignored checks.commands, permissions.allow because this folder is not trusted";
-    let done = test.run(&["task", "--output-format", "json"]).expect_code(0).expect_stderr(ignored);
-    assert!(done.stdout.contains("\"verified\":null"), "{}", done.stdout);
+    test.run(&["task"]).expect_code(2).expect_stderr("agent trust");
     let chat = test.agent(&["--plain", "--model", "script:../script"]).expect_code(0);
     assert!(chat.stdout.contains("ignored checks.commands"), "{}", chat.stdout);
     assert!(!test.root().join("checked").exists());

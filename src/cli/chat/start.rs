@@ -7,7 +7,7 @@ use crate::app::{OpenError, Storage, Which};
 use crate::cli::Cli;
 use crate::cli::options::{self, RunArgs, ToolOptions};
 use crate::cli::session::pick;
-use crate::config::{self, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
+use crate::config::{self, AGENT_DIR, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
 use crate::protocol::provider::Effort;
 use crate::ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
 
@@ -169,7 +169,15 @@ pub(super) fn settings(
         history: places.history(),
         own_commands: places.commands(),
         first_message: (!message.is_empty()).then_some(message),
-        notices: config.warnings.iter().cloned().chain(places.misnamed()).collect(),
+        notices: config
+            .warnings
+            .iter()
+            .cloned()
+            .chain(config.untrusted_checks.as_ref().map(|why| {
+                format!("{AGENT_DIR}/config.toml: ignored checks.commands because {why}")
+            }))
+            .chain(places.misnamed())
+            .collect(),
         branch: places.branch(),
         prompts: config.prompts.clone(),
         preconnect: config.config.requests.preconnect,
