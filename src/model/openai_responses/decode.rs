@@ -215,10 +215,13 @@ impl Decoder<'_> {
             "completed" | "done" | "incomplete" | "failed" | "cancelled" => {
                 response["status"].as_str().unwrap_or(kind)
             }
-            // Not an event: only its status says whether it is complete.
-            "" if response["output"].is_array() => match response["status"].as_str() {
-                Some(status) => status,
-                None => return Ok(()),
+            // Not an event. Some servers leave out the status of a whole response.
+            "" => match (response["status"].as_str(), response["output"].as_array()) {
+                (Some(status), Some(_)) => status,
+                (None, Some(output)) if !output.is_empty() && !event["response"].is_object() => {
+                    "completed"
+                }
+                _ => return Ok(()),
             },
             _ => return Ok(()),
         };
@@ -236,7 +239,7 @@ impl Decoder<'_> {
                     _ => End::Cut,
                 }
             }
-            ("", "in_progress" | "queued") => return Ok(()),
+            ("", state) if state != "completed" => return Ok(()),
             // Some servers do not update the status.
             (_, "completed" | "done" | "in_progress" | "queued") => End::Complete,
             (_, state) => End::Other(state.to_owned()),
