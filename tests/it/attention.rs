@@ -75,8 +75,10 @@ fn directory_rules_are_added_to_the_conversation_once() {
     let first = texts(&server, 0);
     assert!(first[0].contains("root rules") && !first.concat().contains("web rules"));
     let second = texts(&server, 1);
-    // Task, answer, two results, then the rules, outermost directory first.
-    let [web, ui] = &second[second.len() - 2..] else { panic!("{second:?}") };
+    // Task, answer, two results, then the rules in one message, outermost directory first.
+    let rules = second.last().unwrap();
+    let at = rules.find("files in web/ui/").unwrap();
+    let (web, ui) = rules.split_at(at);
     assert!(
         web.contains("files in web/ (web/agents.md)") && web.contains("web rules, @import"),
         "{web}"
