@@ -1,8 +1,8 @@
-"""Writes a model for llama.cpp: tiny_model.py FILE [--random]
+"""Writes a model for llama.cpp: tiny_model.py FILE
 
 One layer, whose attention and network add nothing: the next token depends on the last one only, and the output matrix has a
 successor for each token. The chat template ends the request with one of two tokens, from which one of two fixed answers follows: a
-text, or, after a message that begins with "read", a call of Read. With --random all weights are random.
+text, or, after a message that begins with "read", a call of Read.
 Needs gguf and numpy.
 """
 
@@ -50,7 +50,7 @@ For each call, return <tool_call>
 SPECIAL = ["<unk>", "<s>", "<|im_end|>", "<|im_start|>", "<|call|>", "<|text|>"]
 
 
-def main(path, is_random):
+def main(path):
     kind = gguf.TokenType
     tokens = [(text, kind.CONTROL) for text in SPECIAL]
     tokens += [(f"<0x{byte:02X}>", kind.BYTE) for byte in range(256)]
@@ -58,20 +58,15 @@ def main(path, is_random):
     index = {text: number for number, (text, _) in enumerate(tokens)}
     end = index["<|im_end|>"]
 
-    random = numpy.random.default_rng(1)
-
     def matrix(rows, columns):
-        if is_random:
-            return random.standard_normal((rows, columns), dtype=numpy.float32)
         return numpy.zeros((rows, columns), dtype=numpy.float32)
 
     embeddings, output = matrix(len(tokens), WIDTH), matrix(len(tokens), WIDTH)
-    if not is_random:
-        successors = dict.fromkeys(range(len(tokens)), end)
-        for line in (["<|call|>", *CALL], ["<|text|>", *TEXT]):
-            successors.update(zip([index[text] for text in line], [index[text] for text in line[1:]]))
-        for token, successor in successors.items():
-            embeddings[token, token] = output[successor, token] = 1
+    successors = dict.fromkeys(range(len(tokens)), end)
+    for line in (["<|call|>", *CALL], ["<|text|>", *TEXT]):
+        successors.update(zip([index[text] for text in line], [index[text] for text in line[1:]]))
+    for token, successor in successors.items():
+        embeddings[token, token] = output[successor, token] = 1
 
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("tiny")
@@ -104,4 +99,4 @@ def main(path, is_random):
     writer.close()
 
 
-main(sys.argv[1], "--random" in sys.argv[2:])
+main(sys.argv[1])

@@ -82,7 +82,8 @@ impl Decode for Decoder<'_> {
             return Some(StopReason::Refused);
         }
         Some(match self.finish.as_deref()? {
-            "STOP" if self.n_calls > 0 => StopReason::ToolCalls,
+            // Servers that imitate the API name the calls.
+            "STOP" | "FUNCTION_CALL" if self.n_calls > 0 => StopReason::ToolCalls,
             "STOP" => StopReason::End,
             "MAX_TOKENS" => StopReason::Length,
             word if FILTERS.contains(&word) => StopReason::Refused,

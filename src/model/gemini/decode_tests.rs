@@ -130,6 +130,7 @@ fn reasons_to_stop() {
     check(std::slice::from_ref(&call), None);
     check(&[call.clone(), finish("FINISH_REASON_UNSPECIFIED")], None);
     check(&[call.clone(), finish("MAX_TOKENS")], StopReason::Length);
+    check(&[call.clone(), finish("FUNCTION_CALL")], StopReason::ToolCalls);
     check(&[call, finish("SAFETY")], StopReason::Refused);
     for filter in FILTERS {
         check(&[text.clone(), finish(filter)], StopReason::Refused);
