@@ -65,6 +65,7 @@ fn lines_of_megabytes_are_displayed() {
     pty.wait_for("/help");
     pty.say("/diff");
     pty.wait_for("+two");
+    pty.send("q");
     pty.wait_for("/help");
     pty.send("\x14");
     pty.wait_for("q close");
