@@ -225,7 +225,7 @@ fn whole(endpoint_facts: &EndpointFacts, stop: Option<StopReason>) -> Result<Sto
     let (url, model) = (&endpoint_facts.url, &endpoint_facts.model);
     match stop {
         Some(StopReason::Other(reason)) => {
-            let reason = shorten(&reason, 60);
+            let reason = shorten(&reason, 120);
             Err(Failure::soon(format!(
                 "{url}: {model} ended the answer with the reason `{reason}`, so it is not known to be \
                  complete; try again later"

@@ -18,7 +18,7 @@ pub(super) enum Next {
 }
 
 impl Next {
-    /// What the user is told when the session has ended; `running`: what ended with it.
+    /// The news for the user at the end of the session. `running`: the commands that ended with it.
     pub(super) fn news(&self, running: Option<String>) -> Vec<News> {
         let first = match self {
             Self::Open(_) => Some(News::NewSession),

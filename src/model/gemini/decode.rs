@@ -22,16 +22,6 @@ const FILTERS: [&str; 9] = [
     "IMAGE_RECITATION",
 ];
 
-/// Finish reasons of an answer that failed: another attempt may succeed.
-const FAILURES: [&str; 6] = [
-    "MALFORMED_FUNCTION_CALL",
-    "MALFORMED_RESPONSE",
-    "UNEXPECTED_TOOL_CALL",
-    "TOO_MANY_TOOL_CALLS",
-    "MISSING_THOUGHT_SIGNATURE",
-    "OTHER",
-];
-
 /// Chunks in, deltas out.
 pub(in crate::model) struct Decoder<'a> {
     ids: Ids<'a>,
@@ -40,13 +30,15 @@ pub(in crate::model) struct Decoder<'a> {
     n_calls: usize,
     /// The provider's reason for the end of the answer.
     finish: Option<String>,
+    /// Its explanation.
+    finish_message: Option<String>,
     /// The request was blocked.
     blocked: bool,
 }
 
 impl<'a> Decoder<'a> {
     pub(in crate::model) fn new(model: &'a str, ids: Ids<'a>) -> Self {
-        Self { ids, model, n_calls: 0, finish: None, blocked: false }
+        Self { ids, model, n_calls: 0, finish: None, finish_message: None, blocked: false }
     }
 }
 
@@ -87,7 +79,11 @@ impl Decode for Decoder<'_> {
             "STOP" => StopReason::End,
             "MAX_TOKENS" => StopReason::Length,
             word if FILTERS.contains(&word) => StopReason::Refused,
-            word => StopReason::Other(word.to_owned()),
+            // A call that is malformed or was not expected, or a new reason: the answer is not complete.
+            word => StopReason::Other(match &self.finish_message {
+                Some(message) => format!("{word}: {message}"),
+                None => word.to_owned(),
+            }),
         })
     }
 }
@@ -111,11 +107,8 @@ impl Decoder<'_> {
         }
         let reason = filled(&candidate["finishReason"]);
         if let Some(reason) = reason.filter(|&reason| reason != "FINISH_REASON_UNSPECIFIED") {
-            if FAILURES.contains(&reason) {
-                let message = candidate["finishMessage"].as_str().unwrap_or_default();
-                return Err(Broken::Garbage(format!("{reason} {message}").trim_end().to_owned()));
-            }
             self.finish = Some(reason.to_owned());
+            self.finish_message = filled(&candidate["finishMessage"]).map(ToOwned::to_owned);
         }
         self.blocked |= filled(&chunk["promptFeedback"]["blockReason"]).is_some();
         deltas.extend(usage(&chunk["usageMetadata"]));

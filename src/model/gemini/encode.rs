@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{SIGNATURE, TEXT_BYTES, resource};
 use crate::model::endpoint::Endpoint;
 use crate::model::wire::{
-    Encoded, call_arguments, call_name, filled, image_in_base64, sends_thinking,
+    Encoded, LOST_IMAGE, call_arguments, call_name, filled, image_in_base64, sends_thinking,
 };
 use crate::protocol::Object;
 use crate::protocol::message::{Carried, Image, Message, Part, Role, ToolCall, ToolResult};
@@ -337,7 +337,7 @@ fn sent_image<'a>(image: &'a Image, request: &Request<'_>) -> Sent<'a> {
         Some(data) => {
             Sent::Image { inline_data: InlineData { mime_type: &image.media_type, data } }
         }
-        None => Sent::Text { text: Cow::Borrowed("[image lost]"), thought_signature: None },
+        None => Sent::Text { text: Cow::Borrowed(LOST_IMAGE), thought_signature: None },
     }
 }
 
