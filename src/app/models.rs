@@ -251,7 +251,7 @@ fn recorder(config: &Config, key: Option<&str>) -> Result<Option<Arc<WireRecorde
     if RECORDER.get().is_none() {
         let masker = masker(config, key.as_slice())?;
         let recorder = WireRecorder::create(Path::new(folder), masker)
-            .map_err(|error| OpenError::Usage(format!("record.wire {folder}: {error}")))?;
+            .map_err(|error| OpenError::Usage(format!("requests cannot be recorded in {folder}: {error}; name a new directory that you can write")))?;
         let _ = RECORDER.set(Arc::new(recorder));
     }
     Ok(RECORDER.get().cloned())

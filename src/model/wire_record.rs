@@ -93,7 +93,7 @@ impl WireRecorder {
     pub fn create(folder: &Path, masker: Arc<Masker>) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         if !files(folder)?.is_empty() {
-            return Err(io::Error::other("it already contains a record; name another directory"));
+            return Err(io::Error::other("it already contains a record"));
         }
         Ok(Self { folder: folder.to_owned(), masker, next: AtomicU32::new(1) })
     }
