@@ -9,7 +9,7 @@
 //!   import only `protocol` and `disk`;
 //! * [`tools`] and the [`registry`] that runs them;
 //! * [`kernel`] the loop;
-//! * [`record`] and [`ui`]: consumers of events.
+//! * [`record`] and [`ui`]: consumers of events; [`trace`]: views of a recorded session.
 
 pub mod app;
 pub mod cli;
@@ -25,5 +25,6 @@ pub mod protocol;
 pub mod record;
 pub mod registry;
 pub mod tools;
+pub mod trace;
 pub mod ui;
 pub mod workspace;

@@ -14,6 +14,7 @@ mod sandbox_probe;
 mod session;
 mod signals;
 mod tool;
+mod trace;
 mod trust;
 
 use std::fs::Permissions;
@@ -66,9 +67,9 @@ enum Command {
     /// Show and change the recorded sessions of this project
     #[command(subcommand)]
     Session(session::SessionCommand),
-    /// Show the timeline of a session
+    /// Show, measure and compare recorded sessions
     #[command(subcommand)]
-    Trace(session::TraceCommand),
+    Trace(trace::TraceCommand),
     /// Show and change the lessons of earlier sessions
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
@@ -124,7 +125,7 @@ fn dispatch() -> u8 {
         Some(Command::Demo(args)) => demo::demo(&args),
         Some(Command::Tool(command)) => tool::tool(command),
         Some(Command::Session(command)) => session::session(&command),
-        Some(Command::Trace(command)) => session::trace(&command),
+        Some(Command::Trace(command)) => trace::trace(&command),
         Some(Command::Memory(command)) => memory::memory(&command),
         Some(Command::Config(command)) => config::config(&command),
         Some(Command::Trust(args)) => trust::trust(&args),

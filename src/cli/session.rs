@@ -1,4 +1,4 @@
-//! `agent session` and `agent trace`: show and change recorded sessions.
+//! `agent session`: shows and changes recorded sessions.
 
 mod change;
 mod show;
@@ -34,12 +34,6 @@ pub(super) enum SessionCommand {
     Fork(change::ForkArgs),
     /// Delete sessions
     Rm(change::RmArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum TraceCommand {
-    /// Show the timeline, step by step
-    Show(One),
 }
 
 #[derive(Debug, Args)]
@@ -98,19 +92,14 @@ pub(super) fn session(command: &SessionCommand) -> u8 {
     answer(done)
 }
 
-pub(super) fn trace(command: &TraceCommand) -> u8 {
-    let TraceCommand::Show(one) = command;
-    answer(load(one).map(|(.., loaded)| record::timeline(&loaded.events).into()))
-}
-
-fn answer(done: Result<ui::Answer, OpenError>) -> u8 {
+pub(super) fn answer(done: Result<ui::Answer, OpenError>) -> u8 {
     code(done.map(|answer| {
         ui::answer(&answer);
         0
     }))
 }
 
-fn code(done: Result<u8, OpenError>) -> u8 {
+pub(super) fn code(done: Result<u8, OpenError>) -> u8 {
     done.unwrap_or_else(|error| {
         ui::tell(&error.to_string());
         error.exit_code()
@@ -130,7 +119,7 @@ pub(super) fn pick(storage: &Storage, ids: &[String], why: &str) -> Result<Strin
 }
 
 /// The sessions of this project, or of the one that has this session.
-fn storage(project_args: &ProjectArgs, id: Option<&str>) -> Result<Storage, OpenError> {
+pub(super) fn storage(project_args: &ProjectArgs, id: Option<&str>) -> Result<Storage, OpenError> {
     let root = options::root(project_args.cwd.as_deref())?;
     Ok(match id {
         Some(id) => options::sessions_with(&root, id)?.0,
@@ -138,7 +127,7 @@ fn storage(project_args: &ProjectArgs, id: Option<&str>) -> Result<Storage, Open
     })
 }
 
-fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
+pub(super) fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
     let storage = storage(&one.project_args, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
     let path = storage.log_path(&id);

@@ -17,6 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("registry", &["protocol", "permission", "workspace", "tools"]),
     ("kernel", &["protocol", "registry", "context", "exec"]),
     ("record", &["protocol", "disk"]),
+    ("trace", &["protocol", "record"]),
     ("ui", &["protocol"]),
     ("config", &["protocol", "disk"]),
 ];

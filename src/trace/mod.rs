@@ -1,0 +1,1 @@
+//! Views of a recorded session for people and scripts: events in, text or data out. It accesses no files.
