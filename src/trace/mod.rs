@@ -1,1 +1,3 @@
 //! Views of a recorded session for people and scripts: events in, text or data out. It accesses no files.
+
+pub mod normal;
