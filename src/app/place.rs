@@ -19,12 +19,14 @@ pub(super) fn section(
         PermissionMode::Plan => format!(". {}", prompts.text(PLAN_MODE).trim_end()),
         _ => String::new(),
     };
-    let localhost = match sandbox.network.as_str() {
-        "loopback" => " (localhost is private to this session)",
+    let has_namespaces = sandbox.backend.starts_with("namespaces");
+    let private = match (sandbox.network.as_str(), has_namespaces) {
+        ("loopback", _) => " (localhost and /tmp are private to this session)",
+        (_, true) => " (/tmp is private to this session)",
         _ => "",
     };
     format!(
-        "# Place\nProject root: {}\nDate: {}\nGit branch: {}\nPlatform: {}\nSandbox of commands: {}, network {}{localhost}\n\
+        "# Place\nProject root: {}\nDate: {}\nGit branch: {}\nPlatform: {}\nSandbox of commands: {}, network {}{private}\n\
          Permission mode: {}{about_mode}",
         root.display(),
         jiff::Zoned::now().date(),

@@ -303,6 +303,8 @@ impl Exec {
         outcome.left_running = left;
         outcome.timeout = timeout;
         outcome.notices = guard.map(|guard| guard.after()).unwrap_or_default();
+        let sandbox = self.sandbox.as_ref().filter(|_| !rights.outside);
+        outcome.notices.extend(sandbox.and_then(|sandbox| sandbox.notice_of_temporary_files()));
         outcome.refused = self.refused(&outcome.stderr.text, &directory, rights);
         Ok(outcome)
     }

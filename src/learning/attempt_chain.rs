@@ -63,7 +63,9 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
     let later = next..calls.len();
     let near = next..calls.len().min(next + WINDOW);
     let find = |range: Range<usize>, fits: &dyn Fn(&Made) -> bool| {
-        range.into_iter().find(|at| calls[*at].failed.is_none() && fits(&calls[*at]))
+        // A call that only reads does not do what one that acts failed to do.
+        let resolves = |made: &Made| made.failed.is_none() && (made.acts || !failed.acts);
+        range.into_iter().find(|at| resolves(&calls[*at]) && fits(&calls[*at]))
     };
     let is_same = |made: &Made| made.tool == failed.tool && made.input == failed.input;
     if let Some(at) = find(later.clone(), &is_same) {
@@ -214,6 +216,8 @@ mod tests {
         check(&["!dotnet build", "?ls eng", "?cat README", "eng/dn.sh build"], Some(3));
         check(&["!Edit a.go", "Read a.go", "Edit a.go"], Some(2));
         check(&["!Read x", "Glob .", "Read y"], Some(2));
+        check(&["!git commit -am x", "?git status", "?ls"], None);
+        check(&["!git commit -am x", "?git status", "git commit -m x"], Some(2));
         check(&["!make", "Edit a"], None);
         check(&["!make", "!make -j1"], None);
     }

@@ -49,6 +49,8 @@ pub struct Made {
     pub result: String,
     /// It may have changed something.
     pub acts: bool,
+    /// The mode allowed no changes: a failure may come from that.
+    pub was_read_only: bool,
 }
 
 /// How a call failed.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::attempt_chain::Chain;
-use super::call::{CHECK, Made};
+use super::call::{CHECK, Failed, Made};
 use super::fold::{Harvest, text_of};
 use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
 use super::lesson_filter;
@@ -42,7 +42,8 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     let (first, last) = (*chain.failures.first()?, *chain.failures.last()?);
     let (made, success_at) = (&calls[first], chain.success?);
     let success = &calls[success_at];
-    let failed = made.failed.as_ref().filter(|failed| is_of_use(failed.code))?;
+    let is_of_use = |failed: &&Failed| is_of_use(failed.code) && !made.was_read_only;
+    let failed = made.failed.as_ref().filter(is_of_use)?;
     // A fix that the kernel applied is already known.
     if success.parent.is_some() && success.by == Caller::Kernel && success.tool != CHECK {
         return None;

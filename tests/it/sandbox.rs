@@ -286,6 +286,27 @@ fn project_and_temporary_directories_are_writable() {
 }
 
 #[test]
+fn first_file_that_a_command_leaves_in_private_tmp_is_reported() {
+    let script = "call: Bash {\"command\": \"mkdir /tmp/dir\"}\n---\n\
+                  call: Bash {\"command\": \"echo x > /tmp/result.txt\"}\n---\n\
+                  call: Bash {\"command\": \"echo y > /tmp/more.txt\"}\n---\ntext: end";
+    let test = Test::new().script(script);
+    test.run(&["write a file"]).expect_code(0);
+    let events = test.events();
+    if !events[0]["sandbox"]["backend"].as_str().unwrap().starts_with("namespaces") {
+        say("SKIPPED: no namespaces, so /tmp is not private");
+        return;
+    }
+    let results = events.iter().filter(|event| event["type"] == "tool.finished");
+    let notes: Vec<bool> = results
+        .map(|event| event["envelope"]["text"].as_str().unwrap().contains("/tmp/result.txt"))
+        .collect();
+    assert_eq!(notes, [false, true, false]);
+    let place = events[0]["place"].as_str().unwrap();
+    assert!(place.contains("localhost and /tmp are private to this session"), "{place}");
+}
+
+#[test]
 fn credentials_and_the_agents_environment_are_not_readable() {
     const STORES: &[&str] = &[
         ".ssh/id_ed25519",

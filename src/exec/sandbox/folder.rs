@@ -1,5 +1,6 @@
 //! The session's private directory: temporary files, a replacement of `/run`, and the covers of hidden paths.
 
+use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -55,6 +56,14 @@ impl Folder {
         }
         disk::create(&path.join(EMPTY_FILE), 0)?;
         Ok(Self { path })
+    }
+
+    /// The name of a file in the private `/tmp`, if there is one. Directories do not count: build tools leave
+    /// theirs there.
+    pub(super) fn first_temporary_file(&self) -> Option<OsString> {
+        let entries = fs::read_dir(self.path.join(TEMPORARY)).ok()?;
+        let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+        entries.flatten().find(is_file).map(|entry| entry.file_name())
     }
 
     /// A directory that contains nothing but a mount point at this relative path.

@@ -129,6 +129,8 @@ pub struct Sandbox {
     /// Further paths that rules of the session hide, and make read-only.
     closed: Mutex<(Vec<PathBuf>, Vec<PathBuf>)>,
     session: OnceCell<Session>,
+    /// The model was notified that files in `/tmp` are private.
+    notified_of_temporary: AtomicBool,
     /// By the network of the commands whose supervisors they start; `None` without namespaces.
     standbys: Mutex<BTreeMap<Option<Network>, Standby>>,
 }
@@ -210,6 +212,7 @@ impl Sandbox {
             readable: None,
             closed: Mutex::default(),
             session: OnceCell::new(),
+            notified_of_temporary: AtomicBool::new(false),
             standbys: Mutex::default(),
         })
     }
@@ -285,6 +288,20 @@ impl Sandbox {
         let hidden = &self.profile.hidden;
         let sockets = if self.namespaces { layout::service_sockets() } else { Vec::new() };
         Ok(Session { folder, cache, sockets, hidden_ids: file_ids(hidden) })
+    }
+
+    /// Says once in a session that the files which commands left in `/tmp` are private to it.
+    pub(super) fn notice_of_temporary_files(&self) -> Option<String> {
+        if !self.namespaces || self.notified_of_temporary.load(Ordering::Relaxed) {
+            return None;
+        }
+        let file = self.session.get()?.folder.first_temporary_file()?;
+        self.notified_of_temporary.store(true, Ordering::Relaxed);
+        Some(format!(
+            "/tmp is private to this session and removed at its end, so {} exists only for its commands; write what \
+             has to stay into the project",
+            Path::new("/tmp").join(file).display()
+        ))
     }
 
     /// Asks the stand-by of this network, which is started if there is none.

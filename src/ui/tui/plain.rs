@@ -115,25 +115,24 @@ pub(super) fn run(
 }
 
 fn question(state: &State) -> String {
-    let choices = (1..).zip(offered(state)).map(|(number, (n, choice))| {
+    let choices = state.choices().into_iter().enumerate().map(|(n, choice)| {
         let letter = choice.letter(n).map(|letter| format!(" or {letter}")).unwrap_or_default();
-        format!("  {number}{letter}: {}\n", choice.in_words())
+        let words = match choice {
+            Choice::EditPlan => "no, and say what to change in it".to_owned(),
+            other => other.in_words(),
+        };
+        format!("  {}{letter}: {words}\n", n + 1)
     });
     let choices: String = choices.collect();
     let ask = match state.asked.as_ref().and_then(Asked::call) {
         Some(_) => "Allow it?",
         None => "Carry out this plan?",
     };
-    format!("{ask}\n{choices}  or say what to do instead\n› ")
+    format!("{ask}\n{choices}› ")
 }
 
-/// The choices that need no text, with their places among those of the screen.
-fn offered(state: &State) -> impl Iterator<Item = (usize, Choice)> {
-    let is_offered = |choice: &Choice| !matches!(choice, Choice::NoWithText | Choice::EditPlan);
-    state.choices().into_iter().enumerate().filter(move |(_, choice)| is_offered(choice))
-}
-
-/// A line is an answer if a question waits, else a message.
+/// A line is an answer if a question waits, else a message. Numbers and letters mean what they mean on the screen;
+/// any other line is what to do instead.
 fn take(state: &mut State, line: &str) -> Vec<Action> {
     if let Some(asked) = &state.asked {
         let call = asked.call().map(str::to_owned);
@@ -143,11 +142,20 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
             "no" | "" => Some('n'),
             _ => words.chars().next().filter(|_| words.chars().count() == 1),
         };
-        let chosen = (1..).zip(offered(state)).find(|(number, (n, choice))| {
-            letter.is_some() && (choice.letter(*n) == letter || words == number.to_string())
+        let number = words.parse::<usize>().ok();
+        let chosen = state.choices().into_iter().enumerate().find(|(n, choice)| {
+            letter.is_some() && choice.letter(*n) == letter || number == Some(n + 1)
         });
-        let chosen = chosen.map(|(_, (_, choice))| choice);
+        let chosen = chosen.map(|(_, choice)| choice);
         return match (chosen, call) {
+            (Some(Choice::NoWithText | Choice::EditPlan), _) => {
+                state.conversation.remark(Tone::Quiet, "write what to do instead as the next line");
+                Vec::new()
+            }
+            (None, _) if number.is_some() => {
+                state.conversation.remark(Tone::Quiet, "choose one of the numbers above");
+                Vec::new()
+            }
             (Some(choice), _) => state.choose_answer(choice),
             (None, Some(call)) => state.deny(&call, line.trim().into()),
             (None, None) => state.send_message(Written::own(line), Instant::now()),
