@@ -54,6 +54,10 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// The maximum length of an argument on Linux (`MAX_ARG_STRLEN`, including its NUL).
 const LONGEST_WORD: usize = 128 * 1024;
 
+/// The note about a failed command whose connection to a service of the user's localhost may have been refused.
+const PRIVATE_LOCALHOST: &str = "a connection to localhost was refused: localhost is private to this session, and \
+     services of this machine are reachable only on the ports in sandbox.host_ports, which the user can set";
+
 /// One line of bash, and how to run it.
 pub struct Command<'a> {
     /// The line; it may contain line breaks.
@@ -284,6 +288,9 @@ impl Exec {
         let mut capture = Capture::new(command.whole_output.take(), watcher.map(Live::new));
         let (directory, timeout, rights) =
             (command.directory.clone(), command.timeout, command.rights);
+        let private_localhost =
+            self.sandbox_of(rights).filter(|it| it.has_private_localhost(rights));
+        let refused_before = private_localhost.map_or(0, Sandbox::refused_connections);
         let Some(started) = cancel.run_until_cancelled(self.start(command)).await else {
             return Ok(outcome(Ended::Cancelled, None, capture, begun));
         };
@@ -303,15 +310,24 @@ impl Exec {
         outcome.left_running = left;
         outcome.timeout = timeout;
         outcome.notices = guard.map(|guard| guard.after()).unwrap_or_default();
-        let sandbox = self.sandbox.as_ref().filter(|_| !rights.outside);
+        let sandbox = self.sandbox_of(rights);
         outcome.notices.extend(sandbox.and_then(|sandbox| sandbox.notice_of_temporary_files()));
+        let refused = private_localhost.map_or(0, Sandbox::refused_connections);
+        if refused > refused_before && outcome.exit_code != Some(0) {
+            outcome.notices.push(PRIVATE_LOCALHOST.to_owned());
+        }
         outcome.refused = self.refused(&outcome.stderr.text, &directory, rights);
         Ok(outcome)
     }
 
+    /// The sandbox of a command with these rights.
+    fn sandbox_of(&self, rights: Rights) -> Option<&Sandbox> {
+        self.sandbox.as_deref().filter(|_| !rights.outside)
+    }
+
     /// Which path or right the sandbox refused to a command with this error output, and how to allow it.
     fn refused(&self, stderr: &str, directory: &Path, rights: Rights) -> Option<String> {
-        let sandbox = self.sandbox.as_ref().filter(|_| !rights.outside)?;
+        let sandbox = self.sandbox_of(rights)?;
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         sandbox.explain(stderr, directory, rights, &closed)
     }

@@ -88,6 +88,22 @@ fn remote_hosts_and_host_services_are_not_reachable() {
 }
 
 #[test]
+fn failed_command_is_told_that_localhost_is_private() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for place in places().into_iter().filter(|place| place.backend == "namespaces") {
+        let text =
+            |line: &str| place.call(&json!({"command": line}))["text"].as_str().unwrap().to_owned();
+        let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+        let failed = text(&connect);
+        assert!(failed.contains("sandbox.host_ports"), "{failed}");
+        // A command that succeeds, and one that did not connect, get no note.
+        assert!(!text(&format!("({connect}) 2>/dev/null; true")).contains("host_ports"));
+        assert!(!text("false").contains("host_ports"));
+    }
+}
+
+#[test]
 fn configured_host_ports_are_reachable() {
     for place in places() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -336,6 +336,18 @@ impl Sandbox {
         standby.map_or_else(Vec::new, |standby| sockets::listening_ports(standby.pid()))
     }
 
+    /// A command with these rights has the localhost of the session instead of the user's.
+    pub(super) fn has_private_localhost(&self, rights: Rights) -> bool {
+        self.namespaces && !rights.network && self.profile.network == Network::Loopback
+    }
+
+    /// How many connections were refused in the session's network namespace so far.
+    pub(super) fn refused_connections(&self) -> u64 {
+        let standbys = lock(&self.standbys);
+        let standby = standbys.get(&Some(Network::Loopback));
+        standby.map_or(0, |standby| sockets::refused_connections(standby.pid()))
+    }
+
     /// From the next command on these paths are hidden or read-only as well, as far as they exist.
     pub(super) fn close(&self, hidden: &[PathBuf], read_only: &[PathBuf]) {
         let real = |paths: &[PathBuf]| paths.iter().filter_map(|path| disk::real(path)).collect();

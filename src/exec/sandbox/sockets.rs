@@ -26,6 +26,21 @@ pub(super) fn listening_ports(pid: u32) -> Vec<u16> {
     ports.collect()
 }
 
+/// How many TCP connections were refused in this process's network namespace so far. `AttemptFails` of RFC 4022
+/// counts the attempts that ended in a reset.
+pub(super) fn refused_connections(pid: u32) -> u64 {
+    let table = fs::read_to_string(format!("/proc/{pid}/net/snmp")).unwrap_or_default();
+    attempt_fails(&table).unwrap_or_default()
+}
+
+/// From the line of names and the line of values.
+fn attempt_fails(table: &str) -> Option<u64> {
+    let mut lines = table.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let mut both = names.split_ascii_whitespace().zip(values.split_ascii_whitespace());
+    both.find(|(name, _)| *name == "AttemptFails")?.1.parse().ok()
+}
+
 /// `  0: 0100007F:1F90 00000000:0000 0A …`
 fn listening_port(line: &str) -> Option<u16> {
     let mut fields = line.split_ascii_whitespace().skip(1);
@@ -48,6 +63,13 @@ pub(super) fn make(request: u8, port: u16) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refused_connections_are_parsed_from_proc_net_snmp() {
+        let table = "Ip: Forwarding\nIp: 1\nTcp: RtoMin MaxConn AttemptFails\nTcp: 200 -1 7\n";
+        assert_eq!(attempt_fails(table), Some(7));
+        assert_eq!(attempt_fails("Tcp: RtoMin\nTcp: 200\n"), None);
+    }
 
     #[test]
     fn listening_ports_are_parsed_from_proc_net_tcp() {
