@@ -24,7 +24,7 @@ use crate::ui::tui::{
 use crate::workspace::Undo;
 use crate::{record, ui};
 use jobs::{Jobs, Ran};
-use next::{Continued, Next, next, rewind};
+use next::{Continued, Next, ended_with_session, next, rewind};
 use places::Places;
 use rules::StoredRules;
 pub(super) use start::ChatArgs;
@@ -102,9 +102,9 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     let mut is_first = true;
     // The session continues the conversation on the screen.
     let mut continues = false;
-    // The message with which the next session begins, and the chat's mode; a resumed session keeps its own
+    // What the user learns when the next session is open, and the chat's mode; a resumed session keeps its own
     // mode.
-    let mut news_of_rewind = None;
+    let mut begins_with: Vec<News> = Vec::new();
     let mut mode = None;
     let last = loop {
         let face: Box<dyn Sink> = if continues {
@@ -151,7 +151,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             control.want_mode(mode);
             session.mode();
         }
-        if let Some(news) = news_of_rewind.take() {
+        for news in begins_with.drain(..) {
             chat.handle.tell(news);
         }
         options.config.config.model.clone_from(&session.opened_model);
@@ -169,9 +169,10 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             session.model().clone_into(&mut options.config.config.model);
         }
         options.config.config.chosen_effort.clone_from(&session.chosen_effort);
-        let running = session.running();
+        // A resumed session is displayed first.
+        begins_with.extend(session.running().map(|running| ended_with_session(&running)));
         session.close().await;
-        for news in next.news(running) {
+        if let Some(news) = next.news() {
             chat.handle.tell(news);
         }
         // In the same conversation, what the user chose since its last answer stays, too.
@@ -184,7 +185,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 control.begin_turn();
             }
             Next::Rewind(id, turn, what) => {
-                news_of_rewind = Some(match rewind(&options, &id, turn, what) {
+                begins_with.push(match rewind(&options, &id, turn, what) {
                     Ok(news) => news,
                     Err(error) => News::Note(false, error.to_string()),
                 });
@@ -201,6 +202,9 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             }
         }
     };
+    for news in begins_with {
+        chat.handle.tell(news);
+    }
     let shown = chat.end();
     if let Some(id) = last.filter(|_| !is_plain) {
         let id = options.recorded().short(&id);

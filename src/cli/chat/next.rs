@@ -18,19 +18,19 @@ pub(super) enum Next {
 }
 
 impl Next {
-    /// The news for the user at the end of the session. `running`: the commands that ended with it.
-    pub(super) fn news(&self, running: Option<String>) -> Vec<News> {
-        let first = match self {
+    /// The news for the display at the end of the session.
+    pub(super) fn news(&self) -> Option<News> {
+        match self {
             Self::Open(_) => Some(News::NewSession),
             Self::Rewind(..) => Some(News::Reopened),
             Self::Quit | Self::Continue(_) => None,
-        };
-        let ended = running.map(|running| {
-            let text = format!("ended with the session: {running}, which ran in the background");
-            News::Note(true, text)
-        });
-        first.into_iter().chain(ended).collect()
+        }
     }
+}
+
+/// The news about the commands that ended with the session.
+pub(super) fn ended_with_session(running: &str) -> News {
+    News::Note(true, format!("ended with the session: {running}, which ran in the background"))
 }
 
 /// What follows after a command that opens a session, or why it cannot be opened.

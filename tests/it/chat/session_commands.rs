@@ -252,6 +252,26 @@ fn configured_model_answers_if_that_of_the_session_cannot_be_used() {
 }
 
 #[test]
+fn resume_says_which_background_commands_it_ended() {
+    let script = "when: begin\ncall: Bash {\"command\": \"sleep 312.63\", \"background\": true}\n---\n\
+                  times: any\ntext: begun";
+    let test = Test::new().script(script);
+    // Longer than the part of a resumed session that is printed again.
+    test.run(&["first"]).expect_code(0);
+    for turn in ["second", "third", "fourth", "fifth"] {
+        test.run(&["-c", turn]).expect_code(0);
+    }
+    let id = test.events()[0]["session"].as_str().unwrap().to_owned();
+    let mut pty = chat(&test, &["--permission-mode", "read-only"]);
+    pty.say("begin");
+    pty.wait_for("begun");
+    pty.wait_for("/help");
+    pty.say(&format!("/resume {id}"));
+    pty.wait_for("ended with the session: bg_1 (`sleep 312.63`), which ran in the background");
+    assert!(running("sleep 312.63").is_empty());
+}
+
+#[test]
 fn fork_and_add_dir_wait_for_background_commands_and_clear_says_what_it_ended() {
     // In mode read-only it needs no checkpoint.
     let line = "call: Bash {\"command\": \"sleep 312.62\", \"background\": true}\n---\ntext: begun";
