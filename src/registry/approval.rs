@@ -1,5 +1,7 @@
 //! Decides whether a call may be made: by the rules and, if they ask, by the user's answer.
 
+use std::path::Path;
+
 use super::Registry;
 use super::call::Wanted;
 use crate::permission::propose;
@@ -99,24 +101,30 @@ impl Registry {
         {
             return Err(reason.text);
         }
-        let path = workspace.resolve(path).map_err(|failure| failure.message)?;
-        let Err(not_text) = workspace.expect_text(&path) else { return Ok(None) };
-        if not_text.code != ErrorCode::BinaryFile {
-            return Err(not_text.message);
-        }
-        match workspace.picture(&path) {
+        // An image that the user names by its absolute path may be anywhere; the model cannot name one.
+        let (picture, what_it_is) =
+            if Path::new(path).is_absolute() && workspace.locate(path).is_err() {
+                (workspace.picture_of_user(Path::new(path)), format!("{path} is an image"))
+            } else {
+                let path = workspace.resolve(path).map_err(|failure| failure.message)?;
+                let Err(not_text) = workspace.expect_text(&path) else { return Ok(None) };
+                if not_text.code != ErrorCode::BinaryFile {
+                    return Err(not_text.message);
+                }
+                (workspace.picture(&path), not_text.message)
+            };
+        match picture {
             Ok(Some(_)) if !self.state().takes_images => Err(format!(
-                "{}, and this model takes no images: describe it, or choose another model",
-                not_text.message
+                "{what_it_is}, and this model takes no images: describe it, or choose another model"
             )),
             Ok(Some(picture)) => {
                 let kept = self.cx.images.keep(picture);
-                let kept = kept.map_err(|error| io_failure(&error, "store", path.relative()));
+                let kept = kept.map_err(|error| io_failure(&error, "store", path));
                 kept.map(Some).map_err(|failure| failure.message)
             }
             Ok(None) => Err(format!(
-                "{}; a model receives only text and PNG, JPEG or WebP images: describe the content, or convert it with a command",
-                not_text.message
+                "{what_it_is}; a model receives only text and PNG, JPEG or WebP images: describe the content, or \
+                 convert it with a command"
             )),
             Err(Failure { message, hint, .. }) => Err(match hint {
                 Some(hint) => format!("{message}; {hint}"),

@@ -1,8 +1,9 @@
 //! Images: recognises them in files by their content, and keeps each once beside the session.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::{ProjectPath, Workspace, io_failure};
@@ -86,38 +87,51 @@ impl ImageKind {
 impl Workspace {
     /// The image in a file; `None`: the file is no image that models accept.
     pub fn picture(&self, path: &ProjectPath) -> Result<Option<Picture>, Failure> {
-        let at = path.relative();
-        let failed = |error: io::Error| io_failure(&error, "read", at);
         let (file, data) = self.open_file(path)?;
-        let mut bytes = Vec::new();
-        (&file).take(HEAD as u64).read_to_end(&mut bytes).map_err(failed)?;
-        let Some(kind) = ImageKind::of(&bytes) else { return Ok(None) };
-        // (It may grow meanwhile.)
-        file.take(MAX_BYTES + 1 - bytes.len() as u64).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > MAX_BYTES {
-            let size = thousands(data.len().max(bytes.len() as u64));
-            let message =
-                format!("{at} has {size} bytes; models accept images of at most 5 MB (5,242,880)");
-            return Err(Failure::new(ErrorCode::TooLarge, message)
-                .hint("make a smaller copy with a command, and use that one")
-                .at(at));
-        }
-        let invalid = |why: &str| {
-            let name = kind.name();
-            Failure::new(ErrorCode::BinaryFile, format!("{at} is no valid {name} image: {why}"))
-                .hint("check the file with a command that knows the format")
-                .at(at)
-        };
-        let size = imagesize::blob_size(&bytes).map_err(|_| invalid("its header is broken"))?;
-        if size.width == 0 || size.height == 0 {
-            return Err(invalid("its header is broken"));
-        }
-        if kind.is_cut_off(&bytes) {
-            return Err(invalid("it is cut off"));
-        }
-        let (width, height) = (size.width, size.height);
-        Ok(Some(Picture { bytes, kind, width, height }))
+        read_picture(&file, data.len(), path.relative())
     }
+
+    /// The image in a file anywhere, which the user names by its absolute path.
+    pub fn picture_of_user(&self, path: &Path) -> Result<Option<Picture>, Failure> {
+        let at = path.display().to_string();
+        let failed = |error: io::Error| io_failure(&error, "read", &at);
+        let file = disk::open_file(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        read_picture(&file, length, &at)
+    }
+}
+
+/// The image in this file, which messages call `at`.
+fn read_picture(file: &File, length: u64, at: &str) -> Result<Option<Picture>, Failure> {
+    let failed = |error: io::Error| io_failure(&error, "read", at);
+    let mut bytes = Vec::new();
+    file.take(HEAD as u64).read_to_end(&mut bytes).map_err(failed)?;
+    let Some(kind) = ImageKind::of(&bytes) else { return Ok(None) };
+    // (It may grow meanwhile.)
+    file.take(MAX_BYTES + 1 - bytes.len() as u64).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let size = thousands(length.max(bytes.len() as u64));
+        let message =
+            format!("{at} has {size} bytes; models accept images of at most 5 MB (5,242,880)");
+        return Err(Failure::new(ErrorCode::TooLarge, message)
+            .hint("make a smaller copy with a command, and use that one")
+            .at(at));
+    }
+    let invalid = |why: &str| {
+        let name = kind.name();
+        Failure::new(ErrorCode::BinaryFile, format!("{at} is no valid {name} image: {why}"))
+            .hint("check the file with a command that knows the format")
+            .at(at)
+    };
+    let size = imagesize::blob_size(&bytes).map_err(|_| invalid("its header is broken"))?;
+    if size.width == 0 || size.height == 0 {
+        return Err(invalid("its header is broken"));
+    }
+    if kind.is_cut_off(&bytes) {
+        return Err(invalid("it is cut off"));
+    }
+    let (width, height) = (size.width, size.height);
+    Ok(Some(Picture { bytes, kind, width, height }))
 }
 
 /// The images of a session, each once.

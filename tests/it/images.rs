@@ -201,9 +201,7 @@ fn unusable_images_are_refused_with_the_reason() {
     assert_eq!(read("link.png")["error"]["code"], "ACCESS_DENIED");
 
     let server = Server::playing([server::sse_text("ok")]);
-    let outside = outside.display();
-    let task =
-        format!("@empty.png @text.png @head.png @large.png @link.png @private/x.png @{outside}");
+    let task = format!("@empty.png @text.png @head.png @large.png @link.png @private/x.png");
     let done = run(&test, &server, "openai-chat", &[&task, "--deny", "Read(private/)"]);
     let done = done.expect_code(0);
     for part in [
@@ -211,7 +209,6 @@ fn unusable_images_are_refused_with_the_reason() {
         "@large.png is not read: large.png has 6,000,000 bytes",
         "@link.png is not read: link.png",
         "@private/x.png is not read: ",
-        &format!("@{outside} is not read: "),
     ] {
         assert!(done.stderr.contains(part), "{part}\n{}", done.stderr);
     }
@@ -219,6 +216,28 @@ fn unusable_images_are_refused_with_the_reason() {
     assert!(!request.body.contains("image_url"), "{}", request.body);
     // Text is read with Read, whatever the name says.
     assert!(request.body.contains("The user mentioned @empty.png, @text.png."), "{}", request.body);
+}
+
+#[test]
+fn image_outside_the_project_is_sent_if_the_user_names_its_absolute_path() {
+    let test = project();
+    let outside = test.home().join("outside.png");
+    std::fs::write(&outside, bytes(PNG)).unwrap();
+    let path = outside.display().to_string();
+    let read = server::sse_calls(&[("Read", json!({"path": path}))]);
+    let server = Server::playing([read, server::sse_text("ok")]);
+    run(&test, &server, "openai-chat", &[&format!("look at @{path}")]).expect_code(0);
+    let requests = server.finish();
+    assert!(shows(&requests[0], PNG));
+    // The model itself cannot name one.
+    let finished = &test.events_of("tool.finished")[0];
+    assert_eq!(finished["envelope"]["error"]["code"], "ACCESS_DENIED", "{finished}");
+    // Rules that deny the file apply.
+    let server = Server::playing([server::sse_text("ok")]);
+    let deny = format!("Read({path})");
+    let done = run(&test, &server, "openai-chat", &[&format!("@{path}"), "--deny", &deny]);
+    done.expect_code(0).expect_stderr("is not read: ");
+    assert!(!shows(&server.finish()[0], PNG));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::app::{
     self, OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which,
 };
 use crate::protocol::event::{Body, Sink, Stamped};
+use crate::record::{self, Log};
 use crate::ui::tui::{CommandAction, Handle, News};
 use crate::workspace::UndoReport;
 
@@ -67,7 +68,13 @@ fn resume(options: &Options, session: &Session, id: &str) -> Result<String, Stri
     }
     let storage = options.recorded();
     let id = storage.choose(Some(id)).map_err(|error| error.to_string())?;
-    if id == session.id() { Err("that is this session".to_owned()) } else { Ok(id) }
+    if id == session.id() {
+        return Err("that is this session".to_owned());
+    }
+    // The current session is left only for one that can be opened.
+    let path = storage.log_path(&id);
+    let opens = Log::reserve(&path).and_then(|_lock| record::load(&path));
+    opens.map(|_| id).map_err(|error| error.to_string())
 }
 
 /// The id of the session, if it can be closed and opened again at once; or why not.
