@@ -9,13 +9,15 @@
 //!   import only `protocol` and `disk`;
 //! * [`tools`] and the [`registry`] that runs them;
 //! * [`kernel`] the loop;
-//! * [`record`] and [`ui`]: consumers of events; [`trace`]: views of a recorded session.
+//! * [`record`] and [`ui`]: consumers of events; [`trace`]: views of a recorded session;
+//! * [`eval`]: what an experiment with variants consists of, and what its results say.
 
 pub mod app;
 pub mod cli;
 pub mod config;
 pub mod context;
 mod disk;
+pub mod eval;
 pub mod exec;
 pub mod kernel;
 pub mod learning;

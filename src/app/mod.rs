@@ -5,6 +5,7 @@
 mod added_dirs;
 mod changed_files;
 mod checkpoints;
+pub mod evaluation;
 mod host_programs;
 mod learning;
 mod memory;

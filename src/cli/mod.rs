@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod doctor;
 mod editor;
+mod eval;
 mod memory;
 mod models;
 mod options;
@@ -70,6 +71,8 @@ enum Command {
     /// Show, measure and compare recorded sessions
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Compare variants of prompts, models and settings on a suite of tasks
+    Eval(eval::EvalArgs),
     /// Show and change the lessons of earlier sessions
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
@@ -126,6 +129,7 @@ fn dispatch() -> u8 {
         Some(Command::Tool(command)) => tool::tool(command),
         Some(Command::Session(command)) => session::session(&command),
         Some(Command::Trace(command)) => trace::trace(&command),
+        Some(Command::Eval(args)) => eval::eval(&args),
         Some(Command::Memory(command)) => memory::memory(&command),
         Some(Command::Config(command)) => config::config(&command),
         Some(Command::Trust(args)) => trust::trust(&args),

@@ -1,5 +1,6 @@
 //! Options of several commands, and the configuration that results from them.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -13,6 +14,9 @@ use crate::disk::{self, ResolvedPath};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::provider::Effort;
 use crate::ui::{self, OutputFormat};
+
+/// How a key of `--set` that names a prompt begins.
+pub(super) const PROMPTS: &str = "prompts.";
 
 /// The folder and the permissions.
 #[derive(Clone, Debug, Default, Args)]
@@ -38,7 +42,7 @@ pub(super) struct ToolOptions {
     /// Trust the folder's configuration for this run
     #[arg(long)]
     pub(super) trust: bool,
-    /// Set any key of the configuration: KEY=VALUE
+    /// Set any key of the configuration: KEY=VALUE; a prompt: prompts.NAME=FILE
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
 }
@@ -255,6 +259,7 @@ pub(super) fn load(
         trust: if tools.trust { Trust::Once } else { config::trust_in(dirs, root) },
         environment: environment(),
         command_line: command_line(tools, run)?,
+        prompts: prompts(tools)?,
     };
     let mut loaded = config::load(&sources)?;
     let server = run.map(|run| server(run, &loaded.config.model)).unwrap_or_default();
@@ -300,10 +305,10 @@ fn command_line(
 ) -> Result<Vec<(String, Value, String)>, OpenError> {
     let mut values = Vec::new();
     for assignment in &tools.set {
-        let Some((key, value)) = assignment.split_once('=') else {
-            return Err(OpenError::Usage(format!("--set {assignment:?}: write KEY=VALUE")));
-        };
-        values.push((key.trim().to_owned(), toml_value(value.trim()), "--set".to_owned()));
+        let (key, value) = key_and_value(assignment)?;
+        if !key.starts_with(PROMPTS) {
+            values.push((key.to_owned(), toml_value(value), "--set".to_owned()));
+        }
     }
     let mut put = |key: &str, value: Value, option: &str| {
         values.push((key.to_owned(), value, option.to_owned()));
@@ -347,6 +352,24 @@ fn command_line(
         put("limits.timeout", timeout.as_str().into(), "--timeout");
     }
     Ok(values)
+}
+
+fn key_and_value(assignment: &str) -> Result<(&str, &str), OpenError> {
+    let parts = assignment.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+    parts.ok_or_else(|| OpenError::Usage(format!("--set {assignment:?}: write KEY=VALUE")))
+}
+
+/// The prompts of `--set prompts.NAME=FILE`.
+fn prompts(tools: &ToolOptions) -> Result<BTreeMap<String, String>, OpenError> {
+    let mut prompts = BTreeMap::new();
+    for assignment in &tools.set {
+        let (key, file) = key_and_value(assignment)?;
+        let Some(name) = key.strip_prefix(PROMPTS) else { continue };
+        let text = disk::read_small_text(Path::new(file))
+            .map_err(|error| OpenError::Usage(format!("--set {key}: {file}: {error}")))?;
+        prompts.insert(name.to_owned(), text);
+    }
+    Ok(prompts)
 }
 
 /// The server of this model, from the command line.

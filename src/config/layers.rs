@@ -61,6 +61,8 @@ pub struct Sources {
     pub environment: Vec<(String, Value, String)>,
     /// Key and value from the command line, with the option as typed.
     pub command_line: Vec<(String, Value, String)>,
+    /// Name and text of prompts from the command line.
+    pub prompts: BTreeMap<String, String>,
 }
 
 /// The user's trust in a folder.
@@ -133,6 +135,9 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         check_alone(&table).map_err(|reason| ConfigError(format!("{option}: {key}: {reason}")))?;
         loaded.lay_over(&mut merged, table, &|_| Origin::CommandLine(option.clone()));
     }
+    loaded.prompts = std::mem::take(&mut loaded.prompts)
+        .overridden(sources.prompts.clone())
+        .map_err(|reason| ConfigError(format!("--set: prompts.{reason}")))?;
     loaded.config = merged
         .try_into()
         .map_err(|error: toml::de::Error| ConfigError(with_suggestion(error.message())))?;
@@ -460,7 +465,7 @@ fn check_alone(table: &Table) -> Result<(), String> {
 }
 
 /// The message for an unknown key, with the most similar valid one.
-fn with_suggestion(message: &str) -> String {
+pub fn with_suggestion(message: &str) -> String {
     let message = message.trim_end().replace('\n', " ");
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let suggestion = match names.split_first() {
@@ -522,6 +527,7 @@ mod tests {
                 Value::Float(1.0),
                 "--set".into(),
             )],
+            prompts: BTreeMap::new(),
         };
         let loaded = load(&sources).expect("a configuration");
         assert_eq!(loaded.config.model, "a/project");

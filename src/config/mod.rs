@@ -15,7 +15,7 @@ mod trust;
 mod types;
 
 pub use edit::with_rule;
-pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load};
+pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load, with_suggestion};
 pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{choices, is_file, known};
 pub use needs::{Needs, Seal};

@@ -24,7 +24,7 @@ const HARMLESS: &[&str] =
     &["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
 /// Identifies the command that a process belongs to; a nested command appends its own mark.
-const MARK: &str = "AGENT_COMMAND";
+pub(super) const MARK: &str = "AGENT_COMMAND";
 
 /// The variables of every command.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ mod environment;
 mod foreground;
 mod forward;
 pub mod git;
+mod itself;
 mod live;
 mod process;
 mod running;
@@ -46,6 +47,7 @@ use crate::protocol::tool::Rights;
 pub use background::{End, Piece};
 pub use capture::{Captured, WholeOutput};
 pub use foreground::foreground;
+pub use itself::Itself;
 pub use live::Watcher;
 pub use stages::Statuses;
 

@@ -144,10 +144,21 @@ impl Prompts {
             }
         }
         let mut own = own;
+        // A text that changes nothing is no override.
+        own.retain(|name, text| {
+            let is_same = |prompt: &&Prompt| prompt.name == name && prompt.text == text;
+            name == BOUNDARY.name || !EMBEDDED.iter().any(|prompt| is_same(&prompt))
+        });
         if let Some(more) = own.get_mut(BOUNDARY.name) {
             *more = format!("{}\n{}", BOUNDARY.text.trim_end(), more.trim_end());
         }
         Ok(Self(own))
+    }
+
+    /// The same with further overrides, which replace earlier ones of the same name.
+    pub fn overridden(mut self, own: BTreeMap<String, String>) -> Result<Self, String> {
+        self.0.extend(Self::new(own)?.0);
+        Ok(self)
     }
 
     /// The text of a prompt.

@@ -3,6 +3,7 @@
 
 mod events;
 mod json;
+mod progress;
 mod text;
 pub mod tui;
 
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use events::EventLines;
 pub use json::{ResultObject, StreamJson};
+pub use progress::Progress;
 pub use text::{Text, Verbosity};
 
 use crate::protocol::event::Sink;

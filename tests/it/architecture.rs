@@ -20,6 +20,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("trace", &["protocol", "record"]),
     ("ui", &["protocol"]),
     ("config", &["protocol", "disk"]),
+    ("eval", &["protocol", "config"]),
 ];
 /// These may import every module.
 const TOP: [&str; 4] = ["app", "cli", "lib", "main"];

@@ -17,6 +17,7 @@ mod context;
 mod directives;
 mod distil;
 mod encodings;
+mod eval;
 mod everyday;
 mod fallback;
 mod file_contract;

@@ -1,0 +1,311 @@
+//! Carries out one run of an evaluation: a fresh copy of the project, the agent as a process of its own, then the
+//! checks.
+
+mod scratch;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use scratch::Scratch;
+pub use scratch::fingerprint;
+
+use super::{OpenError, StateDirs, Storage, Writable, exec, masker, open_sandbox};
+use crate::config::{self, Loaded, UserDirs};
+use crate::eval::results::{CheckResult, Outcome, RunResult, SessionResult};
+use crate::eval::suite::Task;
+use crate::exec::{Command, Ended, Exec, Itself};
+use crate::protocol::control::Ending;
+use crate::protocol::event::{Body, Event, TurnFinished};
+use crate::protocol::shorten;
+use crate::protocol::tool::Rights;
+use crate::record;
+
+/// The agent ends itself at its time limit. If it has not ended after this time, it is ended.
+const GRACE: Duration = Duration::from_secs(30);
+/// Limits of reasons and of the output of checks.
+const MAX_REASON: usize = 400;
+const MAX_LINE: usize = 200;
+const MAX_TAIL: usize = 2000;
+
+/// One run, before it is carried out.
+pub struct Trial<'a> {
+    /// The task.
+    pub task: &'a Task,
+    /// The directory that is copied, if the task has one.
+    pub directory: Option<&'a Path>,
+    /// The name of the variant.
+    pub variant: &'a str,
+    /// The repetition.
+    pub repetition: u32,
+    /// `KEY=VALUE` of the evaluation and of the variant.
+    pub settings: &'a [String],
+    /// The answers come from the task's script.
+    pub is_scripted: bool,
+    /// The directory of the results.
+    pub results: &'a Path,
+}
+
+/// Why a run has no outcome of its own.
+enum Stopped {
+    /// It was interrupted.
+    Interrupted,
+    /// It could not be carried out.
+    Impossible(String),
+}
+
+impl From<OpenError> for Stopped {
+    fn from(error: OpenError) -> Self {
+        Self::Impossible(error.to_string())
+    }
+}
+
+/// How a run was judged.
+struct Judged {
+    outcome: Outcome,
+    reason: Option<String>,
+    checks: Vec<CheckResult>,
+    session: Option<SessionResult>,
+}
+
+impl Trial<'_> {
+    /// Carries it out; `None` if it was interrupted. `load` returns the configuration with these settings, without a
+    /// project's own.
+    pub async fn carry_out(
+        &self,
+        load: &dyn Fn(Vec<String>) -> Result<Loaded, OpenError>,
+        cancel: &CancellationToken,
+    ) -> Option<RunResult> {
+        let judged = match Box::pin(self.judge(load, cancel)).await {
+            Ok(judged) => judged,
+            Err(Stopped::Interrupted) => return None,
+            Err(Stopped::Impossible(why)) => Judged {
+                outcome: Outcome::Error,
+                reason: Some(why),
+                checks: Vec::new(),
+                session: None,
+            },
+        };
+        Some(RunResult {
+            task: self.task.name.clone(),
+            variant: self.variant.to_owned(),
+            repetition: self.repetition,
+            outcome: judged.outcome,
+            reason: judged.reason.map(|reason| shorten(reason.trim(), MAX_REASON)),
+            checks: judged.checks,
+            session: judged.session,
+        })
+    }
+
+    async fn judge(
+        &self,
+        load: &dyn Fn(Vec<String>) -> Result<Loaded, OpenError>,
+        cancel: &CancellationToken,
+    ) -> Result<Judged, Stopped> {
+        let scratch = Scratch::new(self.task, self.directory)
+            .map_err(|error| Stopped::Impossible(format!("the copy of the project: {error}")))?;
+        let settings = self.settings_in(&scratch);
+        let loaded = load(settings.clone())?;
+        let exec = commands(&loaded, &scratch)?;
+        for line in &self.task.setup {
+            // Written by the author of the suite, and nothing of a model is there yet.
+            let rights = Rights { outside: true, ..Rights::default() };
+            let check = self.check(&exec, &loaded, &scratch, line, rights, cancel).await?;
+            if !check.passed {
+                let why = format!("setup `{}` {}: {}", first_line(line), check.how, check.tail);
+                return Err(Stopped::Impossible(why));
+            }
+        }
+
+        let id = uuid::Uuid::now_v7().to_string();
+        // (That of the task, unless a setting changes it.)
+        let limit = loaded.config.limits.timeout.as_deref().map(config::parse_duration);
+        let limit = limit.transpose().map_err(Stopped::Impossible)?.unwrap_or(self.task.timeout);
+        let agent = self.agent(&scratch, &id, settings, limit + GRACE);
+        let outcome =
+            agent.run(cancel).await.map_err(|error| Stopped::Impossible(error.to_string()))?;
+        if cancel.is_cancelled() {
+            return Err(Stopped::Interrupted);
+        }
+        let log = self.log(&scratch.project, &id);
+        let events = record::load(&log).map(|loaded| loaded.events).unwrap_or_default();
+        let session = self.session(&id, &log, &events);
+        let finished = events.iter().rev().find_map(|event| match &event.body {
+            Body::TurnFinished(finished) => Some(finished),
+            _ => None,
+        });
+        let ended = match finished {
+            Some(finished) => ended(finished),
+            None if outcome.ended == Ended::TimedOut => {
+                (Some(Outcome::Failure), format!("the agent {}", outcome.how()))
+            }
+            None => {
+                let why = outcome.stderr.text.trim();
+                (Some(Outcome::Error), format!("the agent {}: {why}", outcome.how()))
+            }
+        };
+        if let (Some(outcome), reason) = ended {
+            return Ok(Judged { outcome, reason: Some(reason), checks: Vec::new(), session });
+        }
+
+        let mut judged =
+            Judged { outcome: Outcome::Success, reason: None, checks: Vec::new(), session };
+        for line in &self.task.checks {
+            let check =
+                self.check(&exec, &loaded, &scratch, line, Rights::default(), cancel).await?;
+            if !check.passed {
+                judged.outcome = Outcome::Failure;
+                judged.reason = Some(format!("check `{}` {}", first_line(line), check.how));
+            }
+            judged.checks.push(check);
+            if judged.outcome != Outcome::Success {
+                break;
+            }
+        }
+        exec.close().await;
+        Ok(judged)
+    }
+
+    /// The settings of the process, the stronger ones last.
+    fn settings_in(&self, scratch: &Scratch) -> Vec<String> {
+        let task = self.task;
+        // Nothing is learned from one run for another.
+        let memory = self.results.join("state/memory.db");
+        let mut settings = vec![
+            "learning.enabled=false".to_owned(),
+            format!("learning.database={}", toml::Value::from(memory.display().to_string())),
+            format!("limits.timeout={}ms", task.timeout.as_millis()),
+        ];
+        settings.extend(task.max_turns.map(|turns| format!("limits.max_turns={turns}")));
+        settings.extend_from_slice(self.settings);
+        if self.is_scripted {
+            settings.push(format!("model=script:{}", scratch.script.display()));
+        }
+        settings
+    }
+
+    fn agent(
+        &self,
+        scratch: &Scratch,
+        id: &str,
+        settings: Vec<String>,
+        timeout: Duration,
+    ) -> Itself {
+        let mut arguments: Vec<OsString> =
+            ["run", "--quiet", "--session-id", id].map(OsString::from).into();
+        for setting in settings {
+            arguments.extend(["--set".into(), setting.into()]);
+        }
+        arguments.extend(["--".into(), self.task.prompt.clone().into()]);
+        Itself {
+            arguments,
+            directory: scratch.project.clone(),
+            environment: vec![
+                ("XDG_STATE_HOME".into(), self.results.join("state").into()),
+                ("XDG_CACHE_HOME".into(), scratch.cache.clone().into()),
+            ],
+            timeout,
+        }
+    }
+
+    /// The log that the process writes.
+    fn log(&self, project: &Path, id: &str) -> PathBuf {
+        let state = self.results.join("state/agent");
+        let dirs = UserDirs { state, ..UserDirs::below(self.results) };
+        Storage::find(project, Some(&dirs)).log_path(id)
+    }
+
+    fn session(&self, id: &str, log: &Path, events: &[Event]) -> Option<SessionResult> {
+        let model = events.iter().find_map(|event| match &event.body {
+            Body::SessionStarted(started) => Some(started.model.clone()),
+            _ => None,
+        })?;
+        let ending = events.iter().rev().find_map(|event| match &event.body {
+            Body::TurnFinished(finished) => Some(finished.ending.as_str().to_owned()),
+            _ => None,
+        });
+        let summary = record::summary(events);
+        Some(SessionResult {
+            session: id.to_owned(),
+            log: log.strip_prefix(self.results).unwrap_or(log).display().to_string(),
+            model: if self.is_scripted { "script".to_owned() } else { model },
+            ending,
+            steps: summary.rounds,
+            input_tokens: summary.usage.input_tokens,
+            cached_tokens: summary.usage.cached_tokens,
+            output_tokens: summary.usage.output_tokens,
+            cost_usd: summary.cost_usd,
+            time_ms: summary.time_ms,
+        })
+    }
+
+    /// Runs a command of the suite in the project.
+    async fn check(
+        &self,
+        exec: &Exec,
+        loaded: &Loaded,
+        scratch: &Scratch,
+        line: &str,
+        rights: Rights,
+        cancel: &CancellationToken,
+    ) -> Result<CheckResult, Stopped> {
+        let timeout = self.task.check_timeout;
+        let command = Command::new(line.to_owned(), scratch.project.clone(), timeout);
+        let outcome = exec
+            .run(Command { rights, ..command }, cancel)
+            .await
+            .map_err(|error| Stopped::Impossible(format!("`{}`: {error}", first_line(line))))?;
+        if cancel.is_cancelled() {
+            return Err(Stopped::Interrupted);
+        }
+        let mut output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
+        if let Some(refused) = &outcome.refused {
+            output.push_str(&format!("({refused})\n"));
+        }
+        let output = masker(&loaded.config, &[])?.mask(&output).into_owned();
+        let tail = &output[output.ceil_char_boundary(output.len().saturating_sub(MAX_TAIL))..];
+        Ok(CheckResult {
+            command: line.to_owned(),
+            passed: outcome.ended == Ended::Exited && outcome.exit_code == Some(0),
+            how: outcome.how(),
+            tail: tail.trim_end().to_owned(),
+        })
+    }
+}
+
+/// Runs the commands of a suite, in a sandbox if there is one. The project's own settings have no effect: the agent
+/// may have written them.
+fn commands(loaded: &Loaded, scratch: &Scratch) -> Result<Exec, OpenError> {
+    let writable = Writable::around(&loaded.config, &scratch.project, &[]);
+    let dirs = UserDirs::find().map(|dirs| UserDirs { cache: scratch.cache.join("agent"), ..dirs });
+    let (sandbox, _) = open_sandbox(loaded, &writable, &StateDirs::of(dirs.as_ref()))?;
+    let exec = exec(&loaded.config, &writable);
+    Ok(match sandbox {
+        Some(sandbox) => exec.with_sandbox(sandbox),
+        None => exec,
+    })
+}
+
+/// The outcome of a turn without the checks, and why; `None`: the checks decide.
+fn ended(finished: &TurnFinished) -> (Option<Outcome>, String) {
+    let reason = format!("{}: {}", finished.ending.as_str(), first_line(&finished.result));
+    let outcome = match finished.ending {
+        Ending::Completed | Ending::CompletedUnverified | Ending::CheckFailed => None,
+        Ending::Failed
+        | Ending::PermissionDenied
+        | Ending::MaxTurns
+        | Ending::MaxBudget
+        | Ending::Timeout => Some(Outcome::Failure),
+        Ending::ModelRefused
+        | Ending::ModelUnavailable
+        | Ending::Interrupted
+        | Ending::Terminated => Some(Outcome::Error),
+    };
+    (outcome, reason)
+}
+
+fn first_line(text: &str) -> String {
+    shorten(text.trim().lines().next().unwrap_or_default(), MAX_LINE)
+}

@@ -1,0 +1,195 @@
+//! Reads suite and variants, and checks everything about them before something runs.
+
+use std::path::{Path, PathBuf};
+
+use super::{EvalArgs, usage};
+use crate::app::evaluation::fingerprint;
+use crate::app::{self, OpenError};
+use crate::cli::options::{self, PROMPTS, ToolOptions};
+use crate::config::{self, Loaded, UserDirs};
+use crate::disk;
+use crate::eval::results::EvaluatedVariant;
+use crate::eval::suite::{self, Project, Suite, Task};
+use crate::eval::variants::{Change, Variant};
+use crate::model::Scripted;
+
+/// The name of the bundled suite, and its text.
+const BASICS: &str = "basics";
+const BASICS_SUITE: &str = include_str!("../../../evals/basics.toml");
+/// The model that plays the scripts of the tasks.
+pub(super) const SCRIPT: &str = "script";
+
+/// A variant that is ready to run.
+pub(super) struct Prepared {
+    pub(super) variant: EvaluatedVariant,
+    /// Its settings after those of all variants.
+    pub(super) settings: Vec<String>,
+    /// The prompts that it replaces: name and text.
+    pub(super) prompts: Vec<(String, String)>,
+}
+
+/// The suite of this file, or the bundled one.
+pub(super) fn read_suite(path: &Path) -> Result<Suite, OpenError> {
+    if path == Path::new(BASICS) {
+        return suite::parse(BASICS, BASICS, BASICS_SUITE).map_err(usage);
+    }
+    let shown = path.display();
+    let text = disk::read_small_text(path).map_err(|error| {
+        usage(format!("{shown}: {error}; name the file of a suite, or the bundled suite {BASICS}"))
+    })?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    suite::parse(&shown.to_string(), &name, &text).map_err(usage)
+}
+
+/// The directories of the tasks.
+pub(super) fn directories(path: &Path, suite: &Suite) -> Result<Vec<Option<PathBuf>>, OpenError> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let of = |task: &Task| {
+        let Project::Directory { path: directory, line } = &task.project else { return Ok(None) };
+        let wrong = |why: &str| {
+            let (suite, name) = (path.display(), &task.name);
+            usage(format!("{suite}:{line}: task {name:?}: directory: {directory:?} {why}"))
+        };
+        let real = folder
+            .join(directory)
+            .canonicalize()
+            .map_err(|_| wrong("does not exist; it is relative to the suite"))?;
+        if real.is_dir() { Ok(Some(real)) } else { Err(wrong("is not a directory")) }
+    };
+    suite.tasks.iter().map(of).collect()
+}
+
+/// Checks everything about the variants before something runs.
+pub(super) async fn prepare(
+    args: &EvalArgs,
+    suite: &Suite,
+    variants: Vec<Variant>,
+) -> Result<Vec<Prepared>, OpenError> {
+    let here =
+        std::env::current_dir().map_err(|error| usage(format!("the current folder: {error}")))?;
+    let mut prepared: Vec<Prepared> = Vec::new();
+    for mut variant in variants {
+        let name = variant.name.clone();
+        let wrong = |error: OpenError| usage(format!("variant {name}: {error}"));
+        let model = args.model.as_ref().map(|model| format!("model={model}"));
+        let changes = variant.changes.iter().map(Change::assignment);
+        let settings: Vec<String> = model
+            .into_iter()
+            .chain(args.set.iter().cloned())
+            .chain(changes)
+            .map(|setting| with_whole_path(setting, &here))
+            .collect();
+        // (The root has no project's configuration.)
+        let loaded = load(Path::new("/"), settings.clone()).map_err(wrong)?;
+        let own = loaded.prompts.own().map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let of_settings = settings.iter().filter_map(|setting| {
+            let (name, file) = setting.strip_prefix(PROMPTS)?.split_once('=')?;
+            Some((name.to_owned(), disk::read_small_text(Path::new(file)).ok()?))
+        });
+        let configuration = serde_json::to_string(&loaded.config).unwrap_or_default();
+        let prompts: Vec<(String, String)> = own.collect();
+        let configuration_hash = blake3::hash(format!("{configuration}{prompts:?}").as_bytes());
+        let equal = prepared
+            .iter()
+            .find(|other| other.variant.configuration_hash == configuration_hash.to_hex().as_str());
+        if let Some(equal) = equal {
+            return Err(usage(format!(
+                "the variants {} and {name} are equal: each has the same settings and prompts in effect",
+                equal.variant.variant.name
+            )));
+        }
+        check_model(&loaded, suite).await.map_err(wrong)?;
+        // The results may be shown to others.
+        let masker = app::masker(&loaded.config, &[])?;
+        for change in &mut variant.changes {
+            change.value = masker.mask(&change.value).into_owned();
+        }
+        prepared.push(Prepared {
+            prompts: of_settings.collect(),
+            settings,
+            variant: EvaluatedVariant {
+                model: loaded.config.model.clone(),
+                configuration_hash: configuration_hash.to_hex().to_string(),
+                variant,
+            },
+        });
+    }
+    Ok(prepared)
+}
+
+/// The model can be opened, as far as that is known without asking a server.
+async fn check_model(loaded: &Loaded, suite: &Suite) -> Result<(), OpenError> {
+    let config = &loaded.config;
+    if config.model == SCRIPT {
+        for task in &suite.tasks {
+            let wrong = |why: &dyn std::fmt::Display| {
+                usage(format!("model {SCRIPT}: task {:?} (line {}): {why}", task.name, task.line))
+            };
+            let script = task.script.as_ref().ok_or_else(|| wrong(&"it has no script"))?;
+            Scripted::parse(SCRIPT, script).map_err(|error| wrong(&error))?;
+        }
+        return Ok(());
+    }
+    if let Some(path) = config.model.strip_prefix("script:") {
+        return app::script(path).map(drop);
+    }
+    if config::is_file(&config.model)
+        || config::resolve(config, &|name| std::env::var(name).ok())?.is_some()
+        || !app::usable_models(config).await?.0.is_empty()
+    {
+        return Ok(());
+    }
+    let why = app::no_model();
+    Err(usage(format!("{why}; --model {SCRIPT} plays the scripts of the suite")))
+}
+
+/// The configuration with these settings. There is no project in this directory.
+pub(super) fn load(directory: &Path, settings: Vec<String>) -> Result<Loaded, OpenError> {
+    let tools = ToolOptions { set: settings, ..ToolOptions::default() };
+    options::load(directory, UserDirs::find().as_ref(), &tools, None)
+}
+
+/// The runs work in other directories: files of settings are named from the root.
+fn with_whole_path(setting: String, here: &Path) -> String {
+    let Some((key, value)) = setting.split_once('=') else { return setting };
+    if key.starts_with(PROMPTS) {
+        return format!("{key}={}", here.join(value).display());
+    }
+    let kind = value.split_once(':').filter(|_| key == "model" && config::is_file(value));
+    match kind {
+        Some((kind, path)) => format!("{key}={kind}:{}", here.join(path).display()),
+        None => setting,
+    }
+}
+
+/// Keeps only the tasks of these names, if any are given.
+pub(super) fn only(
+    names: &[String],
+    suite: &mut Suite,
+    directories: &mut Vec<Option<PathBuf>>,
+) -> Result<(), OpenError> {
+    let is_known = |name: &&String| suite.tasks.iter().any(|task| task.name == **name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        let known: Vec<&str> = suite.tasks.iter().map(|task| task.name.as_str()).collect();
+        return Err(usage(format!(
+            "--task {unknown:?}: the suite has no such task; it has: {}",
+            known.join(", ")
+        )));
+    }
+    let is_kept = |task: &Task| names.is_empty() || names.contains(&task.name);
+    let mut kept = suite.tasks.iter().map(is_kept);
+    directories.retain(|_| kept.next() == Some(true));
+    suite.tasks.retain(is_kept);
+    Ok(())
+}
+
+/// A hash of the tasks, and of the files that they begin with.
+pub(super) fn hash_of(suite: &Suite, directories: &[Option<PathBuf>]) -> Result<String, OpenError> {
+    let mut text = serde_json::to_string(&suite.tasks).unwrap_or_default();
+    for directory in directories.iter().flatten() {
+        let print = fingerprint(directory)
+            .map_err(|error| usage(format!("{}: {error}", directory.display())))?;
+        text.push_str(&print);
+    }
+    Ok(blake3::hash(text.as_bytes()).to_hex().to_string())
+}

@@ -1,0 +1,130 @@
+//! The directory of the results: `results.jsonl`, the reports, the prompts of the variants, and the state of the
+//! sessions.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::Prepared;
+use crate::app::OpenError;
+use crate::cli::options::PROMPTS;
+use crate::disk::{self, ResolvedPath};
+use crate::eval::report::{self, Report};
+use crate::eval::results::{self, Header, Recorded, RunResult};
+
+const FILE: &str = "results.jsonl";
+
+/// The results of an evaluation. One process writes them at a time.
+pub(super) struct Results {
+    directory: PathBuf,
+    file: File,
+    header: Header,
+    recorded: Recorded,
+}
+
+impl Results {
+    /// Opens the results of this evaluation, or begins them. `shown` is the directory as the user named it.
+    pub(super) fn open(
+        path: &ResolvedPath,
+        shown: &Path,
+        header: Header,
+    ) -> Result<Self, OpenError> {
+        let shown = shown.display();
+        let wrong = |why: &dyn std::fmt::Display| OpenError::Usage(format!("-o {shown}: {why}"));
+        path.make_folder().map_err(|error| wrong(&error))?;
+        let directory = path.path.clone();
+        let name = directory.join(FILE);
+        let is_empty = fs::read_dir(&directory).map_err(|error| wrong(&error))?.next().is_none();
+        if !is_empty && !name.exists() {
+            return Err(wrong(&"holds other files than results; name a new directory"));
+        }
+        let mut file = disk::append(&name, true).map_err(|error| wrong(&error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(OpenError::InUse(format!(
+                    "-o {shown}: another evaluation writes there"
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(wrong(&error)),
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|error| wrong(&error))?;
+        let mut recorded =
+            results::parse(&text).map_err(|error| wrong(&format!("{FILE}, {error}")))?;
+        if let Some(why) = recorded.header.as_ref().and_then(|it| it.why_not_continued(&header)) {
+            return Err(wrong(&format!(
+                "these results cannot be continued: {why}; undo that, or name a new directory"
+            )));
+        }
+        // The program ended in the middle of a line.
+        file.set_len(recorded.whole as u64).map_err(|error| wrong(&error))?;
+        let header = recorded.header.take().map_or_else(
+            || {
+                let line = serde_json::to_string(&header).unwrap_or_default();
+                file.write_all(format!("{line}\n").as_bytes()).map(|()| header)
+            },
+            Ok,
+        );
+        let header = header.map_err(|error| wrong(&error))?;
+        Ok(Self { directory, file, header, recorded })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(super) fn recorded(&self) -> &Recorded {
+        &self.recorded
+    }
+
+    /// Adds a run.
+    pub(super) fn add(&mut self, run: RunResult) -> Result<(), OpenError> {
+        let line = serde_json::to_string(&run).unwrap_or_default();
+        // One call: a line is written completely, or cut off at the end.
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        written.map_err(|error| self.wrong(FILE, &error))?;
+        self.recorded.add(run);
+        Ok(())
+    }
+
+    /// The settings of a variant with copies of its prompts: the files may change while the evaluation runs.
+    pub(super) fn with_prompts(&self, prepared: &Prepared) -> Result<Vec<String>, OpenError> {
+        let mut settings = prepared.settings.clone();
+        let folder = self.directory.join("prompts").join(&prepared.variant.variant.name);
+        for (name, text) in &prepared.prompts {
+            let file = folder.join(name);
+            let made = disk::make_folder(file.parent().unwrap_or(&folder), 0o755);
+            made.and_then(|_| disk::replace(&file, text.as_bytes()))
+                .map_err(|error| self.wrong("prompts", &error))?;
+            let key = format!("{PROMPTS}{name}=");
+            for setting in settings.iter_mut().filter(|setting| setting.starts_with(&key)) {
+                *setting = format!("{key}{}", file.display());
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Writes the reports.
+    pub(super) fn write_report(&self, report: &Report) -> Result<(), OpenError> {
+        let directory = self.directory.display().to_string();
+        let json = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
+        for (name, text) in [
+            ("report.md", report::markdown(report, &directory)),
+            ("report.json", json),
+            ("report.html", report::html(report, &directory)),
+        ] {
+            disk::replace(&self.directory.join(name), text.as_bytes())
+                .map_err(|error| self.wrong(name, &error))?;
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, name: &str, error: &std::io::Error) -> OpenError {
+        OpenError::Usage(format!("{}/{name}: {error}", self.directory.display()))
+    }
+}

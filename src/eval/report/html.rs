@@ -1,0 +1,181 @@
+//! The report as one self-contained HTML page without scripts.
+
+use super::{
+    COLUMNS, Report, Row, cells, changes, how, of_successes, points, task_cell, trace_command,
+};
+use crate::eval::results::{Outcome, RunResult};
+use crate::protocol::sanitize::clean;
+
+const STYLE: &str = include_str!("html.css");
+
+/// The page. `directory` is the directory of the results, for the commands in it.
+pub fn html(report: &Report, directory: &str) -> String {
+    let header = &report.header;
+    let title = format!("Evaluation of {}", header.suite);
+    let mut page = String::from(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n",
+    );
+    page.push_str(&element("title", &title));
+    page.push_str(&format!("<style>\n{STYLE}</style>\n</head>\n<body>\n"));
+    page.push_str(&element("h1", &title));
+    page.push_str(&element("p", &report.what()));
+    variants(report, &mut page);
+    comparisons(report, &mut page);
+    for note in report.notes() {
+        page.push_str(&format!("<p class=\"note\">{}</p>\n", text(&note)));
+    }
+    tasks(report, &mut page);
+    runs(report, directory, &mut page);
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+fn variants(report: &Report, page: &mut String) {
+    page.push_str("<h2>Variants</h2>\n<table>\n<tr><th>variant</th><th>change</th><th>model</th>");
+    page.push_str(&COLUMNS.iter().map(|column| element("th", column)).collect::<String>());
+    page.push_str("</tr>\n");
+    for row in &report.rows {
+        let variant = &row.variant;
+        page.push_str("<tr>");
+        for cell in [variant.variant.name.as_str(), &changes(variant), &variant.model] {
+            page.push_str(&element("td", cell));
+        }
+        for (at, cell) in cells(row).iter().enumerate() {
+            let bar = if at == 1 { bar(row) } else { String::new() };
+            page.push_str(&format!("<td>{}{bar}</td>", text(cell)));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table>\n");
+}
+
+/// The interval from 0 to 100 %, with the rate in it.
+fn bar(row: &Row) -> String {
+    let (Some(rate), Some(interval)) = (row.rate, row.interval) else { return String::new() };
+    format!(
+        "<div class=\"scale\"><span style=\"left:{:.1}%;width:{:.1}%\"></span><i style=\"left:{:.1}%\"></i></div>",
+        interval.low * 100.0,
+        (interval.high - interval.low) * 100.0,
+        rate * 100.0
+    )
+}
+
+fn comparisons(report: &Report, page: &mut String) {
+    if report.comparisons.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<h2>Paired differences</h2>\n<table>\n<tr><th>variant − baseline</th><th>success</th><th>pairs</th><th>only the \
+         variant</th><th>only the baseline</th><th>conclusion</th><th>where both succeeded</th></tr>\n",
+    );
+    for comparison in &report.comparisons {
+        let difference = comparison.difference.zip(comparison.interval);
+        let cells = [
+            format!("{} − {}", comparison.variant, comparison.baseline),
+            difference.map_or_else(String::new, |(it, interval)| points(it, interval)),
+            comparison.pairs.n().to_string(),
+            comparison.pairs.only_variant.to_string(),
+            comparison.pairs.only_baseline.to_string(),
+            comparison.conclusion.clone(),
+            comparison.of_successes.as_ref().map_or_else(String::new, of_successes),
+        ];
+        let cells: String = cells.iter().map(|cell| element("td", cell)).collect();
+        page.push_str(&format!("<tr>{cells}</tr>\n"));
+    }
+    page.push_str("</table>\n");
+}
+
+fn tasks(report: &Report, page: &mut String) {
+    page.push_str("<h2>Tasks</h2>\n<table>\n<tr><th>task</th>");
+    for variant in &report.header.variants {
+        page.push_str(&element("th", &variant.variant.name));
+    }
+    page.push_str("</tr>\n");
+    for row in &report.tasks {
+        page.push_str(&format!("<tr>{}", element("td", &row.task)));
+        for cell in &row.cells {
+            let class = match cell.successes {
+                _ if cell.runs == 0 => "none",
+                n if n == cell.runs => "good",
+                0 => "bad",
+                _ => "mixed",
+            };
+            page.push_str(&format!("<td class=\"{class}\">{}</td>", text(&task_cell(cell))));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table>\n");
+}
+
+fn runs(report: &Report, directory: &str, page: &mut String) {
+    page.push_str("<h2>Failures</h2>\n");
+    if report.unsuccessful().next().is_none() {
+        page.push_str("<p>None.</p>\n");
+    }
+    for failed in report.unsuccessful() {
+        run(failed, directory, page);
+    }
+    page.push_str("<h2>Successes</h2>\n");
+    for succeeded in report.runs.iter().filter(|run| run.outcome == Outcome::Success) {
+        run(succeeded, directory, page);
+    }
+}
+
+fn run(run: &RunResult, directory: &str, page: &mut String) {
+    let title = format!(
+        "{} · {} · repetition {}: {}",
+        run.task,
+        run.variant,
+        run.repetition,
+        run.reason.as_deref().unwrap_or_else(|| how(run))
+    );
+    page.push_str(&format!("<details>{}\n", element("summary", &title)));
+    if let Some(session) = &run.session {
+        page.push_str(&element(
+            "p",
+            &format!(
+                "{} · {} steps · {} tokens in, {} out · {:.1} s · {}",
+                session.ending.as_deref().unwrap_or("did not end"),
+                session.steps,
+                session.input_tokens,
+                session.output_tokens,
+                std::time::Duration::from_millis(session.time_ms).as_secs_f64(),
+                session.model
+            ),
+        ));
+        page.push_str(&format!(
+            "<p><a href=\"{}\">events</a> <code>{}</code></p>\n",
+            text(&session.log),
+            text(&trace_command(directory, session))
+        ));
+    }
+    for check in &run.checks {
+        page.push_str(&element("p", &format!("{}: {}", check.command, check.how)));
+        if !check.tail.is_empty() {
+            page.push_str(&element("pre", &check.tail));
+        }
+    }
+    page.push_str("</details>\n");
+}
+
+fn element(name: &str, content: &str) -> String {
+    format!("<{name}>{}</{name}>\n", text(content))
+}
+
+/// Foreign text: its characters are never markup, terminal control or text direction marks.
+fn text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

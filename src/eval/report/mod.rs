@@ -1,0 +1,438 @@
+//! The report: what the results say about each variant, and about the variants compared with the first one.
+
+mod html;
+mod markdown;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::results::{EvaluatedVariant, Header, Outcome, Recorded, RunResult, SessionResult};
+use super::statistics::{Interval, MIN_DIFFERING_PAIRS, Pairs, Verdict, design_effect, wilson};
+use super::suite::Suite;
+use crate::protocol::counted;
+
+pub use html::html;
+pub use markdown::markdown;
+
+/// The report of an evaluation.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The evaluation.
+    #[serde(flatten)]
+    pub header: Header,
+    /// Runs of each task and variant.
+    pub repetitions: u32,
+    /// Runs that are planned.
+    pub planned: usize,
+    /// One row per variant.
+    pub rows: Vec<Row>,
+    /// Each further variant, compared with the first.
+    pub comparisons: Vec<Comparison>,
+    /// One row per task.
+    pub tasks: Vec<TaskRow>,
+    /// All runs, in the order of the suite.
+    pub runs: Vec<RunResult>,
+}
+
+/// What a variant achieved.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The variant.
+    #[serde(flatten)]
+    pub variant: EvaluatedVariant,
+    /// Runs that succeeded or failed.
+    pub runs: u32,
+    /// Those that succeeded.
+    pub successes: u32,
+    /// Runs that could not be carried out.
+    pub errors: u32,
+    /// The share of successes; `None` without runs.
+    pub rate: Option<f64>,
+    /// Its Wilson interval.
+    pub interval: Option<Interval>,
+    /// The design effect of the repetitions.
+    pub design_effect: f64,
+    /// Means of the runs.
+    pub means: Option<Means>,
+    /// US dollars of all runs, if the price is known.
+    pub cost_usd: Option<f64>,
+}
+
+/// Means per run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Means {
+    /// Model calls.
+    pub steps: f64,
+    /// Tokens of the requests.
+    pub input_tokens: f64,
+    /// Tokens of the answers.
+    pub output_tokens: f64,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// A variant compared with the first one, by pairs of runs of the same task and repetition.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The variant.
+    pub variant: String,
+    /// The first variant.
+    pub baseline: String,
+    /// The pairs.
+    pub pairs: Pairs,
+    /// The difference of the success rates; `None` without pairs.
+    pub difference: Option<f64>,
+    /// Its interval (Newcombe 1998, method 10).
+    pub interval: Option<Interval>,
+    /// The design effect of the repetitions.
+    pub design_effect: f64,
+    /// What that means.
+    pub verdict: Verdict,
+    /// The same as a sentence.
+    pub conclusion: String,
+    /// Mean differences within the pairs of which both succeeded.
+    pub of_successes: Option<Means>,
+}
+
+/// The results of a task.
+#[derive(Clone, Debug, Serialize)]
+pub struct TaskRow {
+    /// The task.
+    pub task: String,
+    /// One cell per variant.
+    pub cells: Vec<Cell>,
+}
+
+/// The results of a task with a variant.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Cell {
+    /// Runs that succeeded or failed.
+    pub runs: u32,
+    /// Those that succeeded.
+    pub successes: u32,
+    /// The mean number of model calls.
+    pub steps: Option<f64>,
+}
+
+/// The report of these results.
+pub fn report(suite: &Suite, repetitions: u32, header: &Header, recorded: &Recorded) -> Report {
+    let is_planned = |run: &&RunResult| {
+        run.repetition <= repetitions && suite.tasks.iter().any(|task| task.name == run.task)
+    };
+    let mut runs: Vec<&RunResult> = recorded.runs.iter().filter(is_planned).collect();
+    let place = |run: &RunResult| {
+        let task = suite.tasks.iter().position(|task| task.name == run.task);
+        let variant = header.variants.iter().position(|it| it.variant.name == run.variant);
+        (task, run.repetition, variant)
+    };
+    runs.sort_by_key(|run| place(run));
+    let rows = header.variants.iter().map(|variant| row(variant, &runs)).collect();
+    let names = || header.variants.iter().map(|it| it.variant.name.as_str());
+    let comparisons = names().next().map_or_else(Vec::new, |baseline| {
+        names().skip(1).map(|variant| comparison(variant, baseline, &runs)).collect()
+    });
+    let tasks = suite.tasks.iter().map(|task| TaskRow {
+        task: task.name.clone(),
+        cells: names().map(|variant| cell(&task.name, variant, &runs)).collect(),
+    });
+    Report {
+        header: header.clone(),
+        repetitions,
+        planned: suite.tasks.len() * header.variants.len() * repetitions as usize,
+        rows,
+        comparisons,
+        tasks: tasks.collect(),
+        runs: runs.into_iter().cloned().collect(),
+    }
+}
+
+impl Report {
+    /// The runs that failed, or could not be carried out.
+    pub fn unsuccessful(&self) -> impl Iterator<Item = &RunResult> {
+        self.runs.iter().filter(|run| run.outcome != Outcome::Success)
+    }
+
+    /// The size and origin of the evaluation.
+    fn what(&self) -> String {
+        format!(
+            "{}, {} of each, agent {}, started {}",
+            counted(self.tasks.len() as u64, "task"),
+            counted(self.repetitions.into(), "run"),
+            self.header.program,
+            self.header.started
+        )
+    }
+
+    /// The part about the variants, as Markdown.
+    pub fn overview(&self) -> String {
+        markdown::overview(self)
+    }
+
+    /// Planned runs without a result.
+    pub fn missing(&self) -> usize {
+        self.planned.saturating_sub(self.runs.len())
+    }
+
+    /// What a reader should know about the intervals.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![
+            "Intervals have a confidence of 95 %: of a success rate by Wilson (1927), of a paired difference by Newcombe \
+             (1998), method 10."
+                .to_owned(),
+        ];
+        if self.repetitions > 1 {
+            notes.push(
+                "Repetitions of a task resemble each other: they count as far as they differ (design effect, Kish 1965), so \
+                 more tasks say more than more repetitions."
+                    .to_owned(),
+            );
+        }
+        if self.missing() > 0 {
+            notes.push(format!(
+                "{} of {} runs have no result yet: the same command with the same -o directory continues.",
+                self.missing(),
+                self.planned
+            ));
+        }
+        notes
+    }
+}
+
+/// A run that says something about the variant.
+fn is_done(run: &RunResult) -> bool {
+    run.outcome != Outcome::Error
+}
+
+fn is_success(run: &RunResult) -> bool {
+    run.outcome == Outcome::Success
+}
+
+fn row(variant: &EvaluatedVariant, runs: &[&RunResult]) -> Row {
+    let all = runs.iter().filter(|run| run.variant == variant.variant.name);
+    let done: Vec<&RunResult> = all.clone().copied().filter(|run| is_done(run)).collect();
+    let n = count(done.len());
+    let successes = count(done.iter().filter(|run| is_success(run)).count());
+    let sessions: Vec<&SessionResult> =
+        done.iter().filter_map(|run| run.session.as_ref()).collect();
+    let clusters = by_task(done.iter().map(|run| (run.task.as_str(), f64::from(is_success(run)))));
+    let design_effect = design_effect(&clusters);
+    let costs = all.clone().filter_map(|run| run.session.as_ref()?.cost_usd);
+    Row {
+        variant: variant.clone(),
+        runs: n,
+        successes,
+        errors: count(all.count()) - n,
+        rate: (n > 0).then(|| f64::from(successes) / f64::from(n)),
+        interval: wilson(successes, n, design_effect),
+        design_effect,
+        means: means(&sessions.iter().map(|session| figures(session)).collect::<Vec<_>>()),
+        cost_usd: costs.fold(None, |sum, cost| Some(sum.unwrap_or(0.0) + cost)),
+    }
+}
+
+fn comparison(variant: &str, baseline: &str, runs: &[&RunResult]) -> Comparison {
+    let mut pairs = Pairs::default();
+    let (mut differences, mut of_tasks) = (Vec::new(), Vec::new());
+    for run in runs.iter().filter(|run| run.variant == variant && is_done(run)) {
+        let other = runs.iter().find(|other| {
+            other.variant == baseline
+                && other.task == run.task
+                && other.repetition == run.repetition
+                && is_done(other)
+        });
+        let Some(other) = other else { continue };
+        pairs.add(is_success(run), is_success(other));
+        let difference = f64::from(is_success(run)) - f64::from(is_success(other));
+        of_tasks.push((run.task.as_str(), difference));
+        if let (true, true, Some(one), Some(other)) =
+            (is_success(run), is_success(other), &run.session, &other.session)
+        {
+            let (one, other) = (figures(one), figures(other));
+            differences.push(std::array::from_fn(|at| one[at] - other[at]));
+        }
+    }
+    let design_effect = design_effect(&by_task(of_tasks.into_iter()));
+    let difference = pairs.difference(design_effect);
+    Comparison {
+        variant: variant.to_owned(),
+        baseline: baseline.to_owned(),
+        pairs,
+        difference: difference.map(|(difference, _)| difference),
+        interval: difference.map(|(_, interval)| interval),
+        design_effect,
+        verdict: pairs.verdict(design_effect),
+        conclusion: conclusion(variant, baseline, &pairs, design_effect),
+        of_successes: means(&differences),
+    }
+}
+
+/// The values of each task.
+fn by_task<'a>(values: impl Iterator<Item = (&'a str, f64)>) -> Vec<Vec<f64>> {
+    let mut tasks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (task, value) in values {
+        tasks.entry(task).or_default().push(value);
+    }
+    tasks.into_values().collect()
+}
+
+fn conclusion(variant: &str, baseline: &str, pairs: &Pairs, design_effect: f64) -> String {
+    match pairs.verdict(design_effect) {
+        Verdict::Better => format!("{variant} succeeds more often than {baseline}"),
+        Verdict::Worse => format!("{variant} succeeds less often than {baseline}"),
+        Verdict::Undecided if pairs.n() == 0 => "there are no pairs to compare yet".to_owned(),
+        Verdict::Undecided if !pairs.can_decide(design_effect) => {
+            let (differing, n) = (pairs.differing(), pairs.n());
+            let differ = if design_effect > 1.0 {
+                let effective = f64::from(differing) / design_effect;
+                format!(
+                    "{differing} of {n} pairs differ, but they count as {effective:.1} independent pairs"
+                )
+            } else {
+                format!("only {differing} of {n} pairs differ")
+            };
+            format!(
+                "the data do not decide: {differ}, and at least {MIN_DIFFERING_PAIRS} are needed; add tasks"
+            )
+        }
+        Verdict::Undecided => {
+            "the data do not decide: the interval contains 0; add tasks or repetitions".to_owned()
+        }
+    }
+}
+
+fn cell(task: &str, variant: &str, runs: &[&RunResult]) -> Cell {
+    let done: Vec<&&RunResult> = runs
+        .iter()
+        .filter(|run| run.task == task && run.variant == variant && is_done(run))
+        .collect();
+    let steps: Vec<f64> =
+        done.iter().filter_map(|run| Some(f64::from(run.session.as_ref()?.steps))).collect();
+    Cell {
+        runs: count(done.len()),
+        successes: count(done.iter().filter(|run| is_success(run)).count()),
+        steps: mean(&steps),
+    }
+}
+
+/// Steps, tokens of requests and of answers, and seconds.
+#[expect(clippy::cast_precision_loss, reason = "such numbers are exact up to 2^53")]
+fn figures(session: &SessionResult) -> [f64; 4] {
+    [
+        f64::from(session.steps),
+        session.input_tokens as f64,
+        session.output_tokens as f64,
+        session.time_ms as f64 / 1000.0,
+    ]
+}
+
+fn means(figures: &[[f64; 4]]) -> Option<Means> {
+    let of = |at: usize| mean(&figures.iter().map(|figures| figures[at]).collect::<Vec<_>>());
+    Some(Means { steps: of(0)?, input_tokens: of(1)?, output_tokens: of(2)?, seconds: of(3)? })
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / f64::from(count(values.len())))
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// `83 %`.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// `55–95 %`.
+fn range(interval: Interval) -> String {
+    format!("{:.0}–{:.0} %", interval.low * 100.0, interval.high * 100.0)
+}
+
+/// `−25 points (−53 to +8)`, in percentage points.
+fn points(difference: f64, interval: Interval) -> String {
+    let points = |share: f64| signed(share * 100.0, 0);
+    format!("{} points ({} to {})", points(difference), points(interval.low), points(interval.high))
+}
+
+/// With a sign, unless it is displayed as 0.
+fn signed(value: f64, decimals: usize) -> String {
+    let shown = format!("{:.decimals$}", value.abs());
+    match shown.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
+        true => shown,
+        false if value < 0.0 => format!("−{shown}"),
+        false => format!("+{shown}"),
+    }
+}
+
+/// The changes of a variant.
+fn changes(variant: &EvaluatedVariant) -> String {
+    let changes: Vec<String> =
+        variant.variant.changes.iter().map(super::variants::Change::assignment).collect();
+    if changes.is_empty() { "no change".to_owned() } else { changes.join(", ") }
+}
+
+/// The cells of a variant's row after its name and changes; the first one is its success rate.
+fn cells(row: &Row) -> [String; 8] {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    let mean = |of: fn(&Means) -> f64, decimals: usize| {
+        or_none(row.means.as_ref().map(|means| format!("{:.decimals$}", of(means))))
+    };
+    [
+        or_none(row.rate.map(percent)),
+        or_none(row.interval.map(range)),
+        match row.errors {
+            0 => format!("{}/{}", row.successes, row.runs),
+            errors => format!("{}/{} (+{errors} not carried out)", row.successes, row.runs),
+        },
+        mean(|means| means.steps, 1),
+        mean(|means| means.input_tokens, 0),
+        mean(|means| means.output_tokens, 0),
+        or_none(row.cost_usd.map(|usd| format!("${usd:.4}"))),
+        or_none(row.means.as_ref().map(|means| format!("{:.1} s", means.seconds))),
+    ]
+}
+
+const COLUMNS: [&str; 8] =
+    ["success", "95 % interval", "runs", "steps", "tokens in", "tokens out", "cost of all", "time"];
+
+/// The differences of the pairs of which both runs succeeded: `−1.2 steps, +30 tokens in, …`.
+fn of_successes(means: &Means) -> String {
+    format!(
+        "{} steps, {} tokens in, {} tokens out, {} s",
+        signed(means.steps, 1),
+        signed(means.input_tokens, 0),
+        signed(means.output_tokens, 0),
+        signed(means.seconds, 1)
+    )
+}
+
+/// `2/3 · 4.5 steps`.
+fn task_cell(cell: &Cell) -> String {
+    match cell.steps {
+        _ if cell.runs == 0 => "–".to_owned(),
+        Some(steps) => format!("{}/{} · {steps:.1} steps", cell.successes, cell.runs),
+        None => format!("{}/{}", cell.successes, cell.runs),
+    }
+}
+
+/// What happened in a run that did not succeed.
+fn how(run: &RunResult) -> &'static str {
+    match run.outcome {
+        Outcome::Success => "succeeded",
+        Outcome::Failure => "failed",
+        Outcome::Error => "not carried out",
+    }
+}
+
+/// The command that shows a session, for a shell. (The directory is the user's, and the id is a UUID.)
+fn trace_command(directory: &str, session: &SessionResult) -> String {
+    let state = format!("{directory}/state");
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let state = if state.chars().all(is_plain) {
+        state
+    } else {
+        format!("'{}'", state.replace('\'', "'\\''"))
+    };
+    format!("XDG_STATE_HOME={state} agent trace html {}", session.session)
+}

@@ -1,0 +1,118 @@
+//! Variants: what an experiment compares.
+
+use serde::{Deserialize, Serialize};
+
+/// One variant: a name, and the settings that it changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// Settings as for `--set`, in order; empty: everything as configured.
+    pub changes: Vec<Change>,
+}
+
+/// One changed setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// A key of the configuration, or `prompts.` and the name of a prompt.
+    pub key: String,
+    /// Its value, or the file of a prompt.
+    pub value: String,
+}
+
+impl Change {
+    /// `KEY=VALUE`.
+    pub fn assignment(&self) -> String {
+        format!("{}={}", self.key, self.value)
+    }
+}
+
+/// The variants of these options: `NAME` or `NAME:KEY=VALUE`; a repeated name adds a change. Without any: the
+/// configuration as it is, named `base`.
+pub fn parse(options: &[String], allow_confounded: bool) -> Result<Vec<Variant>, String> {
+    let mut variants: Vec<Variant> = Vec::new();
+    for option in options {
+        let wrong = |why: &str| format!("--variant {option:?}: {why}");
+        let (name, change) = match option.split_once(':') {
+            Some((name, change)) => (name.trim(), Some(change)),
+            None => (option.trim(), None),
+        };
+        let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(is_plain) {
+            return Err(wrong(
+                "write NAME, or NAME:KEY=VALUE; a name consists of letters, digits, - _ and .",
+            ));
+        }
+        let change = change
+            .map(|change| {
+                let (key, value) = change
+                    .split_once('=')
+                    .ok_or_else(|| wrong("write NAME:KEY=VALUE, or only NAME for no change"))?;
+                Ok::<_, String>(Change {
+                    key: key.trim().to_owned(),
+                    value: value.trim().to_owned(),
+                })
+            })
+            .transpose()?;
+        match (variants.iter_mut().find(|variant| variant.name == name), change) {
+            (None, change) => {
+                let changes = change.into_iter().collect();
+                variants.push(Variant { name: name.to_owned(), changes });
+            }
+            (Some(known), Some(change)) if !known.changes.is_empty() => known.changes.push(change),
+            (Some(_), _) => return Err(wrong("there is a variant of this name; choose another")),
+        }
+    }
+    if variants.is_empty() {
+        variants.push(Variant { name: "base".to_owned(), changes: Vec::new() });
+    }
+    let confounded = variants.iter().find(|variant| variant.changes.len() > 1);
+    if let (Some(variant), false) = (confounded, allow_confounded) {
+        let keys: Vec<&str> = variant.changes.iter().map(|change| change.key.as_str()).collect();
+        return Err(format!(
+            "variant {} changes {} settings ({}), so a difference could come from any of them; make a variant of each, \
+             or give --allow-confounded",
+            variant.name,
+            keys.len(),
+            keys.join(", ")
+        ));
+    }
+    Ok(variants)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(options: &[&str], allow_confounded: bool, expected: &str) {
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        let shown = match parse(&options, allow_confounded) {
+            Err(error) => error,
+            Ok(variants) => {
+                let shown = variants.iter().map(|variant| {
+                    let changes = variant.changes.iter().map(Change::assignment);
+                    format!("{}[{}]", variant.name, changes.collect::<Vec<_>>().join(" "))
+                });
+                shown.collect::<Vec<_>>().join(" ")
+            }
+        };
+        assert!(shown.contains(expected), "{options:?}: {shown}\nexpected {expected}");
+    }
+
+    #[test]
+    fn variants_are_names_with_changes() {
+        check(&[], false, "base[]");
+        check(&["base", "a:b.c=1=2:3"], false, "base[] a[b.c=1=2:3]");
+        check(&["a:x=1", "a:y=2"], true, "a[x=1 y=2]");
+    }
+
+    #[test]
+    fn unclear_variants_are_errors() {
+        check(&["a:x=1", "a:y=2"], false, "changes 2 settings (x, y)");
+        check(&["a", "a"], true, "there is a variant of this name");
+        check(&["a", "a:x=1"], true, "there is a variant of this name");
+        check(&["a:x"], false, "write NAME:KEY=VALUE");
+        check(&[":x=1"], false, "write NAME, or");
+        check(&["<b>:x=1"], false, "write NAME, or");
+    }
+}
