@@ -201,8 +201,8 @@ fn unusable_images_are_refused_with_the_reason() {
     assert_eq!(read("link.png")["error"]["code"], "ACCESS_DENIED");
 
     let server = Server::playing([server::sse_text("ok")]);
-    let task = format!("@empty.png @text.png @head.png @large.png @link.png @private/x.png");
-    let done = run(&test, &server, "openai-chat", &[&task, "--deny", "Read(private/)"]);
+    let task = "@empty.png @text.png @head.png @large.png @link.png @private/x.png";
+    let done = run(&test, &server, "openai-chat", &[task, "--deny", "Read(private/)"]);
     let done = done.expect_code(0);
     for part in [
         "@head.png is not read: head.png is no valid PNG image",
