@@ -93,13 +93,14 @@ impl UserDirs {
     }
 }
 
-/// Parses a duration: `90s`, `10m`, `1h 30m`, `500ms`; a bare number is seconds.
+/// Parses a duration: `90s`, `10m`, `1h 30m`, `500ms`, `30d`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.trim().parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
     }
-    text.parse::<jiff::SignedDuration>()
+    text.parse::<jiff::Span>()
+        .and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()))
         .ok()
         .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| format!("{text:?} is not a duration; write it like 90s, 10m or 1h30m"))
+        .ok_or_else(|| format!("{text:?} is not a duration; write it like 90s, 10m, 1h30m or 30d"))
 }

@@ -39,13 +39,8 @@ pub(in crate::cli) struct ReviewArgs {
     project_args: ProjectArgs,
 }
 
-/// Parses a duration that may contain days and weeks.
 fn length(text: &str) -> Result<Duration, String> {
-    let days = [("d", 1), ("w", 7)].into_iter().find_map(|(unit, days)| {
-        let n: u64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
-        n.checked_mul(days * 24 * 60 * 60).map(Duration::from_secs)
-    });
-    let length = days.map_or_else(|| config::parse_duration(text), Ok)?;
+    let length = config::parse_duration(text)?;
     if length.is_zero() {
         Err("the period must be longer than 0: write it like 7d or 2w".to_owned())
     } else {
