@@ -71,18 +71,22 @@ impl Storage {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
+    /// Of every project, for reading.
+    pub fn of_all_projects(dirs: Option<&UserDirs>) -> Vec<Self> {
+        let projects =
+            readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
+        let directories = projects.flatten().flatten().map(|entry| entry.path());
+        directories.map(|directory| Self { directory, is_ephemeral: false, notice: None }).collect()
+    }
+
     /// The project, among all projects, that has a session with this id, beginning or end of an id, or name; with
     /// that project's directory.
     pub fn of_session(
         id: &str,
         dirs: Option<&UserDirs>,
     ) -> Result<Option<(Self, PathBuf)>, OpenError> {
-        let projects =
-            readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
-        let mut found = projects.flatten().flatten().filter_map(|entry| {
-            let storage = Self { directory: entry.path(), is_ephemeral: false, notice: None };
-            (!storage.matching(id).is_empty()).then_some(storage)
-        });
+        let projects = Self::of_all_projects(dirs).into_iter();
+        let mut found = projects.filter(|storage| !storage.matching(id).is_empty());
         let Some(storage) = found.next() else { return Ok(None) };
         if found.next().is_some() {
             return Err(OpenError::Usage(format!(

@@ -46,9 +46,9 @@ pub(super) struct ProjectArgs {
 #[derive(Debug, Args)]
 pub(super) struct One {
     /// The session, or the beginning or end of its id; the latest where none is given
-    id: Option<String>,
+    pub(super) id: Option<String>,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    pub(super) project_args: ProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ pub(super) fn storage(project_args: &ProjectArgs, id: Option<&str>) -> Result<St
     })
 }
 
-pub(super) fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
+fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
     let storage = storage(&one.project_args, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
     let path = storage.log_path(&id);

@@ -1,20 +1,69 @@
 //! `agent trace`: shows, measures and compares recorded sessions.
 
-use clap::Subcommand;
+mod diff;
+mod stats;
 
-use super::session::{One, answer, load};
-use crate::record;
+use clap::{Subcommand, ValueEnum};
+
+use super::session::{One, answer, code, storage};
+use crate::app::{OpenError, Storage};
+use crate::{record, ui};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {
     /// Show the timeline, step by step
     Show(One),
+    /// Count what happened: tokens, cost, time, calls, failures
+    Stats(stats::StatsArgs),
+    /// Show where two runs part; the exit code is 0 if they are equal, and 1 if they differ
+    Diff(diff::DiffArgs),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
 }
 
 pub(super) fn trace(command: &TraceCommand) -> u8 {
     match command {
         TraceCommand::Show(one) => {
-            answer(load(one).map(|(.., loaded)| record::timeline(&loaded.events).into()))
+            answer(read(one).map(|session| record::timeline(&session.record.events).into()))
         }
+        TraceCommand::Stats(args) => answer(stats::stats(args)),
+        TraceCommand::Diff(args) => code(diff::diff(args)),
     }
+}
+
+/// A session to look at.
+struct Recorded {
+    id: String,
+    record: record::Understood,
+}
+
+/// The session that the user names.
+fn read(one: &One) -> Result<Recorded, OpenError> {
+    let storage = storage(&one.project_args, one.id.as_deref())?;
+    let id = storage.choose(one.id.as_deref())?;
+    Recorded::read(&storage, id)
+}
+
+impl Recorded {
+    /// Reads a session of any version, and says what is not understood of it.
+    fn read(storage: &Storage, id: String) -> Result<Self, OpenError> {
+        let path = storage.log_path(&id);
+        let record = record::read(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
+        if !record.gaps.is_none() {
+            ui::tell(&format!("session {}: {}", storage.short(&id), record.gaps.in_words()));
+        }
+        Ok(Self { id, record })
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> ui::Answer {
+    // Names, numbers and texts always serialise.
+    let json = serde_json::to_string_pretty(value).unwrap_or_default();
+    ui::Answer::Data(format!("{json}\n"))
 }

@@ -105,7 +105,7 @@ impl Holder {
 }
 
 /// Limit of turn numbers, so that counting on does not overflow.
-const LAST_TURN: u32 = u32::MAX / 2;
+pub(super) const LAST_TURN: u32 = u32::MAX / 2;
 
 /// How long the lock of a dead process is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -138,20 +138,28 @@ pub fn load(path: &Path) -> Result<Loaded, LogError> {
     Ok(Loaded { events, torn: whole < text.len(), whole: whole as u64 })
 }
 
-/// The events in complete lines, or the number of the first invalid line and the reason. A long record is
-/// parsed by several threads.
+/// The events in complete lines, or the number of the first invalid line and the reason.
 fn events_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
+    let mut events = Vec::new();
+    for part in in_parts(text, lines_in) {
+        events.append(&mut part.map_err(|(line, why)| (events.len() + line, why))?);
+    }
+    Ok(events)
+}
+
+/// Processes complete lines in parts, in order. A long record is processed by several threads.
+pub(super) fn in_parts<T: Send>(text: &[u8], work: impl Fn(&[u8]) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parts = parts(text, threads.min(text.len() / LEAST_PART + 1)).into_iter();
     let first = parts.next().unwrap_or_default();
     std::thread::scope(|scope| {
-        let others: Vec<_> = parts.map(|part| scope.spawn(|| lines_in(part))).collect();
-        let mut events = lines_in(first)?;
+        let work = &work;
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let mut done = vec![work(first)];
         for other in others {
-            let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            events.append(&mut more.map_err(|(line, why)| (events.len() + line, why))?);
+            done.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        Ok(events)
+        done
     })
 }
 

@@ -10,6 +10,7 @@ mod log;
 mod overview;
 mod render;
 mod summary;
+mod tolerant;
 
 pub use fork::{ForkError, fork};
 pub use html::html;
@@ -18,6 +19,7 @@ pub use log::{EVENTS, Loaded, Log, LogError, load};
 pub use overview::{Overview, directories, main_model, overview, tail};
 pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
+pub use tolerant::{Gaps, Understood, read};
 
 use crate::protocol::Object;
 use crate::protocol::control::PermissionMode;

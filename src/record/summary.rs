@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::live::milliseconds;
 use crate::protocol::event::{Body, Event, Sink, Stamped, Summary, TurnFinished};
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::thousands;
@@ -84,12 +85,29 @@ pub struct Turn {
     pub cost_usd: Option<f64>,
     /// Its end; `None`: the program ended before, or is still working.
     pub finished: Option<TurnFinished>,
+    /// Duration; until the last event if it has no end.
+    pub time_ms: u64,
 }
 
 /// The turns of a session, oldest first.
 pub fn turns(events: &[Event]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
+    let mut times: Vec<(&str, &str)> = Vec::new();
+    let mut is_running = false;
     for event in events {
+        match &event.body {
+            Body::TurnStarted { .. } => {
+                is_running = true;
+                times.push((&event.header.ts, &event.header.ts));
+            }
+            // What follows may be days later.
+            Body::SessionResumed { .. } | Body::SessionForked { .. } => is_running = false,
+            _ => {
+                if let Some((_, last)) = times.last_mut().filter(|_| is_running) {
+                    *last = &event.header.ts;
+                }
+            }
+        }
         match (&event.body, turns.last_mut()) {
             (Body::TurnStarted { input, .. }, _) => turns.push(Turn {
                 number: event.header.place.turn,
@@ -99,6 +117,7 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
                 usage: Usage::default(),
                 cost_usd: None,
                 finished: None,
+                time_ms: 0,
             }),
             (Body::ModelResponded(answer), Some(turn)) => {
                 turn.rounds += u32::from(answer.purpose == Purpose::Main);
@@ -113,6 +132,13 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
             }
             _ => {}
         }
+    }
+    for (turn, (start, end)) in turns.iter_mut().zip(times) {
+        let between = || u64::try_from(milliseconds(end)?.checked_sub(milliseconds(start)?)?).ok();
+        turn.time_ms = turn
+            .finished
+            .as_ref()
+            .map_or_else(|| between().unwrap_or_default(), |done| done.time_ms);
     }
     turns
 }

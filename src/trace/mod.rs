@@ -1,3 +1,6 @@
 //! Views of a recorded session for people and scripts: events in, text or data out. It accesses no files.
 
+pub mod diff;
 pub mod normal;
+pub mod stats;
+mod table;

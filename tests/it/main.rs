@@ -53,6 +53,7 @@ mod state_dirs;
 mod support;
 mod symlinks;
 mod tools;
+mod trace;
 mod trust;
 mod undo;
 mod verify;

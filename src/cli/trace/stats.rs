@@ -1,0 +1,109 @@
+//! `agent trace stats`: statistics of recorded sessions.
+
+use clap::Args;
+use jiff::civil::DateTime;
+use jiff::{Timestamp, tz::TimeZone};
+
+use super::{Format, Recorded, json};
+use crate::app::{OpenError, Storage};
+use crate::cli::session::{ProjectArgs, storage};
+use crate::config::{UserDirs, parse_duration};
+use crate::trace::stats::Report;
+use crate::ui;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct StatsArgs {
+    /// The sessions, each by its id, the beginning or end of it, or its name; the latest where none is given
+    ids: Vec<String>,
+    /// Only what happened since: a duration (`12h`, `7d`, `2w`) or a date (`2026-11-01`, `2026-11-01T12:30`)
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Timestamp>,
+    /// All sessions of all projects
+    #[arg(long, conflicts_with_all = ["ids", "cwd"])]
+    all: bool,
+    /// As what
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    #[command(flatten)]
+    project_args: ProjectArgs,
+}
+
+/// A duration before now, or a local date, with or without a time.
+fn since(text: &str) -> Result<Timestamp, String> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    if let Ok(at) = text.parse::<DateTime>() {
+        let local = at.to_zoned(TimeZone::system());
+        return local.map(|at| at.timestamp()).map_err(|error| error.to_string());
+    }
+    let wrong =
+        || format!("{text:?} is neither a duration, like 12h or 7d, nor a date, like 2026-11-01");
+    let length = parse_duration(text).map_err(|_| wrong())?;
+    Timestamp::now().checked_sub(length).map_err(|_| wrong())
+}
+
+pub(super) fn stats(args: &StatsArgs) -> Result<ui::Answer, OpenError> {
+    let projects = sessions(args)?;
+    let is_one = matches!(projects.as_slice(), [(_, ids)] if ids.len() == 1);
+    let since = args.since.map(Timestamp::as_millisecond);
+    let mut report = Report::default();
+    let mut errors = Vec::new();
+    for (storage, ids) in projects {
+        let short = storage.short_ids();
+        for id in ids {
+            match Recorded::read(&storage, id) {
+                Ok(Recorded { id, record }) => {
+                    report.add((&id, &short.of(&id)), &record.events, &record.gaps, since);
+                }
+                Err(error) if is_one => return Err(error),
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    if let [first, more @ ..] = errors.as_slice() {
+        let more = match more.len() {
+            0 => String::new(),
+            n => format!(" (and {n} more)"),
+        };
+        ui::tell(&format!("left out: {first}{more}"));
+    }
+    if report.sessions.is_empty() {
+        ui::tell("nothing is recorded in this time");
+    }
+    report.sessions.sort_by(|a, b| a.started.cmp(&b.started));
+    Ok(match args.format {
+        Format::Text if report.sessions.is_empty() => String::new().into(),
+        Format::Text => report.text().into(),
+        Format::Json => json(&report),
+    })
+}
+
+/// The sessions, by project.
+fn sessions(args: &StatsArgs) -> Result<Vec<(Storage, Vec<String>)>, OpenError> {
+    if args.ids.is_empty() && (args.all || args.since.is_some()) {
+        let projects = if args.all {
+            Storage::of_all_projects(UserDirs::find().as_ref())
+        } else {
+            vec![storage(&args.project_args, None)?]
+        };
+        let with_sessions = projects.into_iter().map(|storage| {
+            let ids = storage.sessions();
+            (storage, ids)
+        });
+        return Ok(with_sessions.collect());
+    }
+    let one = |id: Option<&str>| {
+        let storage = storage(&args.project_args, id)?;
+        let id = storage.choose(id)?;
+        Ok((storage, vec![id]))
+    };
+    if args.ids.is_empty() {
+        return Ok(vec![one(None)?]);
+    }
+    let mut sessions: Vec<(Storage, Vec<String>)> =
+        args.ids.iter().map(|id| one(Some(id))).collect::<Result<_, OpenError>>()?;
+    sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
+    sessions.dedup_by(|(_, a), (_, b)| a == b);
+    Ok(sessions)
+}

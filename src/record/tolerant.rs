@@ -1,0 +1,136 @@
+//! Reads the record of any version, for views: what is not understood is counted, not refused.
+//!
+//! A session that continues is read by [`load`](super::load), which refuses what it does not understand.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::log::{LAST_TURN, LogError, in_parts};
+use crate::disk;
+use crate::protocol::event::{Event, VERSION};
+use crate::protocol::{counted, shorten};
+
+/// Limit of kinds that the description names.
+const MAX_NAMED: usize = 3;
+/// Limit of a kind's name, in bytes.
+const MAX_KIND: usize = 40;
+
+/// A recorded session, as far as it is understood.
+#[derive(Debug, Default)]
+pub struct Understood {
+    /// The events that are understood, oldest first.
+    pub events: Vec<Event>,
+    /// What is not.
+    pub gaps: Gaps,
+}
+
+/// What is not understood of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Gaps {
+    /// The format, if it is not the one of this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<u64>,
+    /// Number of events per kind that are unknown or have unknown fields.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, usize>,
+    /// Number of lines that are no events.
+    pub lines: usize,
+    /// The last line is incomplete.
+    pub torn: bool,
+}
+
+impl Gaps {
+    /// Everything is understood.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// In one line; empty if everything is understood.
+    pub fn in_words(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(format) = self.format {
+            let which = if format < u64::from(VERSION) { "an older" } else { "a newer" };
+            parts.push(format!(
+                "recorded by {which} version of agent (event format {format}, this version reads {VERSION})"
+            ));
+        }
+        let n_events: usize = self.events.values().sum();
+        if n_events > 0 {
+            let names = self.events.iter().take(MAX_NAMED).map(|(kind, n)| format!("{kind} {n}"));
+            let mut names = names.collect::<Vec<_>>().join(", ");
+            if self.events.len() > MAX_NAMED {
+                names.push_str(", …");
+            }
+            let events = counted(n_events as u64, "event");
+            parts.push(format!("{events} not understood and left out ({names})"));
+        }
+        if self.lines > 0 {
+            let lines = counted(self.lines as u64, "line");
+            let are = if self.lines == 1 { "is no event" } else { "are no events" };
+            parts.push(format!("{lines} {are}"));
+        }
+        if self.torn {
+            parts.push("the last line is torn and is left out".to_owned());
+        }
+        parts.join("; ")
+    }
+
+    fn add(&mut self, other: Self) {
+        self.format = self.format.max(other.format);
+        for (kind, n) in other.events {
+            *self.events.entry(kind).or_default() += n;
+        }
+        self.lines += other.lines;
+    }
+}
+
+/// Reads a session; only an I/O error is an error.
+pub fn read(path: &Path) -> Result<Understood, LogError> {
+    let text = disk::read(path).map_err(LogError::io(path))?;
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    let mut all = Understood::default();
+    for mut part in in_parts(&text[..whole], understood) {
+        all.events.append(&mut part.events);
+        all.gaps.add(part.gaps);
+    }
+    all.gaps.torn = whole < text.len();
+    Ok(all)
+}
+
+fn understood(lines: &[u8]) -> Understood {
+    let mut part = Understood::default();
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        part.add(line);
+    }
+    part
+}
+
+impl Understood {
+    fn add(&mut self, line: &[u8]) {
+        #[derive(Deserialize)]
+        struct Kind {
+            v: u64,
+            #[serde(rename = "type")]
+            kind: String,
+        }
+        if let Ok(event) = serde_json::from_slice::<Event>(line)
+            && event.header.place.turn <= LAST_TURN
+        {
+            self.note(event.header.v.into());
+            self.events.push(event);
+        } else if let Ok(Kind { v, kind }) = serde_json::from_slice(line) {
+            self.note(v);
+            *self.gaps.events.entry(shorten(&kind, MAX_KIND)).or_default() += 1;
+        } else {
+            self.gaps.lines += 1;
+        }
+    }
+
+    fn note(&mut self, format: u64) {
+        if format != u64::from(VERSION) {
+            self.gaps.format = self.gaps.format.max(Some(format));
+        }
+    }
+}

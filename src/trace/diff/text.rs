@@ -1,0 +1,179 @@
+//! A comparison for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use similar::{ChangeTag, DiffOp, TextDiff};
+
+use super::{Comparison, Difference, Kind, Part, Side};
+use crate::protocol::{counted, shorten, thousands};
+use crate::record::dollars;
+use crate::trace::table::{Table, duration};
+
+/// Limit of lines of a difference.
+const MAX_LINES: usize = 60;
+/// Limit of a line, in characters.
+const MAX_LINE: usize = 300;
+/// Lines before and after a change.
+const CONTEXT: usize = 3;
+/// Limit of a model's name, in bytes.
+const MAX_MODEL: usize = 24;
+/// Characters before the first difference of a long line.
+const BEFORE: usize = 40;
+/// Time limit for finding a minimal difference.
+const MAX_TIME: Duration = Duration::from_millis(300);
+
+pub(super) fn text(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    let rounds = counted(comparison.equal_rounds as u64, "round");
+    if comparison.equal {
+        _ = writeln!(out, "the runs are equal: {rounds}\n");
+    }
+    for (n, difference) in comparison.differences.iter().enumerate() {
+        let name = match difference.kind {
+            Kind::Input => "input",
+            Kind::Decision => "decision",
+            Kind::Result => "result",
+        };
+        let lead = if n == 0 {
+            format!("{rounds} equal, then the first difference")
+        } else {
+            "the first difference".to_owned()
+        };
+        _ = writeln!(out, "{lead} in {name}: {}\n", one_line(&difference.what));
+        show(&mut out, difference);
+        out.push('\n');
+    }
+    out.push_str(&table(&comparison.a, &comparison.b));
+    out
+}
+
+fn one_line(text: &str) -> String {
+    text.replace('\n', " ")
+}
+
+fn show(out: &mut String, difference: &Difference) {
+    let place = |part: &Option<Part>| match part {
+        Some(part) => format!("turn {}, round {} (event {})", part.turn, part.round, part.seq),
+        None => "nothing".to_owned(),
+    };
+    _ = writeln!(out, "--- A: {}", place(&difference.a));
+    _ = writeln!(out, "+++ B: {}", place(&difference.b));
+    let lines = changes(&lines_of(difference.a.as_ref()), &lines_of(difference.b.as_ref()));
+    for line in lines.iter().take(MAX_LINES) {
+        _ = writeln!(out, "{line}");
+    }
+    if lines.len() > MAX_LINES {
+        let more = counted((lines.len() - MAX_LINES) as u64, "more line");
+        _ = writeln!(out, "… {more}; --format json has all of it");
+    }
+}
+
+fn lines_of(part: Option<&Part>) -> Vec<&str> {
+    part.map_or("", |part| part.text.as_str()).lines().collect()
+}
+
+/// The changed lines with some context.
+fn changes(a: &[&str], b: &[&str]) -> Vec<String> {
+    let diff = TextDiff::configure().timeout(MAX_TIME).diff_slices(a, b);
+    let mut lines = Vec::new();
+    for hunk in diff.grouped_ops(CONTEXT) {
+        if let Some(first) = hunk.first() {
+            let (a, b) = (first.old_range().start + 1, first.new_range().start + 1);
+            lines.push(format!("@@ line {a} / {b} @@"));
+        }
+        for op in &hunk {
+            for change in diff.iter_changes(op) {
+                let other = counterpart(op, change.old_index(), change.new_index(), (a, b));
+                let line = around(change.value(), other);
+                lines.push(match change.tag() {
+                    ChangeTag::Equal => format!("  {line}"),
+                    ChangeTag::Delete => format!("- {line}"),
+                    ChangeTag::Insert => format!("+ {line}"),
+                });
+            }
+        }
+    }
+    lines
+}
+
+/// The line of the other side that takes the place of this one, if there is one.
+fn counterpart<'a>(
+    op: &DiffOp,
+    old: Option<usize>,
+    new: Option<usize>,
+    (a, b): (&[&'a str], &[&'a str]),
+) -> Option<&'a str> {
+    let (old_range, new_range) = (op.old_range(), op.new_range());
+    match (old, new) {
+        (Some(old), None) => b
+            .get(new_range.start + old - old_range.start)
+            .filter(|_| !new_range.is_empty())
+            .copied(),
+        (None, Some(new)) => a
+            .get(old_range.start + new - new_range.start)
+            .filter(|_| !old_range.is_empty())
+            .copied(),
+        _ => None,
+    }
+}
+
+/// The part of a long line in which it differs from the other.
+fn around(line: &str, other: Option<&str>) -> String {
+    if line.chars().count() <= MAX_LINE {
+        return line.to_owned();
+    }
+    let same = line.chars().zip(other.unwrap_or_default().chars()).take_while(|(a, b)| a == b);
+    let from = same.count().saturating_sub(BEFORE);
+    let mut rest = line.chars().skip(from);
+    let part: String = rest.by_ref().take(MAX_LINE).collect();
+    let (before, after) =
+        (if from > 0 { "…" } else { "" }, if rest.next().is_some() { "…" } else { "" });
+    format!("{before}{part}{after}")
+}
+
+/// Both runs in numbers.
+fn table(a: &Side, b: &Side) -> String {
+    let mut table = Table::new(&["", "A", "B", "B - A"]);
+    let mut row = |name: &str, a: String, b: String, difference: String| {
+        table.row(vec![name.to_owned(), a, b, difference]);
+    };
+    row("session", a.short.clone(), b.short.clone(), String::new());
+    let model = |side: &Side| shorten(&side.model, MAX_MODEL);
+    row("model", model(a), model(b), String::new());
+    let minute = |side: &Side| side.started.get(..16).unwrap_or_default().replace('T', " ");
+    row("started", minute(a), minute(b), String::new());
+    let ending = |side: &Side| side.ending.clone().unwrap_or_else(|| "no turn".to_owned());
+    row("ending", ending(a), ending(b), String::new());
+    let (x, y) = (&a.stats, &b.stats);
+    let numbers: [(&str, u64, u64); 7] = [
+        ("turns", x.turns.into(), y.turns.into()),
+        ("steps", x.steps.into(), y.steps.into()),
+        ("calls", x.calls().into(), y.calls().into()),
+        ("failed calls", x.failures().into(), y.failures().into()),
+        ("input", x.usage.input_tokens, y.usage.input_tokens),
+        ("cached", x.usage.cached_tokens, y.usage.cached_tokens),
+        ("output", x.usage.output_tokens, y.usage.output_tokens),
+    ];
+    for (name, a, b) in numbers {
+        row(name, thousands(a), thousands(b), signed(a, b, thousands));
+    }
+    let cost = |cost: Option<f64>| cost.map_or_else(|| "-".to_owned(), dollars);
+    let difference = match x.cost_usd.zip(y.cost_usd) {
+        Some((a, b)) => format!("{}{}", if b < a { "-" } else { "+" }, dollars((b - a).abs())),
+        None => String::new(),
+    };
+    row("cost", cost(x.cost_usd), cost(y.cost_usd), difference);
+    // (As precise as it is shown.)
+    let (a, b) = (x.time.turns_ms / 100 * 100, y.time.turns_ms / 100 * 100);
+    row("time", duration(a), duration(b), signed(a, b, duration));
+    table.lines(1, 12)
+}
+
+fn signed(a: u64, b: u64, show: impl Fn(u64) -> String) -> String {
+    match a.cmp(&b) {
+        std::cmp::Ordering::Equal => "=".to_owned(),
+        std::cmp::Ordering::Less => format!("+{}", show(b - a)),
+        std::cmp::Ordering::Greater => format!("-{}", show(a - b)),
+    }
+}
