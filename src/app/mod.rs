@@ -3,6 +3,7 @@
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
 mod added_dirs;
+mod background;
 mod changed_files;
 mod checkpoints;
 pub mod evaluation;
@@ -14,6 +15,7 @@ mod models;
 mod place;
 mod project;
 mod resumed_model;
+mod retention;
 mod sandbox_facts;
 mod storage;
 mod toolbox;
@@ -30,7 +32,7 @@ use futures_util::future::BoxFuture;
 
 pub use crate::workspace::UndoOptions;
 pub use added_dirs::{addable, recall};
-use checkpoints::FirstCheckpoint;
+use background::Background;
 pub use checkpoints::{limits, with_checkpoints};
 pub use host_programs::HostPrograms;
 use learning::Learning;
@@ -41,7 +43,7 @@ pub use place::branch;
 use project::ProjectFiles;
 use resumed_model::open_recorded;
 pub use sandbox_facts::{StateDirs, Writable};
-pub use storage::{ShortIds, Storage};
+pub use storage::{ShortIds, Storage, StoredLog};
 pub use toolbox::{
     Kept, Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace,
     permission_rules, settings,
@@ -170,6 +172,7 @@ pub struct Session {
     workspace: Arc<Workspace>,
     writable: Writable,
     learning: Option<Learning>,
+    background: Background,
     /// Distils the last turn, while it is polled.
     distilling: Option<BoxFuture<'static, ()>>,
     /// Notices for the user before the session begins, one line each.
@@ -252,9 +255,8 @@ impl Session {
             workspace = with_checkpoints(workspace, config, &storage, &id)?;
         }
         let workspace = Arc::new(workspace);
-        if let Some(checkpoints) = workspace.checkpoints() {
-            events.add(Box::new(FirstCheckpoint(checkpoints.clone())));
-        }
+        let recorded = (!is_ephemeral).then_some(&storage);
+        let background = Background::begin(&events, config, recorded, &workspace);
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
@@ -328,6 +330,7 @@ impl Session {
             workspace,
             writable,
             learning,
+            background,
             distilling: None,
             notices,
             log_path,
@@ -429,6 +432,7 @@ impl Session {
             learning.end();
         }
         self.events.emit(Body::SessionSummary(self.summary.summary()));
+        self.background.finish();
     }
 }
 

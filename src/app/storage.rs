@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::OpenError;
 use crate::config::UserDirs;
@@ -18,6 +19,8 @@ use crate::workspace::copy_journal;
 const PATH_FILE: &str = "path";
 /// The shortest ending of a session's id that is shown. Ids begin with the time, so those of one day begin alike.
 const MIN_SHORT_ID: usize = 6;
+/// Prefix of the name of a session's folder that is being deleted.
+pub(super) const REMOVED: &str = "removed-";
 /// Limit of the project's name in the name of its state directory, in characters.
 const MAX_NAME: usize = 40;
 /// Limit of the name of a session, in characters.
@@ -99,7 +102,8 @@ impl Storage {
         Ok(Some((storage, PathBuf::from(OsString::from_vec(project)))))
     }
 
-    fn sessions_folder(&self) -> PathBuf {
+    /// The folder of all sessions.
+    pub(super) fn sessions_folder(&self) -> PathBuf {
         self.directory.join("sessions")
     }
 
@@ -191,25 +195,29 @@ impl Storage {
     }
 
     fn fitting(&self, part: &str) -> Vec<String> {
-        let mut sessions: Vec<_> = std::fs::read_dir(self.sessions_folder())
+        let mut logs = self.logs();
+        // An empty log of a process that was killed is no session.
+        logs.retain(|log| fits(&log.id, part) && log.bytes > 0);
+        logs.into_iter().map(|log| log.id).collect()
+    }
+
+    /// The logs of the sessions, the latest last.
+    pub(super) fn logs(&self) -> Vec<StoredLog> {
+        let mut logs: Vec<StoredLog> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
             .flatten()
             .filter_map(|entry| {
                 // (A folder may have any name, which the user may copy after `--resume`.)
-                let id = entry.file_name().into_string().ok()?;
-                if !fits(&id, part) || !record::is_id(&id) {
-                    return None;
-                }
+                let id = entry.file_name().into_string().ok().filter(|id| record::is_id(id))?;
                 let log = disk::metadata_without_links(&self.log_path(&id))
                     .ok()
                     .filter(Metadata::is_file)?;
-                // An empty log of a process that was killed is no session.
-                (log.len() > 0).then_some((log.modified().ok()?, id))
+                Some(StoredLog { written: log.modified().ok()?, id, bytes: log.len() })
             })
             .collect();
-        sessions.sort();
-        sessions.into_iter().map(|(_, id)| id).collect()
+        logs.sort();
+        logs
     }
 
     /// Forks this session up to the end of a turn (`None`: all of it); returns the new id.
@@ -237,17 +245,27 @@ impl Storage {
         if !is_agreed()? {
             return Ok(false);
         }
-        for folder in sessions.iter().map(|(storage, id)| storage.sessions_folder().join(id)) {
-            match disk::remove_folder(&folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    let folder = folder.display();
-                    return Err(OpenError::Usage(format!("{folder}: {error}; remove it by hand")));
-                }
-                Ok(()) | Err(_) => {}
-            }
+        for (storage, id) in sessions {
+            storage.delete(id)?;
         }
         drop(held);
         Ok(true)
+    }
+
+    /// Deletes a session with all of its data. The caller holds the lock of its log.
+    pub(super) fn delete(&self, id: &str) -> Result<(), OpenError> {
+        // Nobody resumes a half-deleted session: it first loses the name by which it is found.
+        let removed = self.sessions_folder().join(format!("{REMOVED}{id}"));
+        let deleted = std::fs::rename(self.session(id), &removed)
+            .map_err(|error| (self.session(id), error))
+            .and_then(|()| disk::remove_folder(&removed).map_err(|error| (removed, error)));
+        match deleted {
+            Err((folder, error)) if error.kind() != io::ErrorKind::NotFound => {
+                let folder = folder.display();
+                Err(OpenError::Usage(format!("{folder}: {error}; remove it by hand")))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// An error of a session's log, for users.
@@ -282,6 +300,17 @@ impl Storage {
             ))),
         }
     }
+}
+
+/// The log of a session; ordered by its last change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoredLog {
+    /// Its last change.
+    pub written: SystemTime,
+    /// The session's id.
+    pub id: String,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// Whether a part that the user wrote means this id.

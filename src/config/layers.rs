@@ -284,6 +284,12 @@ impl Loaded {
         }
         at_least("learning.keep_days", config.learning.keep_days.into(), 1)?;
         at_least("learning.max_items", config.learning.max_items as u64, 1)?;
+        if let Some(days) = config.record.keep_days {
+            at_least("record.keep_days", days.into(), 1)?;
+        }
+        if let Some(bytes) = config.record.max_bytes {
+            at_least("record.max_bytes", bytes, 1)?;
+        }
         if let Some(tries) = config.requests.max_tries {
             at_least("requests.max_tries", tries.into(), 1)?;
         }

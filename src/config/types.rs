@@ -284,6 +284,13 @@ pub struct Record {
     /// `--model replay:DIR` plays them.
     #[schemars(example = &"/tmp/wire")]
     pub wire: Option<String>,
+    /// Number of days after their last use that the sessions of a project are kept. Unset: all of them, since a
+    /// session that is gone without notice costs more than its space on the disk.
+    #[schemars(range(min = 1), example = 90)]
+    pub keep_days: Option<u32>,
+    /// Limit of the size of a project's sessions, in bytes: with more, the oldest are deleted.
+    #[schemars(range(min = 1), example = 1_073_741_824)]
+    pub max_bytes: Option<u64>,
 }
 
 /// Lessons of earlier sessions.

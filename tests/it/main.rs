@@ -40,6 +40,7 @@ mod recovery;
 mod redirects;
 mod repository;
 mod resume;
+mod retention;
 mod run;
 mod sandbox;
 mod sandbox_closed;

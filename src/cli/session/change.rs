@@ -1,14 +1,18 @@
 //! Undoes, rewinds, forks and deletes recorded sessions.
 
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use clap::Args;
+use jiff::Timestamp;
 
+use super::show::in_brief;
 use super::{One, ProjectArgs, pick, storage};
-use crate::app::{OpenError, Recorded, Rewind, StateDirs, Storage, UndoOptions};
+use crate::app::{OpenError, Recorded, Rewind, StateDirs, Storage, StoredLog, UndoOptions};
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
-use crate::config::UserDirs;
+use crate::config::{UserDirs, parse_duration};
+use crate::protocol::counted;
 use crate::ui;
 use crate::workspace::{Undo, UndoReport, can_undo};
 
@@ -65,8 +69,11 @@ pub(in crate::cli) struct ForkArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RmArgs {
     /// The sessions, each by its id or the beginning or end of it
-    #[arg(required = true)]
+    #[arg(required_unless_present = "older_than", conflicts_with = "older_than")]
     ids: Vec<String>,
+    /// All sessions of the project that were last used longer ago than this: 30d, 12h. One that is in use stays
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    older_than: Option<Duration>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -133,6 +140,9 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
 }
 
 pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
+    if let Some(age) = args.older_than {
+        return rm_unused(&storage(&args.project_args, None)?, age, args.yes);
+    }
     let mut sessions = Vec::new();
     for id in &args.ids {
         let storage = storage(&args.project_args, Some(id))?;
@@ -148,6 +158,67 @@ pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
         ui::print(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
     }
     Ok(u8::from(!is_removed))
+}
+
+fn rm_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8, OpenError> {
+    let (unused, kept) = storage.unused_for(age);
+    for why in kept {
+        ui::tell(&format!("{why}; it is kept"));
+    }
+    let sizes: Vec<u64> = unused.iter().map(|log| storage.size(&log.id)).collect();
+    let lines: Vec<String> =
+        unused.iter().zip(&sizes).map(|(log, bytes)| line(storage, log, *bytes)).collect();
+    let n = unused.len() as u64;
+    let what = format!("{} of {}", counted(n, "session"), size_in_words(sizes.iter().sum()));
+    if unused.is_empty() {
+        ui::tell("no session is that old and not in use; nothing is deleted");
+        return Ok(0);
+    }
+    if !is_agreed_to {
+        ui::tell(&format!("to be deleted:\n{}", lines.join("\n")));
+        let question = format!("delete {what}, with the checkpoints of their changes?");
+        if !is_agreed(&question, "whether to delete")? {
+            return Ok(1);
+        }
+    }
+    let mut code = 0;
+    for (log, line) in unused.iter().zip(lines) {
+        match storage.delete_unused(log) {
+            Ok(()) => {
+                ui::print(&format!("removed {line}\n"));
+            }
+            Err(error) => {
+                ui::tell(&error.to_string());
+                code = 1;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// A session that can be deleted: id, last use, size, name or task.
+fn line(storage: &Storage, log: &StoredLog, bytes: u64) -> String {
+    let written = Timestamp::try_from(log.written).unwrap_or_default();
+    let (date, size) = (written.strftime("%Y-%m-%d"), size_in_words(bytes));
+    let what = in_brief(storage, std::slice::from_ref(&log.id)).concat();
+    let (id, what) = what.split_once("  ").unwrap_or((&what, ""));
+    format!("{id}  {date}  {size:>8}  {what}").trim_end().to_owned()
+}
+
+fn size_in_words(bytes: u64) -> String {
+    let thousands = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
+    match thousands.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// A bare number is not accepted, because it could be meant as days.
+fn age(text: &str) -> Result<Duration, String> {
+    if text.trim().parse::<f64>().is_ok() {
+        return Err(format!("write the unit: {0}d for days, {0}h for hours", text.trim()));
+    }
+    parse_duration(text)
 }
 
 fn ask(ids: &[String]) -> Result<bool, OpenError> {
