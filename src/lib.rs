@@ -22,6 +22,7 @@ pub mod exec;
 pub mod kernel;
 pub mod learning;
 pub mod model;
+pub mod otel;
 pub mod permission;
 pub mod protocol;
 pub mod record;

@@ -1,24 +1,27 @@
-//! Work beside the loop that follows the session's events: the first checkpoint, retention.
+//! Work beside the loop that follows the session's events: the first checkpoint, retention, telemetry.
 
 use super::Storage;
 use super::checkpoints::FirstCheckpoint;
 use super::retention::Retention;
+use super::telemetry::{self, Telemetry};
 use crate::config::Config;
 use crate::protocol::event::Events;
+use crate::record::Loaded;
 use crate::workspace::Workspace;
 
 /// What the end of a session waits for, within limits.
 pub(super) struct Background {
     retention: Option<Retention>,
+    telemetry: Option<Telemetry>,
 }
 
 impl Background {
-    /// Adds the sinks. `recorded`: where the session is recorded.
+    /// Adds the sinks, for a session that is recorded there and continues this one. Notices for the user are
+    /// added.
     pub(super) fn begin(
-        events: &Events,
-        config: &Config,
-        recorded: Option<&Storage>,
+        (events, config, recorded, resumed): (&Events, &Config, Option<&Storage>, Option<&Loaded>),
         workspace: &Workspace,
+        notices: &mut Vec<String>,
     ) -> Self {
         if let Some(checkpoints) = workspace.checkpoints() {
             events.add(Box::new(FirstCheckpoint(checkpoints.clone())));
@@ -28,11 +31,18 @@ impl Background {
         if let Some(retention) = &retention {
             events.add(Box::new(retention.clone()));
         }
-        Self { retention }
+        let (settings, warnings) = telemetry::settings();
+        notices.extend(warnings);
+        let earlier = resumed.map_or(&[][..], |resumed| &resumed.events);
+        let telemetry = settings.and_then(|settings| Telemetry::begin(events, settings, earlier));
+        Self { retention, telemetry }
     }
 
-    /// Called after the last event.
+    /// Called at the end of the session.
     pub(super) fn finish(&self) {
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.finish();
+        }
         if let Some(retention) = &self.retention {
             retention.finish();
         }

@@ -18,6 +18,7 @@ mod resumed_model;
 mod retention;
 mod sandbox_facts;
 mod storage;
+mod telemetry;
 mod toolbox;
 mod undo;
 mod usable_models;
@@ -255,8 +256,8 @@ impl Session {
             workspace = with_checkpoints(workspace, config, &storage, &id)?;
         }
         let workspace = Arc::new(workspace);
-        let recorded = (!is_ephemeral).then_some(&storage);
-        let background = Background::begin(&events, config, recorded, &workspace);
+        let begin = (&events, config, (!is_ephemeral).then_some(&storage), loaded.as_ref());
+        let background = Background::begin(begin, &workspace, &mut notices);
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
@@ -431,8 +432,9 @@ impl Session {
         if let Some(learning) = &self.learning {
             learning.end();
         }
-        self.events.emit(Body::SessionSummary(self.summary.summary()));
+        // (It may report that telemetry is lost.)
         self.background.finish();
+        self.events.emit(Body::SessionSummary(self.summary.summary()));
     }
 }
 

@@ -11,10 +11,11 @@ use crate::disk::canonical_prefix;
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Sandbox, SandboxError};
 use crate::kernel::{Checks, Speaker, Verifier};
+use crate::otel;
 use crate::permission::{Origin, Places, Policy, Rule, Verb, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Events, Sandbox as Guarantees};
-use crate::protocol::mask::{Masker, is_secret_name};
+use crate::protocol::mask::{Masker, is_secret_name, looks_secret};
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::Rights;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
@@ -229,10 +230,20 @@ pub fn open_workspace(
 /// The masker of this process's environment and these keys.
 pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> {
     // Variables whose names or values are not UTF-8 do not contain keys.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let environment: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let headers: Vec<(String, String)> = environment
+        .iter()
+        .filter(|(name, _)| otel::is_headers(name))
+        .flat_map(|(_, value)| otel::header_values(value))
+        .filter(|(name, value)| is_secret_name(name) || looks_secret(value))
+        .collect();
     let mut masker = Masker::new(environment, &config.record.redact_extra)
         .map_err(|error| OpenError::Usage(format!("record.redact_extra: {error}")))?;
+    for (name, value) in headers {
+        masker.add(&name, &value);
+    }
     for key in keys {
         masker.add("api-key", key);
     }

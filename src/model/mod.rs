@@ -9,6 +9,7 @@
 mod address;
 mod anthropic_messages;
 mod body;
+mod client;
 mod endpoint;
 mod failure;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod http;
 mod openai_chat;
 mod openai_responses;
 mod overflow;
+mod post;
 mod probe;
 mod rejected;
 mod replay;
@@ -36,6 +38,7 @@ use serde_json::Value;
 pub use self::endpoint::{Endpoint, TOOLS_IN_TEXT, Timeouts};
 use self::failure::Refusal;
 use self::http::HttpModel;
+pub use self::post::{NotSent, Receiver};
 pub use self::probe::{Probed, probe};
 pub use self::replay::Replay;
 pub use self::retry::Retries;

@@ -2,20 +2,18 @@
 //! network failure to a [`Failure`]; it does not know wire formats.
 
 use std::collections::VecDeque;
-use std::error::Error;
 use std::io;
-use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper_util::client::proxy::matcher::Matcher;
 use jiff::Timestamp;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Client, Method, Proxy, Response, Url};
+use reqwest::{Client, Method, Response, Url};
 use tokio::time::timeout;
 
-use super::address::{address, base, is_local, is_loopback, is_versioned, joined, shown};
+use super::address::{address, base, is_local, is_versioned, joined, shown};
+use super::client::{Connection, causes, root};
 use super::endpoint::{Endpoint, Timeouts};
 use super::failure::{EndpointFacts, Failure, Refusal};
 use super::wire_record::Recording;
@@ -159,76 +157,24 @@ impl Transport {
     }
 
     fn build(&self) -> Result<Client, Failure> {
-        let configuration =
-            |message: String| Failure::never(ModelErrorKind::Configuration, message);
-        let endpoint = &self.endpoint;
-        // The provider is installed once per process; a second call fails without effect.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = Client::builder()
-            .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(endpoint.timeouts.connect)
-            // A build may run for minutes between two requests.
-            .pool_idle_timeout(Duration::from_mins(10));
-        match endpoint.proxy.as_deref() {
-            Some("none") => builder = builder.no_proxy(),
-            Some(proxy) => {
-                let proxy = Proxy::all(proxy).map_err(|error| {
-                    configuration(format!(
-                        "`proxy` of {} is not a URL: {}",
-                        endpoint.id,
-                        root(&error)
-                    ))
-                })?;
-                builder = builder.proxy(proxy);
-            }
-            // A proxy cannot reach servers on this machine.
-            None if is_loopback(&self.base) => builder = builder.no_proxy(),
-            None => {}
-        }
-        let authorities = match &endpoint.ca_file {
-            Some(path) => certificates(path)
-                .map_err(|error| configuration(format!("ca_file {}: {error}", path.display())))?,
-            None => Vec::new(),
-        };
-        builder = if self.needs_roots() {
-            builder.tls_certs_merge(authorities)
-        } else {
-            // Loading the system's root certificates would take most of the time.
-            builder.tls_certs_only(authorities)
-        };
-        builder.build().map_err(|error| {
-            configuration(format!(
-                "the TLS roots cannot be read: {}; check `ca_file` and SSL_CERT_FILE, or install \
-                 the system's certificates (ca-certificates)",
-                root(&error)
-            ))
-        })
+        let configuration = |message| Failure::never(ModelErrorKind::Configuration, message);
+        self.connection().client().map_err(configuration)
     }
 
-    /// Whether any connection may use TLS: to the server, or to a proxy.
-    fn needs_roots(&self) -> bool {
-        self.base.scheme() == "https" || self.proxy().is_some_and(|proxy| proxy.scheme() == "https")
-    }
-
-    /// The proxy that requests are sent through: a configured one, or that of the environment.
-    fn proxy(&self) -> Option<Url> {
-        match self.endpoint.proxy.as_deref() {
-            Some("none") => None,
-            Some(proxy) => Url::parse(proxy).ok(),
-            None if is_loopback(&self.base) => None,
-            None => {
-                let target = self.base.as_str().parse().ok()?;
-                let proxy = Matcher::from_system().intercept(&target)?;
-                Url::parse(&proxy.uri().to_string()).ok()
-            }
+    fn connection(&self) -> Connection<'_> {
+        Connection {
+            server: &self.base,
+            owner: &self.endpoint.id,
+            proxy: self.endpoint.proxy.as_deref(),
+            ca_file: self.endpoint.ca_file.as_deref(),
+            timeout: self.endpoint.timeouts.connect,
         }
     }
 
     /// There was no response.
     fn unreachable(&self, endpoint_facts: &EndpointFacts, error: &reqwest::Error) -> Failure {
         let (url, address) = (&endpoint_facts.url, address(&self.base));
-        let by_proxy = self.proxy();
+        let by_proxy = self.connection().proxy();
         let proxy = match &by_proxy {
             Some(proxy) => format!(" through the proxy {}", shown(proxy)),
             None => String::new(),
@@ -362,14 +308,6 @@ impl Answer {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<Certificate>, Box<dyn Error>> {
-    let certificates = Certificate::from_pem_bundle(&std::fs::read(path)?)?;
-    if certificates.is_empty() {
-        return Err("it contains no certificate in PEM format".into());
-    }
-    Ok(certificates)
-}
-
 fn silent(endpoint_facts: &EndpointFacts, limit: Duration) -> Failure {
     Failure::soon(format!(
         "{}: no data for {} s; the server may be overloaded, or still loading the model",
@@ -413,7 +351,7 @@ pub(super) fn refused(
 }
 
 /// The body of a refusal, as far as it arrives in time.
-async fn refusal_body(mut response: Response) -> String {
+pub(super) async fn refusal_body(mut response: Response) -> String {
     let mut body = Vec::new();
     let whole = async {
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -429,7 +367,7 @@ async fn refusal_body(mut response: Response) -> String {
 }
 
 /// How long the server asks to wait.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(milliseconds) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
         return Some(Duration::from_millis(milliseconds));
@@ -499,25 +437,9 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
     Ok(headers)
 }
 
-/// The error's causes, down to the root.
-fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    // reqwest's message repeats the URL with its query; its source says more.
-    let first = error.source().or(Some(error));
-    std::iter::successors(first, |&error| match error.downcast_ref::<io::Error>() {
-        // An I/O error does not return the error that it wraps as its source.
-        Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn Error + 'static)),
-        None => error.source(),
-    })
-}
-
 /// The connection was closed before the first byte of a response.
 fn is_closed_connection(error: &reqwest::Error) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_incomplete_message))
-}
-
-/// The root cause.
-fn root(error: &reqwest::Error) -> String {
-    causes(error).last().map_or_else(String::new, ToString::to_string)
 }
 
 #[cfg(test)]

@@ -432,7 +432,7 @@ pub enum Body {
     #[serde(rename = "error")]
     Error {
         /// The part that failed: `model`, `script`, `config`, `record`, `memory`, `workspace`, `sandbox`,
-        /// `checks`.
+        /// `checks`, `telemetry`.
         source: String,
         /// What happened, and what to do next.
         message: String,

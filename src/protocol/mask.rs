@@ -249,13 +249,15 @@ pub fn is_secret_name(name: &str) -> bool {
         return false;
     }
     SECRET_WORDS.iter().any(|word| name.contains(word))
+        // The headers of requests to a receiver of telemetry.
+        || (name.starts_with("OTEL_") && name.ends_with("_HEADERS"))
         || VAULTS.iter().any(|begin| name.starts_with(begin))
         || name.split(['_', '-']).any(|part| SECRET_PARTS.contains(&part))
 }
 
 /// A value is masked if it has the format of a key or high entropy: masking words, paths and addresses would
 /// only make texts unreadable.
-fn looks_secret(value: &str) -> bool {
+pub fn looks_secret(value: &str) -> bool {
     let is_place = value.starts_with(['/', '~', '.']) || value.contains("://");
     // Such a value would be escaped in JSON, and not be found in it.
     if value.len() < 8 || is_place || value.contains([' ', '\\', '"', '\n', '\t']) {
@@ -345,6 +347,7 @@ mod tests {
             "MYAPIKEY",
             "CI_JOB_JWT",
             "OP_SESSION_x",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -355,6 +358,7 @@ mod tests {
             "PWD",
             "OPENAI_API_KEY_ENV",
             "DESKTOP_SESSION",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
         ] {
             assert!(!is_secret_name(name), "{name}");
         }

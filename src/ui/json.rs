@@ -158,6 +158,8 @@ struct Gathered {
 impl Gathered {
     fn take(&mut self, event: &Event) {
         match &event.body {
+            // It is no part of the result.
+            Body::Error { source, message, .. } if source == "telemetry" => super::tell(message),
             Body::TurnStarted { .. } => *self = Self::default(),
             Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 self.calls = answer

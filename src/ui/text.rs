@@ -20,6 +20,9 @@ use crate::protocol::{counted, shorten};
 
 /// A command that runs this long is announced before its result.
 const LONG: Duration = Duration::from_secs(2);
+/// Sources of errors that the report at the end of the turn does not contain.
+const TOLD: [&str; 7] =
+    ["workspace", "memory", "sandbox", "checks", "mention", "images", "telemetry"];
 
 /// The amount of output on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -269,10 +272,7 @@ impl Sink for Text {
             Body::ModelFallback { to, reason, .. } => {
                 self.tell(&format!("agent: {reason}; {to} answers for the rest of the turn"));
             }
-            Body::Error { source, message, .. }
-                if ["workspace", "memory", "sandbox", "checks", "mention", "images"]
-                    .contains(&source.as_str()) =>
-            {
+            Body::Error { source, message, .. } if TOLD.contains(&source.as_str()) => {
                 self.tell(&format!("agent: {message}"));
             }
             Body::TurnFinished(finished) => self.finished(finished),

@@ -19,6 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("record", &["protocol", "disk"]),
     ("trace", &["protocol", "record"]),
     ("ui", &["protocol"]),
+    ("otel", &["protocol"]),
     ("config", &["protocol", "disk"]),
     ("eval", &["protocol", "config"]),
 ];

@@ -53,6 +53,7 @@ mod shell;
 mod state_dirs;
 mod support;
 mod symlinks;
+mod telemetry;
 mod tools;
 mod trace;
 mod trust;

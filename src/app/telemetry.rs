@@ -1,0 +1,302 @@
+//! Exports the session's telemetry (`docs/TELEMETRY.md`), if the `OTEL_*` variables name a receiver.
+//!
+//! The loop only folds events; a thread collects, sends and retries. What the thread cannot send is lost, and
+//! reported once.
+
+use std::sync::mpsc::{Receiver as Done, Sender as IsDone, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc::{Receiver as Queue, Sender, channel as queue};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::model::{NotSent, Receiver};
+use crate::otel::{self, Fold, Metrics, Record, Resource, Settings, Span, Target};
+use crate::protocol::event::{Body, Event, Events, Sink, Stamped};
+use crate::record;
+
+/// Limits of what waits for the thread, and of the spans of one request, as in OpenTelemetry's SDKs.
+const QUEUE: usize = 2048;
+const BATCH: usize = 512;
+/// How often a request is tried, and how long the next attempt is waited for at most.
+const TRIES: u32 = 5;
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Delay before the second attempt; it doubles with each.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// How long the end of a session waits until everything is sent, and if the user does not want to wait.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LITTLE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// What is exported, and what the user has to know about the variables.
+pub(super) fn settings() -> (Option<Settings>, Vec<String>) {
+    otel::settings(|name| std::env::var(name).ok())
+}
+
+/// The export of one session.
+pub(super) struct Telemetry {
+    folding: Arc<Folding>,
+    closing: Closing,
+    done: Mutex<Option<Done<()>>>,
+}
+
+/// The sink's part.
+struct Folding {
+    fold: Mutex<Fold>,
+    queue: Sender<Record>,
+}
+
+/// The end of the session.
+#[derive(Clone, Default)]
+struct Closing {
+    token: CancellationToken,
+    deadline: Arc<OnceLock<Instant>>,
+}
+
+impl Telemetry {
+    /// Adds the sink, and starts the thread. `earlier`: the events of a resumed session.
+    pub(super) fn begin(events: &Events, settings: Settings, earlier: &[Event]) -> Option<Self> {
+        let mut fold = Fold::new(events.session(), settings.parent, settings.has_content);
+        fold.resume(&record::live(earlier));
+        let (sender, receiver) = queue(QUEUE);
+        let folding = Arc::new(Folding { fold: Mutex::new(fold), queue: sender });
+        folding.send(&mut folding.fold());
+        let closing = Closing::default();
+        let (is_done, done) = channel();
+        let exporter = (events.clone(), closing.clone());
+        let thread = std::thread::Builder::new().name("telemetry".to_owned());
+        let thread = thread.spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            if let Ok(runtime) = runtime {
+                runtime.block_on(Exporter::new(settings, exporter).work(receiver, &is_done));
+            }
+        });
+        thread.ok()?;
+        events.add(Box::new(Folder(folding.clone())));
+        Some(Self { folding, closing, done: Mutex::new(Some(done)) })
+    }
+
+    /// Ends what is open, and waits a moment until everything is sent.
+    pub(super) fn finish(&self) {
+        self.finish_within(PATIENCE);
+    }
+
+    fn finish_within(&self, patience: Duration) {
+        let Some(done) = self.done.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        {
+            let mut fold = self.folding.fold();
+            fold.end(now(), "interrupted");
+            self.folding.send(&mut fold);
+        }
+        _ = self.closing.deadline.set(Instant::now() + patience);
+        self.closing.token.cancel();
+        // (An error: the thread has ended.)
+        _ = done.recv_timeout(patience);
+    }
+}
+
+impl Drop for Telemetry {
+    /// The session was not closed: the user does not want to wait.
+    fn drop(&mut self) {
+        self.finish_within(LITTLE_PATIENCE);
+    }
+}
+
+impl Folding {
+    fn fold(&self) -> MutexGuard<'_, Fold> {
+        self.fold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, fold: &mut Fold) {
+        for record in fold.take() {
+            // The loop does not wait for a receiver that is too slow.
+            _ = self.queue.try_send(record);
+        }
+    }
+}
+
+struct Folder(Arc<Folding>);
+
+impl Sink for Folder {
+    fn take(&mut self, stamped: &Stamped) {
+        if stamped.event.body.is_stored() {
+            let mut fold = self.0.fold();
+            fold.apply(&stamped.event);
+            self.0.send(&mut fold);
+        }
+    }
+}
+
+/// The thread's part.
+struct Exporter {
+    events: Events,
+    closing: Closing,
+    settings: Settings,
+    resource: Resource,
+    spans: Vec<Span>,
+    metrics: Metrics,
+    /// Created at the first request to each.
+    receivers: [Option<Receiver>; 2],
+    has_complained: bool,
+}
+
+/// What is sent.
+#[derive(Clone, Copy)]
+enum Signal {
+    Traces,
+    Metrics,
+}
+
+impl Exporter {
+    fn new(settings: Settings, (events, closing): (Events, Closing)) -> Self {
+        let instance = uuid::Uuid::now_v7().to_string();
+        Self {
+            events,
+            closing,
+            resource: Resource::new(settings.resource.clone(), &instance),
+            spans: Vec::new(),
+            metrics: Metrics::new(now(), settings.is_delta),
+            settings,
+            receivers: [None, None],
+            has_complained: false,
+        }
+    }
+
+    async fn work(mut self, mut queue: Queue<Record>, is_done: &IsDone<()>) {
+        let far = Duration::from_hours(24);
+        let mut spans_are_due = Instant::now() + far;
+        let mut metrics_are_due = Instant::now() + self.settings.metric_interval;
+        let token = self.closing.token.clone();
+        loop {
+            tokio::select! {
+                biased;
+                record = queue.recv() => match record {
+                    Some(record) => {
+                        let was_empty = self.spans.is_empty();
+                        self.take(record);
+                        if was_empty && !self.spans.is_empty() {
+                            spans_are_due = Instant::now() + self.settings.span_delay;
+                        }
+                        if self.spans.len() >= BATCH {
+                            self.send_spans().await;
+                        }
+                    }
+                    None => break,
+                },
+                () = token.cancelled() => break,
+                () = sleep_until(spans_are_due) => {
+                    spans_are_due = Instant::now() + far;
+                    self.send_spans().await;
+                }
+                () = sleep_until(metrics_are_due) => {
+                    metrics_are_due = Instant::now() + self.settings.metric_interval;
+                    self.send_metrics().await;
+                }
+            }
+        }
+        self.send_spans().await;
+        self.send_metrics().await;
+        _ = is_done.send(());
+    }
+
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::Span(span) if self.settings.traces.is_some() => self.spans.push(*span),
+            Record::Measured(measured) if self.settings.metrics.is_some() => {
+                self.metrics.record(measured);
+            }
+            Record::Span(_) | Record::Measured(_) => {}
+        }
+    }
+
+    async fn send_spans(&mut self) {
+        let spans = std::mem::take(&mut self.spans);
+        for batch in spans.chunks(BATCH) {
+            self.send(Signal::Traces, &otel::spans(batch, &self.resource)).await;
+        }
+    }
+
+    async fn send_metrics(&mut self) {
+        if let Some(metrics) = self.metrics.export(now(), &self.resource) {
+            self.send(Signal::Metrics, &metrics).await;
+        }
+    }
+
+    async fn send(&mut self, signal: Signal, document: &Value) {
+        if let Err(reason) = self.try_to_send(signal, document.to_string().into_bytes()).await
+            && !std::mem::replace(&mut self.has_complained, true)
+        {
+            let what = format!("telemetry: {reason}; what was not sent is lost");
+            self.events.emit(Body::error("telemetry", what));
+        }
+    }
+
+    async fn try_to_send(&mut self, signal: Signal, document: Vec<u8>) -> Result<(), String> {
+        let target = match signal {
+            Signal::Traces => self.settings.traces.as_ref(),
+            Signal::Metrics => self.settings.metrics.as_ref(),
+        };
+        let Some(target) = target else { return Ok(()) };
+        let receiver = match &mut self.receivers[signal as usize] {
+            Some(receiver) => receiver,
+            none => none.insert(receiver(target)?),
+        };
+        let mut delay = FIRST_WAIT;
+        for n in 1.. {
+            let failure = match receiver.post(document.clone()).await {
+                Ok(answer) => return accepted(&answer),
+                Err(failure) => failure,
+            };
+            let NotSent { message, is_temporary, retry_after } = failure;
+            let wait = retry_after.unwrap_or(delay);
+            if !is_temporary || n == TRIES || wait > LONGEST_WAIT {
+                return Err(message);
+            }
+            if !self.closing.waits_until(Instant::now() + wait).await {
+                return Err(message);
+            }
+            delay *= 2;
+        }
+        Ok(())
+    }
+}
+
+impl Closing {
+    /// Waits until then; false if the session ends before.
+    async fn waits_until(&self, then: Instant) -> bool {
+        if self.token.run_until_cancelled(sleep_until(then)).await.is_some() {
+            return true;
+        }
+        let is_in_time = self.deadline.get().is_some_and(|deadline| then < *deadline);
+        if is_in_time {
+            sleep_until(then).await;
+        }
+        is_in_time
+    }
+}
+
+fn receiver(target: &Target) -> Result<Receiver, String> {
+    let Target { url, headers, timeout, ca_file } = target;
+    Receiver::new(url, headers, ca_file.as_deref(), *timeout)
+}
+
+/// A receiver may have rejected a part of what it received.
+fn accepted(answer: &str) -> Result<(), String> {
+    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+    let partial = &answer["partialSuccess"];
+    let is_zero = |n: &Value| n.is_null() || n == 0 || n == "0" || n == "";
+    let rejected = ["rejectedSpans", "rejectedDataPoints"].map(|name| &partial[name]);
+    if rejected.into_iter().all(is_zero) {
+        return Ok(());
+    }
+    let why = partial["errorMessage"].as_str().unwrap_or("no reason given");
+    Err(format!("the receiver rejected a part: {why}"))
+}
+
+/// In nanoseconds since 1970.
+fn now() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default()
+}

@@ -1,0 +1,581 @@
+//! Folds the events of a session to spans and measurements.
+//!
+//! A turn is a span `invoke_agent`; its parts are the requests to models (`chat`), the calls of tools
+//! (`execute_tool`), and what the program adds: checks, compactions, the verification, waiting for an approval.
+
+use super::content::{Content, arguments, result};
+use super::metrics::{Measurement, Metric};
+use super::{Attributes, Value, provider_and_model};
+use crate::protocol::control::{ControlDecision, Ending};
+use crate::protocol::envelope::{Envelope, ErrorCode};
+use crate::protocol::event::{
+    Body, Caller, Compacted, Event, ModelRequested, ModelResponded, TurnFinished,
+};
+use crate::protocol::model::{Purpose, StopReason};
+
+/// The agent's name.
+const AGENT: &str = "agent";
+/// The value of `error.type` if there is no code for the error.
+const OTHER: &str = "_OTHER";
+
+type TraceId = [u8; 16];
+type SpanId = [u8; 8];
+
+/// The span that the process is a part of (`TRACEPARENT`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent {
+    trace: TraceId,
+    span: SpanId,
+    /// The caller records its trace.
+    pub is_sampled: bool,
+}
+
+impl Parent {
+    /// As the W3C defines it: `00-TRACE-SPAN-FLAGS`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.trim().split('-');
+        let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
+        let (version, flags): ([u8; 1], [u8; 1]) = (bytes(version)?, bytes(parts.next()?)?);
+        let (trace, span) = (bytes(trace)?, bytes(span)?);
+        // A later version may have further parts.
+        let is_valid = version != [0xff]
+            && (version != [0] || parts.next().is_none())
+            && trace != [0; 16]
+            && span != [0; 8];
+        is_valid.then_some(Self { trace, span, is_sampled: flags[0] & 1 == 1 })
+    }
+}
+
+/// Exactly these many bytes in lower-case hexadecimal digits.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if text.len() != 2 * N || !text.bytes().all(is_hex) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// A finished span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    pub(super) trace: TraceId,
+    pub(super) id: SpanId,
+    pub(super) parent: Option<SpanId>,
+    pub(super) name: String,
+    /// It is a request to another program.
+    pub(super) is_client: bool,
+    /// In nanoseconds since 1970.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) attributes: Attributes,
+    pub(super) events: Vec<SpanEvent>,
+    pub(super) is_error: bool,
+}
+
+/// Something that happened during a span.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SpanEvent {
+    pub(super) time: u64,
+    pub(super) name: &'static str,
+    pub(super) attributes: Attributes,
+}
+
+impl Span {
+    fn set(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.attributes.push((name, value.into()));
+    }
+
+    fn set_some(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
+        self.attributes.extend(value.map(|value| (name, value.into())));
+    }
+
+    fn seconds(&self) -> f64 {
+        std::time::Duration::from_nanos(self.end.saturating_sub(self.start)).as_secs_f64()
+    }
+
+    fn text_of(&self, wanted: &str) -> Option<&str> {
+        self.attributes.iter().find_map(|(name, value)| match value {
+            Value::Text(text) if *name == wanted => Some(text.as_str()),
+            Value::Text(_)
+            | Value::Int(_)
+            | Value::Double(_)
+            | Value::Bool(_)
+            | Value::Texts(_) => None,
+        })
+    }
+}
+
+/// What is to be exported.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A span.
+    Span(Box<Span>),
+    /// A value of a metric.
+    Measured(Measurement),
+}
+
+/// The part of a turn that a span stands for.
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    Chat(Purpose),
+    Tool(String),
+    Approval(String),
+    Compaction,
+    Verification,
+}
+
+/// The state of the fold.
+pub struct Fold {
+    session: String,
+    parent: Option<Parent>,
+    content: Option<Content>,
+    turn: Option<Span>,
+    /// The last turn's span.
+    last: Option<(TraceId, SpanId)>,
+    /// Parts that have not ended, oldest first. (`end` is set if only the kind of its error is not known yet.)
+    open: Vec<(Part, Span)>,
+    /// The model that was last asked: `provider/model`.
+    model: String,
+    records: Vec<Record>,
+}
+
+impl Fold {
+    /// Before the first event of this session.
+    pub fn new(session: &str, parent: Option<Parent>, has_content: bool) -> Self {
+        Self {
+            session: session.to_owned(),
+            parent,
+            content: has_content.then(Content::default),
+            turn: None,
+            last: None,
+            open: Vec::new(),
+            model: String::new(),
+            records: Vec::new(),
+        }
+    }
+
+    /// What has ended since the last call.
+    pub fn take(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// The events of a session that is resumed. A turn during which the program was killed ends with the last of them.
+    pub fn resume(&mut self, events: &[&Event]) {
+        for event in events {
+            self.apply(event);
+        }
+        self.records.clear();
+        // The turn of another session is the other's.
+        let is_copy = events.iter().any(|event| matches!(event.body, Body::SessionForked { .. }));
+        if let (Some(last), Some(_), false) = (events.last(), &self.turn, is_copy) {
+            self.end(nanoseconds(&last.header.ts), "killed");
+        }
+        self.open.clear();
+        self.turn = None;
+    }
+
+    /// Ends what is open, because the program ends.
+    pub fn end(&mut self, now: u64, error: &str) {
+        for (_, span) in std::mem::take(&mut self.open).into_iter().rev() {
+            self.finish(span, now, Some(error));
+        }
+        if let Some(turn) = self.turn.take() {
+            self.end_turn(turn, now, Some(error));
+        }
+    }
+
+    /// Takes one more event.
+    pub fn apply(&mut self, event: &Event) {
+        let (now, seq) = (|| nanoseconds(&event.header.ts), event.header.seq);
+        if let Some(content) = &mut self.content {
+            content.apply(&event.body);
+        }
+        match &event.body {
+            Body::TurnStarted { .. } => self.begin_turn(now(), seq, event.header.place.turn),
+            Body::ModelRequested(requested) => self.asked(requested, now(), seq),
+            Body::ModelResponded(answer) => self.answered(answer, now()),
+            Body::Error { source, retry_in_ms, reason, attempt, .. } if source == "model" => {
+                self.failed(now(), *retry_in_ms, reason.as_deref(), *attempt);
+            }
+            Body::ContextOverflowed { .. } => {
+                self.end_part(&Part::Chat(Purpose::Main), now(), Some("context_overflow"));
+            }
+            Body::ModelFallback { .. } => {
+                self.end_part(&Part::Chat(Purpose::Main), now(), Some("model_unavailable"));
+            }
+            Body::PermissionRequested { call, tool, .. } => {
+                let mut span = self.new_span("approval", &tool.as_str(), now(), seq, None);
+                span.set("gen_ai.tool.name", tool.as_str());
+                span.set("gen_ai.tool.call.id", call.as_str());
+                self.open.push((Part::Approval(call.clone()), span));
+            }
+            Body::PermissionDecided { call, ruling, .. } => {
+                self.with(&Part::Approval(call.clone()), |span| {
+                    span.set("code_agent.ruling", ruling.as_str());
+                });
+                self.end_part(&Part::Approval(call.clone()), now(), None);
+            }
+            Body::ToolStarted { call, tool, by, .. } => {
+                self.end_part(&Part::Approval(call.clone()), now(), None);
+                let span = self.call(call, tool, *by, now(), seq);
+                self.open.push((Part::Tool(call.clone()), span));
+            }
+            Body::ToolFinished { call, tool, envelope, synthetic: false, by, .. } => {
+                self.end_part(&Part::Approval(call.clone()), now(), None);
+                let part = Part::Tool(call.clone());
+                // A refused call did not start.
+                if !self.open.iter().any(|(open, _)| *open == part) {
+                    let span = self.call(call, tool, *by, now(), seq);
+                    self.open.push((part, span));
+                }
+                self.returned(call, envelope, now());
+            }
+            Body::CheckFinished { command, exit_code, passed, time_ms, .. } => {
+                let start = now().saturating_sub(time_ms.saturating_mul(1_000_000));
+                let mut span = self.new_span("check", &"", start, seq, None);
+                span.set("code_agent.check.passed", *passed);
+                let code = exit_code.and_then(|code| u64::try_from(code).ok());
+                span.set_some("process.exit.code", code);
+                let command = self.content.as_ref().map(|_| command.as_str());
+                span.set_some("process.command_line", command);
+                self.finish(span, now(), (!passed).then_some("check_failed"));
+            }
+            Body::Verified(verification) => {
+                self.with(&Part::Verification, |span| {
+                    span.set_some("code_agent.verification.confirmed", verification.confirmed);
+                });
+                self.end_part(&Part::Verification, now(), None);
+            }
+            Body::ContextCompacted(compacted) => self.compacted(compacted, now(), seq),
+            Body::ControlDecided { decision, .. } if *decision != ControlDecision::Continue => {
+                let (time, decision) = (now(), Value::from(decision.words()));
+                let attributes = vec![("code_agent.decision", decision)];
+                let event = SpanEvent { time, name: "code_agent.decision", attributes };
+                self.turn.iter_mut().for_each(|turn| turn.events.push(event.clone()));
+            }
+            Body::TurnFinished(finished) => self.finished(finished, now()),
+            _ => {}
+        }
+    }
+
+    fn begin_turn(&mut self, now: u64, seq: u64, number: u32) {
+        if let Some(turn) = self.turn.take() {
+            self.end_parts_of_turn(now, OTHER);
+            self.end_turn(turn, now, Some(OTHER));
+        }
+        self.last = None;
+        let mut turn = self.new_span("invoke_agent", &AGENT, now, seq, None);
+        turn.set("gen_ai.operation.name", "invoke_agent");
+        turn.set("gen_ai.agent.name", AGENT);
+        turn.set("gen_ai.agent.version", env!("CARGO_PKG_VERSION"));
+        turn.set("code_agent.turn", u64::from(number));
+        self.last = Some((turn.trace, turn.id));
+        self.turn = Some(turn);
+    }
+
+    fn finished(&mut self, finished: &TurnFinished, now: u64) {
+        let error = (finished.ending != Ending::Completed).then(|| finished.ending.as_str());
+        self.end_parts_of_turn(now, error.unwrap_or(OTHER));
+        let Some(mut turn) = self.turn.take() else { return };
+        turn.set("code_agent.ending", finished.ending.as_str());
+        turn.set("code_agent.model_calls", u64::from(finished.rounds));
+        turn.set("code_agent.files_changed", finished.files_changed.len() as u64);
+        turn.set_some("code_agent.verified", finished.verified);
+        turn.set_some("code_agent.cost_usd", finished.cost_usd);
+        let usage = finished.usage;
+        turn.set("gen_ai.usage.input_tokens", usage.input_tokens);
+        turn.set("gen_ai.usage.output_tokens", usage.output_tokens);
+        turn.set("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens);
+        if let Some(content) = &mut self.content {
+            let (input, output) = content.turn(&finished.result);
+            turn.set("gen_ai.input.messages", input);
+            turn.set("gen_ai.output.messages", output);
+        }
+        self.end_turn(turn, now, error);
+    }
+
+    fn end_turn(&mut self, mut turn: Span, now: u64, error: Option<&str>) {
+        if !self.model.is_empty() {
+            let (provider, model) = provider_and_model(&self.model);
+            turn.set("gen_ai.provider.name", provider);
+            turn.set("gen_ai.request.model", model);
+        }
+        self.finish(turn, now, error);
+    }
+
+    fn asked(&mut self, requested: &ModelRequested, now: u64, seq: u64) {
+        let purpose = requested.purpose;
+        // The one before it got no answer.
+        self.end_part(&Part::Chat(purpose), now, Some(OTHER));
+        let group = match purpose {
+            Purpose::Summary => Some((Part::Compaction, "compaction")),
+            Purpose::Task => Some((Part::Verification, "verification")),
+            Purpose::Main => {
+                // It gave no summary.
+                self.end_part(&Part::Compaction, now, Some(OTHER));
+                None
+            }
+            Purpose::Reflect | Purpose::Plan | Purpose::Learn => None,
+        };
+        if let Some((part, name)) = &group
+            && !self.open.iter().any(|(open, _)| open == part)
+        {
+            let span = self.new_span(name, &"", now, seq, None);
+            self.open.push((part.clone(), span));
+        }
+        let within = group.and_then(|(part, _)| self.open.iter().find(|(open, _)| *open == part));
+        let within = within.map(|(_, span)| span.id);
+        let (provider, model) = provider_and_model(&requested.model);
+        let mut span = self.new_span("chat", &model, now, seq, within);
+        span.is_client = true;
+        span.set("gen_ai.operation.name", "chat");
+        span.set("gen_ai.provider.name", provider);
+        span.set("gen_ai.request.model", model);
+        span.set("code_agent.purpose", purpose.as_str());
+        if let Some(content) = &mut self.content {
+            span.set_some("gen_ai.input.messages", content.asked(requested));
+        }
+        if purpose == Purpose::Main {
+            self.model.clone_from(&requested.model);
+        }
+        self.open.push((Part::Chat(purpose), span));
+    }
+
+    fn answered(&mut self, answer: &ModelResponded, now: u64) {
+        let content = self.content.is_some();
+        let mut measured = Vec::new();
+        let part = Part::Chat(answer.purpose);
+        self.with(&part, |span| {
+            let reason = match &answer.stop {
+                StopReason::End => "stop",
+                StopReason::ToolCalls => "tool_calls",
+                StopReason::Length => "length",
+                StopReason::Refused => "content_filter",
+                StopReason::Interrupted => "interrupted",
+                StopReason::Other(reason) => reason,
+            };
+            let reasons = Value::Texts(vec![reason.to_owned()]);
+            span.set("gen_ai.response.finish_reasons", reasons);
+            if answer.discarded {
+                span.set("code_agent.discarded", true);
+            }
+            span.set_some("code_agent.cost_usd", answer.cost_usd);
+            if content {
+                span.set("gen_ai.output.messages", Content::answer(answer));
+            }
+            let Some(usage) = answer.usage else { return };
+            span.set("gen_ai.usage.input_tokens", usage.input_tokens);
+            span.set("gen_ai.usage.output_tokens", usage.output_tokens);
+            span.set("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens);
+            if usage.cache_write_tokens > 0 {
+                span.set("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens);
+            }
+            for (kind, n) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
+                let mut attributes = labels(span, &CHAT_LABELS);
+                attributes.push(("gen_ai.token.type", kind.to_owned()));
+                #[expect(clippy::cast_precision_loss, reason = "a sum of doubles")]
+                measured.push(Measurement { metric: Metric::Tokens, value: n as f64, attributes });
+            }
+        });
+        self.records.extend(measured.into_iter().map(Record::Measured));
+        let interrupted = (answer.stop == StopReason::Interrupted).then_some("interrupted");
+        self.end_part(&part, now, interrupted);
+    }
+
+    /// A request failed: with another attempt, or for good.
+    fn failed(&mut self, now: u64, retry: Option<u64>, reason: Option<&str>, attempt: Option<u32>) {
+        let is_chat = |(part, _): &&mut (Part, Span)| matches!(part, Part::Chat(_));
+        let Some((part, span)) = self.open.iter_mut().rev().find(is_chat) else { return };
+        let Some(delay) = retry else {
+            if *part == Part::Chat(Purpose::Main) {
+                // The ending of the turn says which error it is.
+                span.end = now;
+            } else {
+                let part = part.clone();
+                self.end_part(&part, now, Some(OTHER));
+            }
+            return;
+        };
+        let mut attributes = vec![
+            ("error.type", Value::from(reason.unwrap_or(OTHER))),
+            ("code_agent.retry.delay_ms", Value::from(delay)),
+        ];
+        let attempt = attempt.map(|attempt| Value::from(u64::from(attempt)));
+        attributes.extend(attempt.map(|attempt| ("code_agent.retry.attempt", attempt)));
+        span.events.push(SpanEvent { time: now, name: "code_agent.retry", attributes });
+    }
+
+    fn call(&self, call: &str, tool: &str, by: Caller, now: u64, seq: u64) -> Span {
+        let mut span = self.new_span("execute_tool", &tool, now, seq, None);
+        span.set("gen_ai.operation.name", "execute_tool");
+        span.set("gen_ai.tool.name", tool);
+        span.set("gen_ai.tool.call.id", call);
+        span.set("gen_ai.tool.type", "function");
+        if by == Caller::Kernel {
+            span.set("code_agent.by", "kernel");
+        }
+        span
+    }
+
+    fn returned(&mut self, call: &str, envelope: &Envelope, now: u64) {
+        let has_content = self.content.is_some();
+        let part = Part::Tool(call.to_owned());
+        self.with(&part, |span| {
+            span.set("code_agent.status", envelope.status());
+            if has_content {
+                span.set("gen_ai.tool.call.arguments", arguments(envelope));
+                span.set("gen_ai.tool.call.result", result(envelope));
+            }
+        });
+        self.end_part(&part, now, envelope.error().map(|error| error.code.as_str()));
+    }
+
+    fn compacted(&mut self, compacted: &Compacted, now: u64, seq: u64) {
+        // Without a request to a model it takes no time.
+        if !self.open.iter().any(|(part, _)| *part == Part::Compaction) {
+            let span = self.new_span("compaction", &"", now, seq, None);
+            self.open.push((Part::Compaction, span));
+        }
+        self.with(&Part::Compaction, |span| {
+            span.set("code_agent.compaction.tokens_before", compacted.tokens_before);
+            span.set("code_agent.compaction.tokens_after", compacted.tokens_after);
+            span.set("code_agent.compaction.messages", compacted.archived as u64);
+        });
+        self.end_part(&Part::Compaction, now, None);
+    }
+
+    /// A span that begins now, in the turn or in a part of it.
+    fn new_span(
+        &self,
+        operation: &str,
+        what: &&str,
+        start: u64,
+        seq: u64,
+        within: Option<SpanId>,
+    ) -> Span {
+        let id = |kind: &str| {
+            let unique = format!("{kind} {operation} {} {seq}", self.session);
+            *blake3::hash(unique.as_bytes()).as_bytes()
+        };
+        let turn = self.turn.as_ref().map(|turn| (turn.trace, turn.id)).or(self.last);
+        let caller = self.parent.map(|parent| (parent.trace, parent.span));
+        let (trace, parent) = match turn.or(caller) {
+            Some((trace, parent)) => (trace, Some(within.unwrap_or(parent))),
+            None => (first(&id("trace")), within),
+        };
+        Span {
+            trace,
+            id: first(&id("span")),
+            parent,
+            name: format!("{operation} {what}").trim_end().to_owned(),
+            is_client: false,
+            start,
+            end: 0,
+            attributes: vec![("gen_ai.conversation.id", self.session.as_str().into())],
+            events: Vec::new(),
+            is_error: false,
+        }
+    }
+
+    fn with(&mut self, part: &Part, change: impl FnOnce(&mut Span)) {
+        if let Some((_, span)) = self.open.iter_mut().find(|(open, _)| open == part) {
+            change(span);
+        }
+    }
+
+    /// Ends what is left of a turn: after an interrupt, parts have no end of their own. Learning goes on after it.
+    fn end_parts_of_turn(&mut self, now: u64, error: &str) {
+        let (kept, ended) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(part, _)| *part == Part::Chat(Purpose::Learn));
+        self.open = kept;
+        for (_, span) in ended.into_iter().rev() {
+            self.finish(span, now, Some(error));
+        }
+    }
+
+    fn end_part(&mut self, part: &Part, now: u64, error: Option<&str>) {
+        if let Some(at) = self.open.iter().position(|(open, _)| open == part) {
+            let (_, span) = self.open.remove(at);
+            self.finish(span, now, error);
+        }
+    }
+
+    fn finish(&mut self, mut span: Span, now: u64, error: Option<&str>) {
+        // (The clock of the machine may have been set back.)
+        span.end = if span.end == 0 { now } else { span.end }.max(span.start);
+        if let Some(error) = error {
+            span.is_error = true;
+            span.set("error.type", error);
+        }
+        if let Some((metric, wanted)) = metric(&span) {
+            let attributes = labels(&span, wanted);
+            let value = span.seconds();
+            self.records.push(Record::Measured(Measurement { metric, value, attributes }));
+        }
+        self.records.push(Record::Span(Box::new(span)));
+    }
+}
+
+const CHAT_LABELS: [&str; 4] =
+    ["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "error.type"];
+
+/// The metric of a span's duration, and the attributes that it has in common with the span.
+fn metric(span: &Span) -> Option<(Metric, &'static [&'static str])> {
+    match span.text_of("gen_ai.operation.name")? {
+        "chat" => Some((Metric::Chat, &CHAT_LABELS)),
+        "invoke_agent" => {
+            Some((Metric::Turn, &["gen_ai.operation.name", "gen_ai.agent.name", "error.type"]))
+        }
+        // The name of a tool that does not exist can be anything.
+        _ if span.text_of("error.type") == Some(ErrorCode::UnknownTool.as_str()) => {
+            Some((Metric::Tool, &["gen_ai.operation.name", "error.type"]))
+        }
+        _ => Some((Metric::Tool, &["gen_ai.operation.name", "gen_ai.tool.name", "error.type"])),
+    }
+}
+
+fn labels(span: &Span, wanted: &[&'static str]) -> Vec<(&'static str, String)> {
+    let label = |name: &&'static str| Some((*name, span.text_of(name)?.to_owned()));
+    wanted.iter().filter_map(label).collect()
+}
+
+fn first<const N: usize>(hash: &[u8; 32]) -> [u8; N] {
+    std::array::from_fn(|at| hash[at])
+}
+
+/// The time of an event, since 1970.
+fn nanoseconds(time: &str) -> u64 {
+    let time = time.parse::<jiff::Timestamp>().unwrap_or_default();
+    u64::try_from(time.as_nanosecond()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trace_parents_are_parsed_strictly() {
+        let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let parse = |text: &str| Parent::parse(text);
+        let parent = parse(&format!("00-{trace}-{span}-01")).expect("valid");
+        assert!(parent.is_sampled && parent.trace[0] == 0x4b && parent.span[7] == 0xb7);
+        assert!(parse(&format!("01-{trace}-{span}-00-more")).is_some_and(|it| !it.is_sampled));
+        for text in [
+            String::new(),
+            format!("00-{trace}-{span}"),
+            format!("00-{trace}-{span}-01-more"),
+            format!("ff-{trace}-{span}-01"),
+            format!("00-{}-{span}-01", trace.to_uppercase()),
+            format!("00-{}-{span}-01", "0".repeat(32)),
+            format!("00-{trace}-{}-01", "0".repeat(16)),
+            format!("00-{trace}-{}-01", "é".repeat(8)),
+        ] {
+            assert_eq!(parse(&text), None, "{text}");
+        }
+    }
+}

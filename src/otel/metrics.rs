@@ -1,0 +1,231 @@
+//! Histograms of the measurements.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+
+use super::encode::{attributes, number};
+use super::{Resource, Value};
+
+/// The upper limits of the buckets for durations, in seconds, and for numbers of tokens, as the conventions
+/// recommend.
+const SECONDS: &[f64] =
+    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const TOKENS: &[f64] = &[
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Tokens of a request or its answer.
+    Tokens,
+    /// Duration of a request to a model.
+    Chat,
+    /// Duration of a turn.
+    Turn,
+    /// Duration of a tool call.
+    Tool,
+}
+
+impl Metric {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tokens => "gen_ai.client.token.usage",
+            Self::Chat => "gen_ai.client.operation.duration",
+            Self::Turn => "gen_ai.invoke_agent.duration",
+            Self::Tool => "gen_ai.execute_tool.duration",
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Tokens => "Number of input and output tokens used.",
+            Self::Chat => "GenAI operation duration.",
+            Self::Turn => "Duration of a turn of the agent.",
+            Self::Tool => "Duration of a tool call.",
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        if self == Self::Tokens { "{token}" } else { "s" }
+    }
+
+    fn bounds(self) -> &'static [f64] {
+        if self == Self::Tokens { TOKENS } else { SECONDS }
+    }
+}
+
+/// Attributes of a measurement, by name.
+pub(super) type Labels = Vec<(&'static str, String)>;
+
+/// One measured value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// What was measured.
+    pub metric: Metric,
+    /// The value, in the metric's unit.
+    pub value: f64,
+    /// Its attributes: few different values.
+    pub attributes: Labels,
+}
+
+#[derive(Debug)]
+struct Histogram {
+    buckets: Vec<u64>,
+    sum: f64,
+    min: f64,
+    max: f64,
+}
+
+/// The measurements so far.
+#[derive(Debug)]
+pub struct Metrics {
+    /// In nanoseconds since 1970.
+    since: u64,
+    is_delta: bool,
+    /// There is something that was not exported.
+    is_new: bool,
+    series: BTreeMap<(Metric, Labels), Histogram>,
+}
+
+impl Metrics {
+    /// None yet. `is_delta`: each export has what was measured since the last one.
+    pub fn new(now: u64, is_delta: bool) -> Self {
+        Self { since: now, is_delta, is_new: false, series: BTreeMap::new() }
+    }
+
+    /// Adds a value.
+    pub fn record(&mut self, measured: Measurement) {
+        let Measurement { metric, value, attributes } = measured;
+        let bounds = metric.bounds();
+        let empty = || Histogram {
+            buckets: vec![0; bounds.len() + 1],
+            sum: 0.0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+        };
+        let histogram = self.series.entry((metric, attributes)).or_insert_with(empty);
+        // Each limit belongs to the bucket below it.
+        histogram.buckets[bounds.partition_point(|bound| *bound < value)] += 1;
+        histogram.sum += value;
+        histogram.min = histogram.min.min(value);
+        histogram.max = histogram.max.max(value);
+        self.is_new = true;
+    }
+
+    /// The request to export them; `None` without a new value.
+    pub fn export(&mut self, now: u64, resource: &Resource) -> Option<Json> {
+        if !std::mem::take(&mut self.is_new) {
+            return None;
+        }
+        let mut metrics: Vec<Json> = Vec::new();
+        for ((metric, labels), histogram) in &self.series {
+            let point = self.point(*metric, labels, histogram, now);
+            let name = metric.name();
+            match metrics.last_mut().filter(|last| last["name"] == name) {
+                Some(last) => {
+                    let points = last.pointer_mut("/histogram/dataPoints");
+                    points
+                        .and_then(Json::as_array_mut)
+                        .into_iter()
+                        .for_each(|it| it.push(point.clone()));
+                }
+                None => metrics.push(json!({
+                    "name": name,
+                    "description": metric.description(),
+                    "unit": metric.unit(),
+                    "histogram": {
+                        "dataPoints": [point],
+                        "aggregationTemporality": if self.is_delta { 1 } else { 2 },
+                    },
+                })),
+            }
+        }
+        if self.is_delta {
+            self.series.clear();
+            self.since = now;
+        }
+        Some(json!({"resourceMetrics": [{
+            "resource": resource.json(),
+            "scopeMetrics": [{
+                "scope": Resource::scope(), "metrics": metrics, "schemaUrl": Resource::SCHEMA,
+            }],
+        }]}))
+    }
+
+    fn point(
+        &self,
+        metric: Metric,
+        labels: &[(&'static str, String)],
+        histogram: &Histogram,
+        now: u64,
+    ) -> Json {
+        let labels = labels.iter().map(|(name, value)| (*name, Value::from(value.as_str())));
+        json!({
+            "attributes": attributes(&labels.collect()),
+            "startTimeUnixNano": number(self.since),
+            "timeUnixNano": number(now),
+            // As numbers: the mapping allows texts and numbers here, and receivers exist that lose the texts.
+            "count": histogram.buckets.iter().sum::<u64>(),
+            "sum": histogram.sum,
+            "min": histogram.min,
+            "max": histogram.max,
+            "bucketCounts": histogram.buckets,
+            "explicitBounds": metric.bounds(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(value: f64) -> Measurement {
+        let attributes = vec![("gen_ai.token.type", "input".to_owned())];
+        Measurement { metric: Metric::Tokens, value, attributes }
+    }
+
+    fn counts(metrics: &mut Metrics, now: u64) -> Option<String> {
+        let export = metrics.export(now, &Resource::default())?;
+        let points = "/resourceMetrics/0/scopeMetrics/0/metrics/0/histogram/dataPoints/0";
+        let point = export.pointer(points).expect("a point");
+        let counts = point["bucketCounts"].as_array().expect("counts");
+        let counts: Vec<String> = counts.iter().map(Json::to_string).collect();
+        Some(format!("{} {} {}", point["startTimeUnixNano"], point["sum"], counts.join("")))
+    }
+
+    #[test]
+    fn values_at_a_limit_are_in_the_bucket_below_it() {
+        let mut metrics = Metrics::new(1, false);
+        for value in [0.0, 1.0, 2.0, 4.0, 1e9] {
+            metrics.record(measured(value));
+        }
+        assert_eq!(counts(&mut metrics, 2), Some("\"1\" 1000000007.0 220000000000001".to_owned()));
+        assert_eq!(counts(&mut metrics, 3), None);
+        metrics.record(measured(3.0));
+        assert_eq!(counts(&mut metrics, 4), Some("\"1\" 1000000010.0 230000000000001".to_owned()));
+    }
+
+    #[test]
+    fn delta_counts_from_the_last_export() {
+        let mut metrics = Metrics::new(1, true);
+        metrics.record(measured(2.0));
+        assert_eq!(counts(&mut metrics, 2), Some("\"1\" 2.0 010000000000000".to_owned()));
+        metrics.record(measured(2.0));
+        assert_eq!(counts(&mut metrics, 5), Some("\"2\" 2.0 010000000000000".to_owned()));
+    }
+}

@@ -1,0 +1,262 @@
+//! The standard `OTEL_*` variables.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Parent;
+
+/// What is exported, and to which place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The receiver of spans; `None`: they are not exported.
+    pub traces: Option<Target>,
+    /// The receiver of metrics; `None`: they are not exported.
+    pub metrics: Option<Target>,
+    /// Attributes of the resource, by name.
+    pub resource: Vec<(String, String)>,
+    /// The span that the process is a part of.
+    pub parent: Option<Parent>,
+    /// Messages, arguments and results are exported too.
+    pub has_content: bool,
+    /// Measurements count from the last export, not from the start.
+    pub is_delta: bool,
+    /// How long a finished span waits for others.
+    pub span_delay: Duration,
+    /// Time between two exports of metrics.
+    pub metric_interval: Duration,
+}
+
+/// A receiver.
+#[derive(Clone, Default, PartialEq)]
+pub struct Target {
+    /// The whole URL.
+    pub url: String,
+    /// Headers, which may contain keys.
+    pub headers: Vec<(String, String)>,
+    /// Time limit of one request.
+    pub timeout: Duration,
+    /// Certificates to trust in addition to those of the system.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Target").finish_non_exhaustive()
+    }
+}
+
+/// Reads the variables, and says why something that they request is not done. Without an address, nothing else
+/// is read.
+pub fn settings(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>, Vec<String>) {
+    // An empty variable is like none.
+    let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    let is_on = |name: &str| text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let address = |signal: &str| {
+        let own = text(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"));
+        let base = || {
+            let base = text("OTEL_EXPORTER_OTLP_ENDPOINT")?;
+            let path = signal.to_ascii_lowercase();
+            Some(format!("{}/v1/{path}", base.trim().trim_end_matches('/')))
+        };
+        own.or_else(base)
+    };
+    if [address("TRACES"), address("METRICS")] == [None, None] || is_on("OTEL_SDK_DISABLED") {
+        return (None, Vec::new());
+    }
+    let mut warnings = Vec::new();
+    let mut target = |signal: &str| {
+        let url = address(signal)?;
+        // The variable of the signal goes first.
+        let set = |name: &str| {
+            let names = [
+                format!("OTEL_EXPORTER_OTLP_{signal}_{name}"),
+                format!("OTEL_EXPORTER_OTLP_{name}"),
+            ];
+            names.into_iter().find_map(|name| Some((text(&name)?, name)))
+        };
+        let exporter = format!("OTEL_{signal}_EXPORTER");
+        let chosen = [text(&exporter).map(|value| (value, exporter)), set("PROTOCOL")];
+        for ((value, name), wanted) in chosen
+            .into_iter()
+            .zip(["otlp", "http/json"])
+            .filter_map(|(chosen, wanted)| Some((chosen?, wanted)))
+        {
+            if value.trim() == "none" && name.ends_with("_EXPORTER") {
+                return None;
+            }
+            if value.trim() != wanted {
+                let value = value.trim();
+                warnings.push(format!(
+                    "{name}={value} is not supported, and nothing is exported with it; set {name}={wanted}"
+                ));
+                return None;
+            }
+        }
+        let timeout = set("TIMEOUT").and_then(|(value, _)| value.trim().parse().ok());
+        Some(Target {
+            url: url.trim().to_owned(),
+            headers: set("HEADERS").map_or_else(Vec::new, |(value, _)| pairs(&value)),
+            timeout: Duration::from_millis(timeout.unwrap_or(10_000)),
+            ca_file: set("CERTIFICATE").map(|(path, _)| path.into()),
+        })
+    };
+    let (mut traces, metrics) = (target("TRACES"), target("METRICS"));
+    // A variable for both.
+    warnings.dedup();
+    let parent = text("TRACEPARENT").and_then(|value| Parent::parse(&value));
+    // As the default sampler does: what the caller does not sample, its parts do not either.
+    if parent.is_some_and(|parent| !parent.is_sampled) {
+        traces = None;
+    }
+    if traces.is_none() && metrics.is_none() {
+        return (None, warnings);
+    }
+    let milliseconds = |name: &str, default: u64| {
+        let set = text(name).and_then(|value| value.trim().parse().ok());
+        Duration::from_millis(set.unwrap_or(default))
+    };
+    let content = text("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").unwrap_or_default();
+    let temporality = text("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE").unwrap_or_default();
+    let settings = Settings {
+        traces,
+        metrics,
+        resource: resource(
+            text("OTEL_SERVICE_NAME"),
+            &text("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default(),
+        ),
+        parent,
+        has_content: ["true", "span_only", "span_and_event"]
+            .iter()
+            .any(|value| content.trim().eq_ignore_ascii_case(value)),
+        is_delta: ["delta", "lowmemory"]
+            .iter()
+            .any(|value| temporality.trim().eq_ignore_ascii_case(value)),
+        span_delay: milliseconds("OTEL_BSP_SCHEDULE_DELAY", 5000),
+        metric_interval: milliseconds("OTEL_METRIC_EXPORT_INTERVAL", 60_000),
+    };
+    (Some(settings), warnings)
+}
+
+/// The resource: what the user says, with the name of the service.
+fn resource(service: Option<String>, attributes: &str) -> Vec<(String, String)> {
+    const NAME: &str = "service.name";
+    let mut all = pairs(attributes);
+    if let Some(service) = service {
+        all.retain(|(name, _)| name != NAME);
+        all.insert(0, (NAME.to_owned(), service));
+    }
+    if !all.iter().any(|(name, _)| name == NAME) {
+        all.insert(0, (NAME.to_owned(), "agent".to_owned()));
+    }
+    all
+}
+
+/// The variable holds headers of requests, which are secrets.
+pub fn is_headers(name: &str) -> bool {
+    name.starts_with("OTEL_") && name.ends_with("_HEADERS")
+}
+
+/// The names and values in such a variable: each value whole, and without its scheme (`Bearer`).
+pub fn header_values(headers: &str) -> Vec<(String, String)> {
+    let mut values = Vec::new();
+    for (name, value) in pairs(headers) {
+        let end = value.split_whitespace().next_back().unwrap_or_default().to_owned();
+        values.extend([(name.clone(), end), (name, value)]);
+    }
+    values
+}
+
+/// `name=value,name=value`, with percent-encoded values.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), decoded(value.trim())));
+    pairs.filter(|(name, _)| !name.is_empty()).collect()
+}
+
+/// Decodes `%2C`; a text that is not encoded so stays as it is.
+fn decoded(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
+        settings(|name| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn urls(variables: &[(&str, &str)]) -> (Option<String>, Option<String>) {
+        let settings = read(variables).0.unwrap_or_default();
+        (settings.traces.map(|it| it.url), settings.metrics.map(|it| it.url))
+    }
+
+    const BASE: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:4318/");
+
+    #[test]
+    fn addresses_of_signals() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(urls(&[]), (None, None));
+        assert_eq!(urls(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]), (None, None));
+        assert_eq!(
+            urls(&[BASE]),
+            (some("http://h:4318/v1/traces"), some("http://h:4318/v1/metrics"))
+        );
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t/x");
+        assert_eq!(urls(&[own]), (some("http://t/x"), None));
+        assert_eq!(urls(&[own, BASE]), (some("http://t/x"), some("http://h:4318/v1/metrics")));
+        assert_eq!(urls(&[BASE, ("OTEL_SDK_DISABLED", "TRUE")]), (None, None));
+        let no_traces = [BASE, ("OTEL_TRACES_EXPORTER", "none")];
+        assert_eq!(urls(&no_traces), (None, some("http://h:4318/v1/metrics")));
+    }
+
+    #[test]
+    fn what_is_not_supported_is_said() {
+        let grpc = [BASE, ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")];
+        assert_eq!(urls(&grpc), (None, Some("http://h:4318/v1/metrics".to_owned())));
+        let warnings = read(&grpc).1;
+        assert_eq!(warnings.len(), 1);
+        assert!(
+            warnings[0].starts_with("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc is not supported")
+        );
+        assert_eq!(read(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]), (None, Vec::new()));
+        let unsampled = ("TRACEPARENT", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00");
+        assert_eq!(urls(&[BASE, unsampled]).0, None);
+    }
+
+    #[test]
+    fn headers_and_attributes_are_decoded() {
+        let settings = read(&[
+            BASE,
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%20c, authorization = Bearer x=y ,broken,=z"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "250"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,team=%C3%A4"),
+            ("OTEL_SERVICE_NAME", "mine"),
+        ]);
+        let settings = settings.0.expect("on");
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let traces = settings.traces.expect("on");
+        assert_eq!(traces.headers, [pair("a", "b c"), pair("authorization", "Bearer x=y")]);
+        assert_eq!(traces.timeout, Duration::from_millis(250));
+        assert_eq!(settings.resource, [pair("service.name", "mine"), pair("team", "ä")]);
+        assert_eq!(header_values("k=Bearer%20abc"), [pair("k", "abc"), pair("k", "Bearer abc")]);
+    }
+}
