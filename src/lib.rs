@@ -9,7 +9,7 @@
 //!   import only `protocol` and `disk`;
 //! * [`tools`] and the [`registry`] that runs them;
 //! * [`kernel`] the loop;
-//! * [`record`] and [`ui`]: consumers of events; [`trace`]: views of a recorded session;
+//! * [`record`], [`ui`] and [`otel`]: consumers of events; [`trace`]: views of a recorded session;
 //! * [`eval`]: what an experiment with variants consists of, and what its results say.
 
 pub mod app;

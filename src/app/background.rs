@@ -39,9 +39,9 @@ impl Background {
     }
 
     /// Called at the end of the session.
-    pub(super) fn finish(&self) {
+    pub(super) async fn finish(&self) {
         if let Some(telemetry) = &self.telemetry {
-            telemetry.finish();
+            telemetry.finish().await;
         }
         if let Some(retention) = &self.retention {
             retention.finish();

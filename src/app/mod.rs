@@ -433,7 +433,7 @@ impl Session {
             learning.end();
         }
         // (It may report that telemetry is lost.)
-        self.background.finish();
+        self.background.finish().await;
         self.events.emit(Body::SessionSummary(self.summary.summary()));
     }
 }

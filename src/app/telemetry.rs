@@ -36,22 +36,23 @@ pub(super) fn settings() -> (Option<Settings>, Vec<String>) {
 
 /// The export of one session.
 pub(super) struct Telemetry {
-    folding: Arc<Folding>,
-    closing: Closing,
-    done: Mutex<Option<Done<()>>>,
+    shared: Arc<Shared>,
+    /// Closed when the thread ends.
+    done: Mutex<Done<()>>,
 }
 
-/// The sink's part.
-struct Folding {
+/// What the sink, the thread and the session share.
+struct Shared {
     fold: Mutex<Fold>,
     queue: Sender<Record>,
-}
-
-/// The end of the session.
-#[derive(Clone, Default)]
-struct Closing {
-    token: CancellationToken,
-    deadline: Arc<OnceLock<Instant>>,
+    /// Receives notices, until the session ends: the stream holds the session's lock.
+    events: Mutex<Option<Events>>,
+    /// The session ends.
+    closing: CancellationToken,
+    /// Until then the thread may try to send the rest.
+    deadline: OnceLock<Instant>,
+    /// Everything was sent, or given up.
+    is_done: CancellationToken,
 }
 
 impl Telemetry {
@@ -60,80 +61,102 @@ impl Telemetry {
         let mut fold = Fold::new(events.session(), settings.parent, settings.has_content);
         fold.resume(&record::live(earlier));
         let (sender, receiver) = queue(QUEUE);
-        let folding = Arc::new(Folding { fold: Mutex::new(fold), queue: sender });
-        folding.send(&mut folding.fold());
-        let closing = Closing::default();
+        let shared = Arc::new(Shared {
+            fold: Mutex::new(fold),
+            queue: sender,
+            events: Mutex::new(Some(events.clone())),
+            closing: CancellationToken::new(),
+            deadline: OnceLock::new(),
+            is_done: CancellationToken::new(),
+        });
+        shared.fold(|_| {});
         let (is_done, done) = channel();
-        let exporter = (events.clone(), closing.clone());
+        let its = shared.clone();
         let thread = std::thread::Builder::new().name("telemetry".to_owned());
         let thread = thread.spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
-                runtime.block_on(Exporter::new(settings, exporter).work(receiver, &is_done));
+                runtime.block_on(Exporter::new(settings, its.clone()).work(receiver));
             }
+            its.is_done.cancel();
+            drop::<IsDone<()>>(is_done);
         });
         thread.ok()?;
-        events.add(Box::new(Folder(folding.clone())));
-        Some(Self { folding, closing, done: Mutex::new(Some(done)) })
+        events.add(Box::new(Folder(shared.clone())));
+        Some(Self { shared, done: Mutex::new(done) })
     }
 
     /// Ends what is open, and waits a moment until everything is sent.
-    pub(super) fn finish(&self) {
-        self.finish_within(PATIENCE);
-    }
-
-    fn finish_within(&self, patience: Duration) {
-        let Some(done) = self.done.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return;
-        };
-        {
-            let mut fold = self.folding.fold();
-            fold.end(now(), "interrupted");
-            self.folding.send(&mut fold);
-        }
-        _ = self.closing.deadline.set(Instant::now() + patience);
-        self.closing.token.cancel();
-        // (An error: the thread has ended.)
-        _ = done.recv_timeout(patience);
+    pub(super) async fn finish(&self) {
+        self.shared.close(PATIENCE);
+        _ = tokio::time::timeout(PATIENCE, self.shared.is_done.cancelled()).await;
+        self.shared.forget_events();
     }
 }
 
 impl Drop for Telemetry {
-    /// The session was not closed: the user does not want to wait.
+    /// If the session was not closed, the user does not want to wait.
     fn drop(&mut self) {
-        self.finish_within(LITTLE_PATIENCE);
+        let is_closed = lock(&self.shared.events).is_none();
+        if !is_closed {
+            self.shared.close(LITTLE_PATIENCE);
+            _ = lock(&self.done).recv_timeout(LITTLE_PATIENCE);
+            self.shared.forget_events();
+        }
     }
 }
 
-impl Folding {
-    fn fold(&self) -> MutexGuard<'_, Fold> {
-        self.fold.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn send(&self, fold: &mut Fold) {
+impl Shared {
+    /// Changes the fold, and passes on what has ended.
+    fn fold(&self, change: impl FnOnce(&mut Fold)) {
+        let mut fold = lock(&self.fold);
+        change(&mut fold);
         for record in fold.take() {
             // The loop does not wait for a receiver that is too slow.
             _ = self.queue.try_send(record);
         }
     }
+
+    fn close(&self, patience: Duration) {
+        self.fold(|fold| fold.end(now(), "interrupted"));
+        _ = self.deadline.set(Instant::now() + patience);
+        self.closing.cancel();
+    }
+
+    fn forget_events(&self) {
+        *lock(&self.events) = None;
+    }
+
+    /// Waits until then; false if the session ends before.
+    async fn waits_until(&self, then: Instant) -> bool {
+        if self.closing.run_until_cancelled(sleep_until(then)).await.is_some() {
+            return true;
+        }
+        let is_in_time = self.deadline.get().is_some_and(|deadline| then < *deadline);
+        if is_in_time {
+            sleep_until(then).await;
+        }
+        is_in_time
+    }
 }
 
-struct Folder(Arc<Folding>);
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Folder(Arc<Shared>);
 
 impl Sink for Folder {
     fn take(&mut self, stamped: &Stamped) {
         if stamped.event.body.is_stored() {
-            let mut fold = self.0.fold();
-            fold.apply(&stamped.event);
-            self.0.send(&mut fold);
+            self.0.fold(|fold| fold.apply(&stamped.event));
         }
     }
 }
 
 /// The thread's part.
 struct Exporter {
-    events: Events,
-    closing: Closing,
+    shared: Arc<Shared>,
     settings: Settings,
     resource: Resource,
     spans: Vec<Span>,
@@ -151,11 +174,10 @@ enum Signal {
 }
 
 impl Exporter {
-    fn new(settings: Settings, (events, closing): (Events, Closing)) -> Self {
+    fn new(settings: Settings, shared: Arc<Shared>) -> Self {
         let instance = uuid::Uuid::now_v7().to_string();
         Self {
-            events,
-            closing,
+            shared,
             resource: Resource::new(settings.resource.clone(), &instance),
             spans: Vec::new(),
             metrics: Metrics::new(now(), settings.is_delta),
@@ -165,11 +187,11 @@ impl Exporter {
         }
     }
 
-    async fn work(mut self, mut queue: Queue<Record>, is_done: &IsDone<()>) {
+    async fn work(mut self, mut queue: Queue<Record>) {
         let far = Duration::from_hours(24);
         let mut spans_are_due = Instant::now() + far;
         let mut metrics_are_due = Instant::now() + self.settings.metric_interval;
-        let token = self.closing.token.clone();
+        let closing = self.shared.closing.clone();
         loop {
             tokio::select! {
                 biased;
@@ -186,7 +208,7 @@ impl Exporter {
                     }
                     None => break,
                 },
-                () = token.cancelled() => break,
+                () = closing.cancelled() => break,
                 () = sleep_until(spans_are_due) => {
                     spans_are_due = Instant::now() + far;
                     self.send_spans().await;
@@ -199,7 +221,6 @@ impl Exporter {
         }
         self.send_spans().await;
         self.send_metrics().await;
-        _ = is_done.send(());
     }
 
     fn take(&mut self, record: Record) {
@@ -230,7 +251,9 @@ impl Exporter {
             && !std::mem::replace(&mut self.has_complained, true)
         {
             let what = format!("telemetry: {reason}; what was not sent is lost");
-            self.events.emit(Body::error("telemetry", what));
+            if let Some(events) = &*lock(&self.shared.events) {
+                events.emit(Body::error("telemetry", what));
+            }
         }
     }
 
@@ -255,26 +278,12 @@ impl Exporter {
             if !is_temporary || n == TRIES || wait > LONGEST_WAIT {
                 return Err(message);
             }
-            if !self.closing.waits_until(Instant::now() + wait).await {
+            if !self.shared.waits_until(Instant::now() + wait).await {
                 return Err(message);
             }
             delay *= 2;
         }
         Ok(())
-    }
-}
-
-impl Closing {
-    /// Waits until then; false if the session ends before.
-    async fn waits_until(&self, then: Instant) -> bool {
-        if self.token.run_until_cancelled(sleep_until(then)).await.is_some() {
-            return true;
-        }
-        let is_in_time = self.deadline.get().is_some_and(|deadline| then < *deadline);
-        if is_in_time {
-            sleep_until(then).await;
-        }
-        is_in_time
     }
 }
 

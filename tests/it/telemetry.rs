@@ -523,3 +523,48 @@ fn checks_and_their_results_are_spans() {
     assert_eq!(turn.attributes["code_agent.verified"], true);
     assert_eq!(turn.attributes["code_agent.files_changed"], 1);
 }
+
+#[test]
+fn verification_and_compaction_contain_their_requests() {
+    let verifier = "for: task\ncall: Read {\"path\":\"a.txt\"}\n---\nfor: task\n\
+        text: {\"confirmed\": true, \"objection\": \"\", \"evidence\": []}";
+    let receiver = receiver();
+    let test = Test::new().file("a.txt", "one\n").file(".verifier", verifier).script("text: done");
+    let test = exporting(test, &receiver);
+    let args = ["task", "--no-memory", "--set", "verify.model=script:../project/.verifier"];
+    test.run(&args).expect_code(0);
+    let found = spans(&receiver);
+    let verification = named(&found, "verification");
+    assert_eq!(verification.attributes["code_agent.verification.confirmed"], true);
+    let requests = found.iter().filter(|span| span.parent.as_ref() == Some(&verification.id));
+    assert_eq!(requests.filter(|span| span.name == "chat script").count(), 2);
+
+    let receiver = self::receiver();
+    let script = "call: Read {\"path\":\"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\
+        for: summary\ntext: ## Objectives & Status\ntext: all done";
+    let test = Test::new().file("a.txt", "a line of the file\n".repeat(200)).script(script);
+    let test = exporting(test.stdin("first\nsecond\nthird\n/compact\n"), &receiver);
+    test.agent(&["--plain", "--model", "script:../script", "--no-memory"]).expect_code(0);
+    assert!(test.has_event("context.compacted"));
+    let found = spans(&receiver);
+    let compaction = named(&found, "compaction");
+    assert!(!compaction.is_error);
+    assert!(compaction.attributes["code_agent.compaction.messages"].as_u64().unwrap() > 0);
+    let summary = found.iter().filter(|span| span.parent.as_ref() == Some(&compaction.id));
+    let purposes: Vec<&Value> = summary.map(|it| &it.attributes["code_agent.purpose"]).collect();
+    assert_eq!(purposes, ["summary"]);
+}
+
+/// The session is opened again while its export still waits for the receiver.
+#[test]
+fn slow_receiver_does_not_hold_the_session() {
+    let receiver =
+        Server::with(|_, _| answer(200, &json!({})).then(Chunk::Pause(Duration::from_mins(2))));
+    let test = Test::new().script("text: first\n---\ntext: second");
+    let test = exporting(test.stdin("one\n/rewind 1 conversation\ntwo\n"), &receiver);
+    let args = ["--plain", "--model", "script:../script", "--no-memory"];
+    let done = test.agent(&args).expect_code(0);
+    assert!(!done.stdout.contains("in use"), "{done:?}");
+    assert_eq!(test.events_of("session.rewound").len(), 1);
+    assert_eq!(test.events_of("turn.finished").len(), 2);
+}
