@@ -8,11 +8,13 @@ mod encode;
 mod fold;
 mod metrics;
 mod settings;
+mod span;
 
 pub use encode::{Resource, spans};
-pub use fold::{Fold, Parent, Record, Span};
+pub use fold::Fold;
 pub use metrics::{Measurement, Metrics};
 pub use settings::{Settings, Target, header_values, is_headers, settings};
+pub use span::{Parent, Record, Span};
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]

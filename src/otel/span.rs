@@ -1,0 +1,130 @@
+//! Spans, and the span of the caller.
+
+use super::metrics::Measurement;
+use super::{Attributes, Value};
+
+pub(super) type TraceId = [u8; 16];
+pub(super) type SpanId = [u8; 8];
+
+/// The span that the process is a part of (`TRACEPARENT`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent {
+    pub(super) trace: TraceId,
+    pub(super) span: SpanId,
+    /// The caller records its trace.
+    pub is_sampled: bool,
+}
+
+impl Parent {
+    /// As the W3C defines it: `00-TRACE-SPAN-FLAGS`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.trim().split('-');
+        let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
+        let (version, flags): ([u8; 1], [u8; 1]) = (bytes(version)?, bytes(parts.next()?)?);
+        let (trace, span) = (bytes(trace)?, bytes(span)?);
+        // A later version may have further parts.
+        let is_valid = version != [0xff]
+            && (version != [0] || parts.next().is_none())
+            && trace != [0; 16]
+            && span != [0; 8];
+        is_valid.then_some(Self { trace, span, is_sampled: flags[0] & 1 == 1 })
+    }
+}
+
+/// Exactly these many bytes in lower-case hexadecimal digits.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if text.len() != 2 * N || !text.bytes().all(is_hex) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// A finished span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    pub(super) trace: TraceId,
+    pub(super) id: SpanId,
+    pub(super) parent: Option<SpanId>,
+    pub(super) name: String,
+    /// It is a request to another program.
+    pub(super) is_client: bool,
+    /// In nanoseconds since 1970.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) attributes: Attributes,
+    pub(super) events: Vec<SpanEvent>,
+    pub(super) is_error: bool,
+}
+
+/// Something that happened during a span.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SpanEvent {
+    pub(super) time: u64,
+    pub(super) name: &'static str,
+    pub(super) attributes: Attributes,
+}
+
+impl Span {
+    pub(super) fn set(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.attributes.push((name, value.into()));
+    }
+
+    pub(super) fn set_some(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
+        self.attributes.extend(value.map(|value| (name, value.into())));
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        std::time::Duration::from_nanos(self.end.saturating_sub(self.start)).as_secs_f64()
+    }
+
+    pub(super) fn text_of(&self, wanted: &str) -> Option<&str> {
+        self.attributes.iter().find_map(|(name, value)| match value {
+            Value::Text(text) if *name == wanted => Some(text.as_str()),
+            Value::Text(_)
+            | Value::Int(_)
+            | Value::Double(_)
+            | Value::Bool(_)
+            | Value::Texts(_) => None,
+        })
+    }
+}
+
+/// What is to be exported.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A span.
+    Span(Box<Span>),
+    /// A value of a metric.
+    Measured(Measurement),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trace_parents_are_parsed_strictly() {
+        let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let parse = |text: &str| Parent::parse(text);
+        let parent = parse(&format!("00-{trace}-{span}-01")).expect("valid");
+        assert!(parent.is_sampled && parent.trace[0] == 0x4b && parent.span[7] == 0xb7);
+        assert!(parse(&format!("01-{trace}-{span}-00-more")).is_some_and(|it| !it.is_sampled));
+        for text in [
+            String::new(),
+            format!("00-{trace}-{span}"),
+            format!("00-{trace}-{span}-01-more"),
+            format!("ff-{trace}-{span}-01"),
+            format!("00-{}-{span}-01", trace.to_uppercase()),
+            format!("00-{}-{span}-01", "0".repeat(32)),
+            format!("00-{trace}-{}-01", "0".repeat(16)),
+            format!("00-{trace}-{}-01", "é".repeat(8)),
+        ] {
+            assert_eq!(parse(&text), None, "{text}");
+        }
+    }
+}
