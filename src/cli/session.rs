@@ -66,8 +66,6 @@ enum ExportFormat {
     Md,
     /// The events, as one JSON array
     Json,
-    /// One self-contained HTML page
-    Html,
 }
 
 pub(super) fn session(command: &SessionCommand) -> u8 {
@@ -82,7 +80,6 @@ pub(super) fn session(command: &SessionCommand) -> u8 {
                 let events = serde_json::to_string_pretty(&loaded.events).unwrap_or_default();
                 ui::Answer::Data(format!("{events}\n"))
             }
-            ExportFormat::Html => record::html(&loaded.events).into(),
         }),
         SessionCommand::Undo(args) => return code(change::undo(args)),
         SessionCommand::Rewind(args) => return code(change::rewind(args)),
@@ -127,9 +124,15 @@ pub(super) fn storage(project_args: &ProjectArgs, id: Option<&str>) -> Result<St
     })
 }
 
-fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
+/// Where a session is recorded, and its id.
+pub(super) fn find(one: &One) -> Result<(Storage, String), OpenError> {
     let storage = storage(&one.project_args, one.id.as_deref())?;
     let id = storage.choose(one.id.as_deref())?;
+    Ok((storage, id))
+}
+
+fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
+    let (storage, id) = find(one)?;
     let path = storage.log_path(&id);
     let loaded = record::load(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
     if loaded.torn {

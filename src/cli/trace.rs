@@ -1,6 +1,7 @@
 //! `agent trace`: shows, measures and compares recorded sessions.
 
 mod diff;
+mod html;
 mod stats;
 
 use clap::{Subcommand, ValueEnum};
@@ -13,6 +14,8 @@ use crate::{record, ui};
 pub(super) enum TraceCommand {
     /// Show the timeline, step by step
     Show(One),
+    /// Write a session as one HTML page, to find out what went wrong
+    Html(html::HtmlArgs),
     /// Count what happened: tokens, cost, time, calls, failures
     Stats(stats::StatsArgs),
     /// Show where two runs part; the exit code is 0 if they are equal, and 1 if they differ
@@ -32,6 +35,7 @@ pub(super) fn trace(command: &TraceCommand) -> u8 {
         TraceCommand::Show(one) => {
             answer(read(one).map(|session| record::timeline(&session.record.events).into()))
         }
+        TraceCommand::Html(args) => answer(html::html(args)),
         TraceCommand::Stats(args) => answer(stats::stats(args)),
         TraceCommand::Diff(args) => code(diff::diff(args)),
     }

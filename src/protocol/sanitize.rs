@@ -42,7 +42,8 @@ fn without(text: &str, is_unwanted: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn needs_cleaning(char: char) -> bool {
+/// The character controls a terminal, or hides or reorders text; line breaks excepted.
+pub fn needs_cleaning(char: char) -> bool {
     // Controls; then zero width, direction, separators and tags, which hide or reorder text. (Joiners and
     // variation selectors are part of scripts and emoji.)
     char != '\n'

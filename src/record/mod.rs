@@ -4,7 +4,6 @@
 //! passed to the operating system before the effect that it announces.
 
 mod fork;
-mod html;
 mod live;
 mod log;
 mod overview;
@@ -13,7 +12,6 @@ mod summary;
 mod tolerant;
 
 pub use fork::{ForkError, fork};
-pub use html::html;
 pub use live::{LastSeen, files_seen, forked_from, live, milliseconds};
 pub use log::{EVENTS, Loaded, Log, LogError, load};
 pub use overview::{Overview, directories, main_model, overview, tail};

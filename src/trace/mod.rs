@@ -2,5 +2,6 @@
 
 pub mod diff;
 pub mod normal;
+pub mod page;
 pub mod stats;
 mod table;

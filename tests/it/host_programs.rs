@@ -305,7 +305,7 @@ fn logs_and_names_cannot_inject_terminal_control_sequences() {
         &["session", "list"],
         &["session", "show"],
         &["session", "export"],
-        &["session", "export", "--format", "html"],
+        &["trace", "html", "-o", "-"],
         &["trace", "show"],
         &["session", "show", "MARK\u{1b}]0;x\u{7}"],
         &["session", "undo", "--force"],

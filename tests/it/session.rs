@@ -194,43 +194,6 @@ fn session_list_handles_long_tasks_and_answers() {
     assert!(list.contains("completed") && list.contains("the task"), "{list}");
 }
 
-#[test]
-fn html_export_escapes_content_and_loads_nothing() {
-    let evil = "<script>alert(1)</script> \u{1b}[31mred\u{202e}txt \" onload='x'";
-    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two </pre><b>"});
-    let script = format!(
-        "call: Read {{\"path\": \"a.txt\"}}\n---\ncall: Edit {edit}\n---\n\
-         call: Read {{\"path\": \"<i>none</i>\"}}\n---\ntext: {evil}"
-    );
-    let test = Test::new().file("a.txt", "one\n").script(&script);
-    test.run(&[evil]).expect_code(0);
-    test.agent(&["session", "rewind", "--turn", "1"]).expect_code(0);
-    let page = test.agent(&["session", "export", "--format", "html"]).expect_code(0).stdout;
-    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-    for markup in ["<script", "<b>", "<i>", "<img", "src=", "href=", "http:", "https:"] {
-        assert!(!page.contains(markup), "{markup}");
-    }
-    assert!(!page.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
-    assert!(!page.contains('\u{202e}'));
-    for part in [
-        "&lt;script&gt;alert(1)&lt;/script&gt; \\u{1b}[31mred\\u{202e}txt &quot; onload=&#39;x&#39;",
-        "default-src 'none'",
-        "<span class=\"added\">+two &lt;/pre&gt;&lt;b&gt;</span>",
-        "<span class=\"removed\">-one</span>",
-        "<summary>Read &lt;i&gt;none&lt;/i&gt; · NOT_FOUND</summary>",
-        "<section class=\"gone\">",
-        "turn 1 undone: a.txt: restored",
-    ] {
-        assert!(page.contains(part), "{part}\n{page}");
-    }
-    // Each opened element is closed.
-    for name in ["details", "pre", "section", "div", "p", "span", "summary"] {
-        let opened = page.matches(&format!("<{name}>")).count();
-        let opened = opened + page.matches(&format!("<{name} ")).count();
-        assert_eq!(opened, page.matches(&format!("</{name}>")).count(), "{name}");
-    }
-}
-
 /// Three turns: the first reads more than is shown, the second and third change `a.txt`.
 fn three_turns() -> Test {
     let long: String = (1..3000).map(|n| format!("line {n}\n")).collect();

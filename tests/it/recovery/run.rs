@@ -1,6 +1,7 @@
 //! One run of a scenario through the built binary, and its results from the events.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -65,8 +66,13 @@ pub(super) struct Measured {
     pub(super) trace: String,
 }
 
-/// Runs a scenario in a new project.
-pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
+/// Runs the scenario in this file, with all of recovery. Returns its project, with the session.
+pub(crate) fn recorded(path: &Path) -> Test {
+    run(&Scenario::read(path), Setting::Full).0
+}
+
+/// Runs a scenario in a new project. Returns the project, the exit code and standard error.
+fn run(scenario: &Scenario, setting: Setting) -> (Test, i32, String) {
     let test = project(scenario);
     // The project belongs to the test, so its configuration is trusted.
     let mut args = vec!["run", &scenario.task, "--model", "script:../script", "--trust"];
@@ -78,6 +84,12 @@ pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
     }
     args.extend(scenario.args.iter().map(String::as_str));
     let (code, stderr) = concurrent_changes::run_with_changes(&test, &args, &scenario.changes);
+    (test, code, stderr)
+}
+
+/// Runs a scenario, and measures what it took.
+pub(super) fn measure(scenario: &Scenario, setting: Setting) -> Measured {
+    let (test, code, stderr) = run(scenario, setting);
     let Some(log) = test.try_log() else {
         panic!("{}: nothing was recorded: {stderr}", scenario.name);
     };

@@ -1,0 +1,70 @@
+//! `agent trace html`: writes a session as one HTML page.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::super::options;
+use super::super::session::{One, find};
+use crate::app::OpenError;
+use crate::disk::{self, ResolvedPath};
+use crate::trace::page;
+use crate::ui;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct HtmlArgs {
+    #[command(flatten)]
+    one: One,
+    /// Write to this file, `-` for standard output; otherwise to agent-trace-ID.html in this folder
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn html(args: &HtmlArgs) -> Result<ui::Answer, OpenError> {
+    let (storage, id) = find(&args.one)?;
+    let log = storage.log_path(&id);
+    let text = disk::read(&log);
+    let text = text.map_err(|error| OpenError::Usage(format!("{}: {error}", log.display())))?;
+    let page = page::html(&text);
+    for notice in &page.notices {
+        ui::tell(&format!("{}: {notice}", log.display()));
+    }
+    let named = args.output.clone();
+    if named.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+        return Ok(ui::Answer::Data(page.html));
+    }
+    let short = storage.short_ids().of(&id);
+    let path = named.unwrap_or_else(|| format!("agent-trace-{short}.html").into());
+    let written = write(&options::resolve(&path)?, &page.html);
+    written.map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "its folder does not exist".to_owned(),
+            io::ErrorKind::AlreadyExists => {
+                "exists and is not a page of `agent trace html`; name another file with -o"
+                    .to_owned()
+            }
+            _ => format!("{}; name another file with -o", disk::in_words(&error)),
+        };
+        OpenError::Usage(format!("{}: {why}", path.display()))
+    })?;
+    Ok(format!("{}\n", path.display()).into())
+}
+
+/// Creates the file, or replaces an earlier page; another file is kept. A link that a command may have created is
+/// not followed.
+fn write(path: &ResolvedPath, page: &str) -> io::Result<()> {
+    let mut file = match path.create() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let beginning = page::BEGINNING.as_bytes();
+            if disk::beginning(&path.path, beginning.len() as u64)? != beginning {
+                return Err(error);
+            }
+            let file = path.open_to_write()?;
+            file.set_len(0)?;
+            file
+        }
+        made => made?,
+    };
+    file.write_all(page.as_bytes())
+}

@@ -1,0 +1,167 @@
+//! Embeds JSON in the page, and refers to texts instead of repeating them.
+
+use memchr::memmem;
+use serde_json::Value;
+
+use crate::protocol::Object;
+use crate::protocol::envelope::Envelope;
+use crate::protocol::sanitize::needs_cleaning;
+use crate::protocol::view::view;
+
+/// Appends JSON so that no text in it can end or change the element that contains it, or control a terminal:
+/// such characters become JSON escapes.
+pub(super) fn embed(json: &str, page: &mut String) {
+    let mut rest = 0;
+    for (at, char) in json.char_indices() {
+        // `</script`, `<script` and `<!--` have a meaning in a script element. (To escape each `<` would make
+        // pages about markup much longer.)
+        let is_markup = char == '<' && json[at + 1..].starts_with(['/', '!', 's', 'S']);
+        if is_markup || !char.is_ascii() && needs_cleaning(char) || char == '\u{7f}' {
+            page.push_str(&json[rest..at]);
+            let mut units = [0; 2];
+            for unit in char.encode_utf16(&mut units) {
+                page.push_str(&format!("\\u{unit:04x}"));
+            }
+            rest = at + char.len_utf8();
+        }
+    }
+    page.push_str(&json[rest..]);
+}
+
+/// Shorter texts are repeated: a reference is not shorter.
+const MIN_REFERENCE: usize = 12;
+/// A longer text is searched in the whole rest of the view.
+const LONG: usize = 120;
+/// How far a short text is searched.
+const REACH: usize = 256;
+
+/// What the model received for a result: `None` if it is the envelope's `text`. Otherwise a text, or a list
+/// of texts and numbers: number `n` stands for text `n` of `data`, without one line break at its end. The texts
+/// of `data` are counted in the order of the record.
+pub(super) fn view_by_reference(envelope: &Envelope) -> Option<Value> {
+    let view = view(envelope);
+    if view == envelope.text {
+        return None;
+    }
+    let mut texts = Texts::default();
+    texts.collect_from(&envelope.data);
+    if texts.order_is_lost {
+        return Some(view.into());
+    }
+    let mut parts: Vec<Value> = Vec::new();
+    let (mut from, mut to) = (0, 0);
+    for (n, text) in texts.found.iter().enumerate() {
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        if text.len() < MIN_REFERENCE {
+            continue;
+        }
+        let rest = &view.as_bytes()[to..];
+        let reach = if text.len() > LONG { rest.len() } else { rest.len().min(text.len() + REACH) };
+        let Some(at) = memmem::find(&rest[..reach], text.as_bytes()) else { continue };
+        if from < to + at {
+            parts.push(view[from..to + at].into());
+        }
+        parts.push(n.into());
+        to += at + text.len();
+        from = to;
+    }
+    if parts.is_empty() {
+        return Some(view.into());
+    }
+    if from < view.len() {
+        parts.push(view[from..].into());
+    }
+    Some(parts.into())
+}
+
+/// The texts in a value, in the order of the record.
+#[derive(Default)]
+struct Texts<'a> {
+    found: Vec<&'a str>,
+    /// A script would see the fields in another order: it moves names that are numbers to the front.
+    order_is_lost: bool,
+}
+
+impl<'a> Texts<'a> {
+    fn collect_from(&mut self, fields: &'a Object) {
+        for (name, value) in fields {
+            self.order_is_lost |= name.starts_with(|c: char| c.is_ascii_digit());
+            self.collect(value);
+        }
+    }
+
+    fn collect(&mut self, value: &'a Value) {
+        match value {
+            Value::String(text) => self.found.push(text),
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
+            Value::Object(fields) => self.collect_from(fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn embedded_json_has_the_same_value_and_no_markup() {
+        for text in [
+            "</script><script>alert(1)</script>",
+            "<!-- <script> a < b && Vec<u8>",
+            "\u{1b}[31m \u{7f} \u{9b} \u{202e} \u{2028} \u{e0001} 😀 中文",
+        ] {
+            let json = json!({ "text": text }).to_string();
+            let mut page = String::new();
+            embed(&json, &mut page);
+            assert_eq!(serde_json::from_str::<Value>(&page).unwrap_or_default()["text"], text);
+            let lower = page.to_lowercase();
+            assert!(!["</", "<!", "<s"].iter().any(|mark| lower.contains(mark)), "{page}");
+            assert!(!page.chars().any(needs_cleaning), "{page:?}");
+        }
+    }
+
+    /// Replaces references as the script does.
+    fn resolved(view: &Value, envelope: &Envelope) -> String {
+        let mut texts = Texts::default();
+        texts.collect_from(&envelope.data);
+        let part = |part: &Value| match part.as_u64() {
+            Some(n) => {
+                let text = texts.found[usize::try_from(n).unwrap_or_default()];
+                text.strip_suffix('\n').unwrap_or(text).to_owned()
+            }
+            None => part.as_str().unwrap_or_default().to_owned(),
+        };
+        match view {
+            Value::Array(parts) => parts.iter().map(part).collect(),
+            text => part(text),
+        }
+    }
+
+    #[test]
+    fn references_give_the_view() {
+        let line = "let value = compute_something_long();";
+        let long = format!("{line}\n").repeat(50);
+        let matches: Vec<Value> = (1..40)
+            .map(|n| json!({"file": "src/some_module.rs", "line": n, "text": line}))
+            .collect();
+        for (data, most) in [
+            (json!({"content": long, "truncated": false}), 60),
+            (json!({"stdout": long, "stderr": long, "exit_code": 1}), 200),
+            (json!({"matches": matches}), 1_000),
+            (json!({"7": long, "1": long}), 4_000),
+            (json!({"empty": "", "path": "src/some_module.rs", "content": "one line\n"}), 200),
+        ] {
+            let envelope = json!({
+                "status": "partial", "data": data, "text": "As asked.", "stats": {},
+                "context": {"cwd": ".", "params_input": {}},
+            });
+            let envelope: Envelope = serde_json::from_value(envelope).expect("an envelope");
+            let by_reference = view_by_reference(&envelope).expect("it differs from the text");
+            assert_eq!(resolved(&by_reference, &envelope), view(&envelope));
+            assert!(by_reference.to_string().len() < most, "{by_reference}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Writes a session as one self-contained HTML page: the lines of its log, and a script that displays them.
+//!
+//! The page contains the log itself and no second copy of it, so that it is not much larger. It works on raw
+//! lines: an event that this version does not understand is displayed as it is.
+
+mod embed;
+mod script;
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use self::embed::embed;
+use self::script::{SCRIPT, STYLE};
+use crate::protocol::Object;
+use crate::protocol::event::{Body, Event, VERSION};
+
+/// A page, and what it could not show.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The document.
+    pub html: String,
+    /// What is missing or not understood, one sentence each.
+    pub notices: Vec<String>,
+}
+
+/// How every page begins: a file that begins so may be replaced by a newer page.
+pub const BEGINNING: &str = "<!DOCTYPE html>\n<!-- A page of `agent trace html`. -->\n";
+
+/// Limit: bytes of an unreadable line that are shown.
+const MAX_UNREADABLE: usize = 2_000;
+
+/// What the script is told about the log besides its lines.
+#[derive(Debug, Default, Serialize)]
+struct Facts {
+    session: String,
+    notices: Vec<String>,
+}
+
+/// The page of a session, from the bytes of its log.
+pub fn html(log: &[u8]) -> Page {
+    let whole = memchr::memrchr(b'\n', log).map_or(0, |last| last + 1);
+    let mut lines = Lines::default();
+    for line in log[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        lines.add(line);
+    }
+    let notices = lines.notices(whole < log.len());
+    let facts = Facts { session: lines.session, notices: notices.clone() };
+    // No text of the log can contain the hash of the log: nothing but our own script has this nonce.
+    let nonce = blake3::hash(log).to_hex();
+    let mut html = String::with_capacity(lines.text.len() + SCRIPT.len() + STYLE.len() + 2_000);
+    _ = write!(
+        html,
+        "{BEGINNING}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'nonce-{nonce}'; script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>agent trace</title>\n\
+         <style nonce=\"{nonce}\">\n{STYLE}</style>\n</head>\n<body>\n\
+         <noscript>This page needs JavaScript; it loads nothing from anywhere. Without it: \
+         agent trace show</noscript>\n<script type=\"application/json\" id=\"facts\">"
+    );
+    embed(&serde_json::to_string(&facts).unwrap_or_default(), &mut html);
+    html.push_str("</script>\n<script type=\"application/json\" id=\"log\">\n");
+    html.push_str(&lines.text);
+    _ = write!(
+        html,
+        "</script>\n<script nonce=\"{nonce}\">\n{SCRIPT}</script>\n</body>\n</html>\n"
+    );
+    Page { html, notices }
+}
+
+/// The lines of the page's log.
+#[derive(Debug, Default)]
+struct Lines {
+    text: String,
+    session: String,
+    n_unreadable: usize,
+    n_unknown: usize,
+    newest_format: u64,
+}
+
+impl Lines {
+    fn add(&mut self, line: &[u8]) {
+        match serde_json::from_slice::<Object>(line) {
+            Ok(fields) => self.event(line, fields),
+            Err(error) => {
+                self.n_unreadable += 1;
+                let start = &line[..line.len().min(MAX_UNREADABLE)];
+                let text = String::from_utf8_lossy(start).into_owned();
+                let fields = Object::from_iter([
+                    ("type".to_owned(), "unreadable".into()),
+                    ("reason".to_owned(), error.to_string().into()),
+                    ("bytes".to_owned(), line.len().into()),
+                    ("text".to_owned(), text.into()),
+                ]);
+                self.write(&fields);
+            }
+        }
+    }
+
+    fn event(&mut self, line: &[u8], mut fields: Object) {
+        let format = fields.get("v").and_then(serde_json::Value::as_u64).unwrap_or_default();
+        self.newest_format = self.newest_format.max(format);
+        let event = serde_json::from_slice::<Event>(line).ok();
+        self.n_unknown += usize::from(event.is_none());
+        if self.session.is_empty()
+            && let Some(session) = fields.get("session").and_then(serde_json::Value::as_str)
+        {
+            session.clone_into(&mut self.session);
+        }
+        // The page says once what is the same in every event.
+        let same = [("v", VERSION.into()), ("session", self.session.as_str().into())];
+        for (name, value) in same.into_iter().chain([("agent", "main".into())]) {
+            if fields.get(name) == Some(&value) {
+                fields.shift_remove(name);
+            }
+        }
+        match event.map(|event| event.body) {
+            Some(Body::ModelResponded(_)) => {
+                // It is encrypted, or only of use to the provider; never exported.
+                fields.shift_remove("carried");
+            }
+            Some(Body::ToolFinished { envelope, .. }) => {
+                if let Some(view) = embed::view_by_reference(&envelope) {
+                    fields.insert("view".to_owned(), view);
+                }
+            }
+            Some(_) | None => {}
+        }
+        self.write(&fields);
+    }
+
+    fn write(&mut self, fields: &Object) {
+        // Strings and numbers always serialise.
+        if let Ok(line) = serde_json::value::to_raw_value(fields) {
+            embed(RawValue::get(&line), &mut self.text);
+            self.text.push('\n');
+        }
+    }
+
+    fn notices(&self, is_torn: bool) -> Vec<String> {
+        let mut notices = Vec::new();
+        let mut say = |holds: bool, notice: String| notices.extend(holds.then_some(notice));
+        let events = |n: usize| if n == 1 { "1 event".to_owned() } else { format!("{n} events") };
+        say(
+            self.newest_format > u64::from(VERSION),
+            format!(
+                "the session was recorded by a newer version (event format {}, this version knows \
+                 {VERSION}): a newer version may show more",
+                self.newest_format
+            ),
+        );
+        say(
+            self.n_unknown > 0,
+            format!("{} not understood and shown as recorded", events(self.n_unknown)),
+        );
+        say(self.n_unreadable > 0, format!("{} not readable as JSON", lines(self.n_unreadable)));
+        say(is_torn, "the last line is incomplete and left out".to_owned());
+        notices
+    }
+}
+
+fn lines(n: usize) -> String {
+    if n == 1 { "1 line is".to_owned() } else { format!("{n} lines are") }
+}
