@@ -57,6 +57,7 @@ mod symlinks;
 mod telemetry;
 mod tools;
 mod trace;
+mod trace_faults;
 mod trace_page;
 mod trust;
 mod undo;

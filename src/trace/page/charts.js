@@ -77,25 +77,27 @@ function charts() {
     const window = num(request.event.window);
     return window ? num(request.event.estimated_tokens) / window : 0;
   };
+  const top = [0.05, 0.1, 0.25, 0.5, 1].find((top) => shown.every((column) => use(column) <= top)) ?? 1;
   const window = num(all.findLast((request) => num(request.event.window))?.event.window);
   const context = chart(
-    "Context use", window ? [el("span", "key", "of " + short(window) + " tokens"), trace.compactions.length ? key("c-mark", "compaction") : el("span")] : [el("span", "key", "the window is not known")], shown,
+    "Context use", window ? [el("span", "key", "up to " + top * 100 + " % of " + short(window) + " tokens"), trace.compactions.length ? key("c-mark", "compaction") : el("span")] : [el("span", "key", "the window is not known")], shown,
     (place) => {
       const { W, H, width, picture } = place;
-      for (const part of [0.5, 1]) picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: H - part * H + 0.5, y2: H - part * H + 0.5 }));
+      for (const part of [0.5]) picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: H - part * H + 0.5, y2: H - part * H + 0.5 }));
       shown.forEach((column, n) => {
-        const part = Math.min(use(column), 1);
-        picture.append(rect(part > 0.9 ? "c-bad" : "c-in", n * width, H - part * H, width * 0.82, part * H));
+        const part = Math.min(use(column) / top, 1);
+        picture.append(rect(use(column) > 0.9 ? "c-bad" : "c-in", n * width, H - part * H, width * 0.82, part * H));
       });
       marks(place);
     },
     (column) => name(column) + ": ~" + thousands(column.request.event.estimated_tokens) + " tokens, " + (use(column) * 100).toFixed(1) + " %",
   );
 
+  if (trace.cost === null) return el("div", "charts", tokens, context);
   let sum = 0;
   const sums = all.map((request) => (sum += num(obj(request.answer).cost_usd)));
   const cost = chart(
-    "Cost so far", [el("span", "key", trace.cost === null ? "the price is not known" : dollars(sum))], shown,
+    "Cost so far", [el("span", "key", dollars(sum))], shown,
     ({ H, width, picture }) => {
       if (sum === 0) return;
       shown.forEach(({ to }, n) => {

@@ -122,7 +122,8 @@ function callPart(call) {
   add(box, head);
   if (call.same) add(box, el("p", "repeat", "The same call as ", seqLink(call.same.seq), ", with the same arguments: attempt " + call.times + "."));
   if (call.code) {
-    add(box, el("p", "cause", oneLine(error.message, 2000)));
+    const said = lastLine(data);
+    add(box, el("p", "cause", oneLine(error.message, 2000), said ? [" \u2014 ", el("code", "", oneLine(said, 300))] : null));
     if (error.hint) add(box, el("p", "hint", "Hint: ", oneLine(error.hint, 2000)));
   }
   add(box, storyOf(call), call.code ? afterFailure(call) : null);

@@ -12,17 +12,29 @@ use crate::protocol::view::view;
 /// such characters become JSON escapes.
 pub(super) fn embed(json: &str, page: &mut String) {
     let mut rest = 0;
-    for (at, char) in json.char_indices() {
-        // `</script`, `<script` and `<!--` have a meaning in a script element. (To escape each `<` would make
-        // pages about markup much longer.)
-        let is_markup = char == '<' && json[at + 1..].starts_with(['/', '!', 's', 'S']);
-        if is_markup || !char.is_ascii() && needs_cleaning(char) || char == '\u{7f}' {
-            page.push_str(&json[rest..at]);
-            let mut units = [0; 2];
-            for unit in char.encode_utf16(&mut units) {
-                page.push_str(&format!("\\u{unit:04x}"));
+    let mut escape = |at: usize, char: char| {
+        page.push_str(&json[rest..at]);
+        let mut units = [0; 2];
+        for unit in char.encode_utf16(&mut units) {
+            page.push_str(&format!("\\u{unit:04x}"));
+        }
+        rest = at + char.len_utf8();
+    };
+    // `</script`, `<script` and `<!--` have a meaning in a script element. (To escape each `<` would make
+    // pages about markup much longer.)
+    let is_markup = |at: usize| json[at + 1..].starts_with(['/', '!', 's', 'S']);
+    if json.is_ascii() {
+        for at in memchr::memchr2_iter(b'<', 0x7f, json.as_bytes()) {
+            let char = char::from(json.as_bytes()[at]);
+            if char != '<' || is_markup(at) {
+                escape(at, char);
             }
-            rest = at + char.len_utf8();
+        }
+    } else {
+        for (at, char) in json.char_indices() {
+            if char == '<' && is_markup(at) || char > '~' && needs_cleaning(char) {
+                escape(at, char);
+            }
         }
     }
     page.push_str(&json[rest..]);

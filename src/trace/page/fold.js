@@ -28,6 +28,16 @@ const target = (tool, input) => {
   return "";
 };
 
+// The last line that a command printed: often the reason.
+function lastLine(data) {
+  const { stderr, stdout } = obj(data);
+  for (const output of [str(stderr), str(stdout)]) {
+    const line = output.slice(-2000).trim().split("\n").pop();
+    if (line) return line;
+  }
+  return "";
+}
+
 function parsed(text) {
   try {
     return obj(JSON.parse(text));
@@ -200,7 +210,7 @@ function fold() {
         byPath.get(call.path).push(call);
         call.related = byPath.get(call.path);
       }
-      if (call.code) fail(call.item, event, call.code, error.message, { call, tool: call.tool });
+      if (call.code) fail(call.item, event, call.code, error.message, { call, said: lastLine(envelope.data) });
       const what = call.parent ? "appended to a result: the kernel\u2019s call " : "the result of ";
       say(event, what + call.tool + " " + target(call.tool, call.input), () => viewOf(event), { isError: !!call.code });
       changes(call);

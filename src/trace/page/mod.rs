@@ -8,13 +8,13 @@ mod script;
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
-use serde_json::value::RawValue;
+use serde::{Deserialize as _, Serialize};
 
 use self::embed::embed;
 use self::script::{SCRIPT, STYLE};
 use crate::protocol::Object;
-use crate::protocol::event::{Body, Event, VERSION};
+use crate::protocol::envelope::Envelope;
+use crate::protocol::event::{Event, VERSION};
 
 /// A page, and what it could not show.
 #[derive(Clone, Debug)]
@@ -31,6 +31,9 @@ pub const BEGINNING: &str = "<!DOCTYPE html>\n<!-- A page of `agent trace html`.
 /// Limit: bytes of an unreadable line that are shown.
 const MAX_UNREADABLE: usize = 2_000;
 
+/// Minimum size of a part for a thread.
+const LEAST_PART: usize = 1024 * 1024;
+
 /// What the script is told about the log besides its lines.
 #[derive(Debug, Default, Serialize)]
 struct Facts {
@@ -41,10 +44,7 @@ struct Facts {
 /// The page of a session, from the bytes of its log.
 pub fn html(log: &[u8]) -> Page {
     let whole = memchr::memrchr(b'\n', log).map_or(0, |last| last + 1);
-    let mut lines = Lines::default();
-    for line in log[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        lines.add(line);
-    }
+    let lines = lines_of(&log[..whole]);
     let notices = lines.notices(whole < log.len());
     let facts = Facts { session: lines.session, notices: notices.clone() };
     // No text of the log can contain the hash of the log: nothing but our own script has this nonce.
@@ -69,6 +69,47 @@ pub fn html(log: &[u8]) -> Page {
         "</script>\n<script nonce=\"{nonce}\">\n{SCRIPT}</script>\n</body>\n</html>\n"
     );
     Page { html, notices }
+}
+
+/// The lines of a log. A long one is read by several threads.
+fn lines_of(log: &[u8]) -> Lines {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let session = log.split(|byte| *byte == b'\n').find_map(session_of).unwrap_or_default();
+    let read = |part: &[u8]| {
+        let mut lines = Lines { session: session.clone(), ..Lines::default() };
+        part.split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .for_each(|line| lines.add(line));
+        lines
+    };
+    let mut parts = Vec::new();
+    let (mut rest, size) = (log, log.len() / threads + 1);
+    while rest.len() > size.max(LEAST_PART) {
+        let end = memchr::memchr(b'\n', &rest[size..]).map_or(rest.len(), |at| size + at + 1);
+        let (part, others) = rest.split_at(end);
+        parts.push(part);
+        rest = others;
+    }
+    std::thread::scope(|scope| {
+        let read = &read;
+        let others: Vec<_> =
+            parts.into_iter().map(|part| scope.spawn(move || read(part))).collect();
+        let last = read(rest);
+        let mut all = Lines { session: session.clone(), ..Lines::default() };
+        for other in others {
+            all.append(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all.append(last);
+        all
+    })
+}
+
+fn session_of(line: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        session: String,
+    }
+    serde_json::from_slice::<Named>(line).ok().map(|event| event.session)
 }
 
 /// The lines of the page's log.
@@ -103,13 +144,6 @@ impl Lines {
     fn event(&mut self, line: &[u8], mut fields: Object) {
         let format = fields.get("v").and_then(serde_json::Value::as_u64).unwrap_or_default();
         self.newest_format = self.newest_format.max(format);
-        let event = serde_json::from_slice::<Event>(line).ok();
-        self.n_unknown += usize::from(event.is_none());
-        if self.session.is_empty()
-            && let Some(session) = fields.get("session").and_then(serde_json::Value::as_str)
-        {
-            session.clone_into(&mut self.session);
-        }
         // The page says once what is the same in every event.
         let same = [("v", VERSION.into()), ("session", self.session.as_str().into())];
         for (name, value) in same.into_iter().chain([("agent", "main".into())]) {
@@ -117,27 +151,35 @@ impl Lines {
                 fields.shift_remove(name);
             }
         }
-        match event.map(|event| event.body) {
-            Some(Body::ModelResponded(_)) => {
-                // It is encrypted, or only of use to the provider; never exported.
-                fields.shift_remove("carried");
+        let is_known = if fields.get("type").is_some_and(|kind| kind == "tool.finished") {
+            // Results are most of a log: only what is needed of them is read again.
+            let envelope = fields.get("envelope").and_then(|it| Envelope::deserialize(it).ok());
+            if let Some(view) = envelope.as_ref().and_then(embed::view_by_reference) {
+                fields.insert("view".to_owned(), view);
             }
-            Some(Body::ToolFinished { envelope, .. }) => {
-                if let Some(view) = embed::view_by_reference(&envelope) {
-                    fields.insert("view".to_owned(), view);
-                }
-            }
-            Some(_) | None => {}
+            envelope.is_some()
+        } else {
+            serde_json::from_slice::<Event>(line).is_ok()
+        };
+        self.n_unknown += usize::from(!is_known);
+        // It is encrypted, or only of use to the provider; never exported.
+        if fields.get("type").is_some_and(|kind| kind == "model.responded") {
+            fields.shift_remove("carried");
         }
         self.write(&fields);
     }
 
     fn write(&mut self, fields: &Object) {
         // Strings and numbers always serialise.
-        if let Ok(line) = serde_json::value::to_raw_value(fields) {
-            embed(RawValue::get(&line), &mut self.text);
-            self.text.push('\n');
-        }
+        embed(&serde_json::to_string(fields).unwrap_or_default(), &mut self.text);
+        self.text.push('\n');
+    }
+
+    fn append(&mut self, next: Self) {
+        self.text.push_str(&next.text);
+        self.n_unreadable += next.n_unreadable;
+        self.n_unknown += next.n_unknown;
+        self.newest_format = self.newest_format.max(next.newest_format);
     }
 
     fn notices(&self, is_torn: bool) -> Vec<String> {

@@ -14,6 +14,7 @@ function headerView() {
     if (hint) box.title = hint;
     return box;
   };
+  const verified = obj(last?.finished).verified;
   const failed = new Set(trace.calls.filter((call) => call.code)).size;
   const title = el("h1", "", oneLine(task, 300));
   title.title = visible(task.slice(0, 2000));
@@ -26,6 +27,7 @@ function headerView() {
       fact("model", str(started.model) || "?"), fact("mode", str(started.permission_mode) || "?"), fact("turns", thousands(more + 1)),
       fact("rounds", thousands(n) + (asides > 0 ? " + " + thousands(asides) : ""), "model calls of the loop + others (reflections, plans, summaries)"),
       fact("calls", thousands(trace.calls.length) + (failed > 0 ? ", " + thousands(failed) + " failed" : "")),
+      fact("checks", verified === true ? "passed" : verified === false ? "not passed" : "none", "whether checks ran on the last answer"),
       fact("tokens", short(trace.usage.input) + " in, " + short(trace.usage.output) + " out", thousands(trace.usage.cached) + " of the input from the cache"),
       fact("cost", trace.cost === null ? "?" : dollars(trace.cost)), fact("time", duration(trace.timeMs), duration(trace.modelMs) + " of it in models"),
       fact("session", facts.session.slice(0, 8) + "\u2026" + facts.session.slice(-4), facts.session), fact("started", str(started.ts).slice(0, 19).replace("T", " "))),
@@ -61,7 +63,7 @@ function failureRow(failure, n) {
   const row = el("li", item.turn?.isGone ? "gone" : "", button("", [
     el("span", "where", (item.turn?.number ?? 0) + "." + item.number), badge("bad", failure.code),
     el("span", "what", call ? [el("b", "", call.tool), " ", target(call.tool, call.input)] : oneLine(failure.text, 120)),
-    el("span", "why", call ? oneLine(failure.text, 160) : ""), decision ? el("span", "then", "\u2192 " + decision) : call?.same ? el("span", "then", "the same call again") : null,
+    el("span", "why", call ? oneLine(failure.said || failure.text, 160) : ""), decision ? el("span", "then", "\u2192 " + decision) : call?.same ? el("span", "then", "the same call again") : null,
   ], () => chooseFailure(n)));
   row.dataset.n = n;
   return row;

@@ -41,6 +41,7 @@ function noteText(event) {
     case "error": return "error (" + str(event.source) + "): " + oneLine(event.message, 140);
     case "model.requested": return "asked a model (" + str(event.purpose) + ")";
     case "unreadable": return "a line that is not an event: " + oneLine(event.reason, 100);
+    case "session.summary": return "totals of the session";
     case "turn.undone": return "turn " + num(event.undone) + (event.is_redo ? " redone" : " undone") + ": " + Object.keys(obj(event.files)).join(", ");
     default: return event.type + (Object.hasOwn(SHOW, event.type) || ALONE.has(event.type) ? "" : event.type.includes(".") ? "" : " (unknown)");
   }
