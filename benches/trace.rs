@@ -119,7 +119,7 @@ fn session(wanted: u64) -> String {
             n += 1;
             log.round_of(n);
         }
-        if log.turn % 10 == 0 {
+        if log.turn.is_multiple_of(10) {
             log.event(json!({"type": "context.compacted", "cause": "threshold", "archived": 120, "from": place(1),
                 "to": place(log.turn), "summary": "What was done so far. ".repeat(100), "by": "model", "forgotten": 0,
                 "tokens_before": 110_000, "tokens_after": 21_000, "window": 128_000}));
@@ -179,7 +179,7 @@ impl Log {
                     "data": {"matches": found}}),
                 )
             }
-            2 if n % 6 == 0 => (
+            2 if n.is_multiple_of(6) => (
                 "Edit",
                 json!({"path": path, "old_string": lines(2), "new_string": lines(3)}),
                 json!({"status": "error",

@@ -1,4 +1,4 @@
-//! A real browser without a window, driven through the DevTools protocol over two pipes.
+//! A real browser without a window, driven through the `DevTools` protocol over two pipes.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// Limit: how long the browser may take to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// A browser with one page.
@@ -95,7 +95,8 @@ impl Browser {
     /// Sends a command; returns its result.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.last_id += 1;
-        let mut message = json!({"id": self.last_id, "method": method, "params": params});
+        let mut message = json!({"id": self.last_id, "method": method});
+        message["params"] = params;
         if let Some(session) = &self.session {
             message["sessionId"] = session.as_str().into();
         }

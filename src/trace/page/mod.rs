@@ -97,9 +97,9 @@ fn lines_of(log: &[u8]) -> Lines {
         let last = read(rest);
         let mut all = Lines { session: session.clone(), ..Lines::default() };
         for other in others {
-            all.append(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            all.append(&other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        all.append(last);
+        all.append(&last);
         all
     })
 }
@@ -175,7 +175,7 @@ impl Lines {
         self.text.push('\n');
     }
 
-    fn append(&mut self, next: Self) {
+    fn append(&mut self, next: &Self) {
         self.text.push_str(&next.text);
         self.n_unreadable += next.n_unreadable;
         self.n_unknown += next.n_unknown;

@@ -120,17 +120,17 @@ function drawTimeline() {
   for (const item of trace.items) item.article = null;
   shown = trace.items.filter(matches);
   timelineBox.replaceChildren();
-  let rest = shown;
+  let begin = 0;
   for (const turn of trace.turns) {
-    let n = 0;
-    while (n < rest.length && rest[n].turn === turn) n++;
-    const items = rest.slice(0, n);
-    rest = rest.slice(n);
-    if (n === 0) continue;
-    const end = turn.finished ? badge(turn.finished.ending === "completed" ? "good" : "bad", str(turn.finished.ending)) : turn.event ? badge("warn", "unfinished") : null;
+    let end = begin;
+    while (end < shown.length && shown[end].turn === turn) end++;
+    const items = shown.slice(begin, end);
+    begin = end;
+    if (items.length === 0) continue;
+    const ending = turn.finished ? badge(turn.finished.ending === "completed" ? "good" : "bad", str(turn.finished.ending)) : turn.event ? badge("warn", "unfinished") : null;
     const box = el("section", "turn" + (turn.isGone ? " gone" : ""));
     if (turn.event) {
-      const head = el("h3", "", button("fold", [el("b", "", "Turn " + turn.number), el("span", "task-line", oneLine(turn.event.input, 200)), turn.isGone ? badge("warn", "removed by a rewind") : null, end, el("span", "n", plural(items.filter((item) => item.kind === "round").length, "round"))], () => box.classList.toggle("closed")));
+      const head = el("h3", "", button("fold", [el("b", "", "Turn " + turn.number), el("span", "task-line", oneLine(turn.event.input, 200)), turn.isGone ? badge("warn", "removed by a rewind") : null, ending, el("span", "n", plural(items.filter((item) => item.kind === "round").length, "round"))], () => box.classList.toggle("closed")));
       box.append(head);
     }
     for (let from = 0; from < items.length; from += BLOCK) {
