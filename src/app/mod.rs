@@ -56,7 +56,7 @@ pub use usable_models::{UsableModel, usable_models};
 use crate::config::{self, ConfigError, Loaded, UserDirs};
 use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Kernel, Limits, Parts, SpendLimit};
+use crate::kernel::{AnswerSchema, Kernel, Limits, Memory, Parts, SpendLimit};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -69,6 +69,10 @@ use crate::protocol::provider::Effort;
 use crate::record::{self, Log, SummarySink};
 use crate::tools;
 use crate::workspace::{Spill, Workspace};
+
+/// Recorded settings besides those of the configuration: the schema of the answer, and the added directories.
+const ANSWER_SCHEMA: &str = "answer_schema";
+const ADDED: &str = "add_dirs";
 
 /// Part of the model's window for one rules file: a sixteenth.
 const RULES_SHARE: u64 = 16;
@@ -186,6 +190,25 @@ pub struct Session {
     pub chosen_effort: Option<(String, Effort)>,
 }
 
+/// Parts of a session that replace the usual ones.
+struct StandIns {
+    /// Instead of the configured models.
+    models: Option<Models>,
+    tools: Vec<Box<dyn tools::Tool>>,
+    /// Instead of the stored lessons.
+    memory: Option<Memory>,
+    clock: Arc<dyn Clock>,
+    /// The permission rules assume the sandbox.
+    is_sandboxed: bool,
+}
+
+impl StandIns {
+    fn none(is_sandboxed: bool) -> Self {
+        let (tools, clock) = (tools::all(), Arc::new(SystemClock));
+        Self { models: None, tools, memory: None, clock, is_sandboxed }
+    }
+}
+
 /// The time of the machine.
 pub struct SystemClock;
 
@@ -202,9 +225,19 @@ impl Clock for SystemClock {
 impl Session {
     /// Opens a session. `faces` receive its events; no request is sent yet.
     pub async fn open(
+        options: Options,
+        control: Control,
+        faces: Vec<Box<dyn Sink>>,
+    ) -> Result<Self, OpenError> {
+        Self::open_with(options, control, faces, None).await
+    }
+
+    /// The same with parts that replace the usual ones.
+    async fn open_with(
         mut options: Options,
         control: Control,
         faces: Vec<Box<dyn Sink>>,
+        stand_ins: Option<StandIns>,
     ) -> Result<Self, OpenError> {
         let own = StateDirs::of(options.dirs.as_ref());
         let (recorded, mut notices) = recall(&mut options, &own)?;
@@ -223,11 +256,15 @@ impl Session {
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = HostPrograms::of(&writable);
+        let StandIns { models, tools, memory, clock, is_sandboxed } =
+            stand_ins.unwrap_or_else(|| StandIns::none(sandbox.is_some()));
         let (Models { main, light, fallback, verifier, keys, notices: not_sent }, used) =
-            open_recorded(&options, recorded.as_deref(), &outside, &control).await?;
+            match models {
+                Some(models) => (models, options.config.config.clone()),
+                None => open_recorded(&options, recorded.as_deref(), &outside, &control).await?,
+            };
         notices.extend(not_sent);
-        let mut settings =
-            settings(&options.config, &writable, mode, sandbox.is_some(), &workspace)?;
+        let mut settings = settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let masker = masker(config, &keys)?;
         let prompts = options.config.prompts.clone();
@@ -245,7 +282,6 @@ impl Session {
 
         let summary = SummarySink::default();
         let sinks = sinks(log, &summary, learning.as_ref(), faces, loaded.as_ref());
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let kept = match &log_path {
             Some(path) => Kept::beside(path, &options.root, masker),
@@ -261,13 +297,20 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let started = started(workspace.root(), main.model.id(), mode, guarantees, &prompts);
+        let started = started(&options, main.model.id(), mode, guarantees, &prompts);
         let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
         let exec = exec(config, &writable);
-        let Toolbox { mut registry, events, exec } =
-            open_toolbox(exec, settings, sandbox, workspace.clone(), kept, events, &control);
+        let Toolbox { mut registry, events, exec } = open_toolbox(
+            exec,
+            settings,
+            sandbox,
+            (workspace.clone(), tools),
+            kept,
+            events,
+            &control,
+        );
         registry.describe(&prompts);
         let verifier =
             verifier_of(verifier, (&options, &writable, &own), &registry, &events, &prompts)?;
@@ -301,7 +344,7 @@ impl Session {
                 max_budget_usd: config.limits.max_budget_usd,
             },
             recovery: config.recovery,
-            memory: learning.as_ref().map(Learning::memory),
+            memory: memory.or_else(|| learning.as_ref().map(Learning::memory)),
             prompts: prompts.clone(),
             spend_limit: SpendLimit::default(),
         };
@@ -594,13 +637,23 @@ fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
 
 /// The event for the start of a session.
 fn started(
-    root: &Path,
+    options: &Options,
     model: &str,
     permission_mode: PermissionMode,
     sandbox: Sandbox,
     prompts: &Prompts,
 ) -> SessionStarted {
+    let root = &options.root;
+    let mut settings = config::recorded(&options.config);
+    if let Some(schema) = &options.answer_schema {
+        settings.insert(ANSWER_SCHEMA.to_owned(), schema.clone());
+    }
+    if !options.add_dirs.is_empty() {
+        let added = options.add_dirs.iter().map(|path| path.display().to_string());
+        settings.insert(ADDED.to_owned(), added.collect::<Vec<_>>().into());
+    }
     SessionStarted {
+        settings,
         cwd: root.display().to_string(),
         model: model.to_owned(),
         permission_mode,

@@ -66,6 +66,11 @@ impl Storage {
         Self { directory, is_ephemeral: true, notice: Some(notice) }
     }
 
+    /// In this directory.
+    pub(super) fn in_directory(directory: PathBuf) -> Self {
+        Self { directory, is_ephemeral: false, notice: None }
+    }
+
     /// For reading: creates nothing.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let all: Vec<PathBuf> = readable_places(dirs).map(|place| below(&place, root)).collect();

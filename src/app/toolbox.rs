@@ -19,7 +19,7 @@ use crate::protocol::mask::{Masker, is_secret_name, looks_secret};
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::Rights;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
-use crate::tools::{self, ToolCx};
+use crate::tools::{self, Tool, ToolCx};
 use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
 
 /// The tools that only read.
@@ -146,12 +146,12 @@ pub fn exec(config: &Config, writable: &Writable) -> Exec {
     Exec::new(&secret_variables(config)).clear_of(writable.places())
 }
 
-/// The registry of a session.
+/// The registry of a session, with these tools.
 pub fn open_toolbox(
     exec: Exec,
     settings: Settings,
     sandbox: Option<Sandbox>,
-    workspace: Arc<Workspace>,
+    (workspace, tools): (Arc<Workspace>, Vec<Box<dyn Tool>>),
     kept: Kept,
     events: Events,
     control: &Control,
@@ -175,7 +175,7 @@ pub fn open_toolbox(
         seen: None,
         diff: DiffSize::Preview,
     };
-    let registry = Registry::new(tools::all(), cx, events.clone(), control.clone(), settings);
+    let registry = Registry::new(tools, cx, events.clone(), control.clone(), settings);
     Toolbox { registry, events, exec }
 }
 

@@ -287,7 +287,8 @@ fn open(
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();
     let exec = app::exec(&config.config, &writable);
-    let gate = app::open_toolbox(exec, settings, sandbox, workspace, kept, inner, control);
+    let gate =
+        app::open_toolbox(exec, settings, sandbox, (workspace, tools::all()), kept, inner, control);
     if record {
         events.emit(Body::SessionStarted(SessionStarted {
             cwd,
@@ -297,6 +298,7 @@ fn open(
             sandbox: guarantees,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             place: String::new(),
+            settings: Object::new(),
         }));
         events.at(Place { turn: 1, ..Place::default() });
         gate.registry.begin_turn(1);

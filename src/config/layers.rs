@@ -101,16 +101,7 @@ pub struct Loaded {
 
 /// Reads every layer.
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
-    let mut loaded = Loaded {
-        config: Config::default(),
-        origins: BTreeMap::new(),
-        rules: Vec::new(),
-        warnings: Vec::new(),
-        untrusted_checks: None,
-        trusted: false,
-        needs: Needs::default(),
-        prompts: Prompts::default(),
-    };
+    let mut loaded = Loaded::of(Config::default());
     let mut merged = Table::new();
     if let Some(path) = &sources.user_file {
         let path_of = |line| Origin::User(path.clone(), line);
@@ -146,6 +137,20 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
 }
 
 impl Loaded {
+    /// This configuration, without origins, rules and warnings.
+    pub(super) fn of(config: Config) -> Self {
+        Self {
+            config,
+            origins: BTreeMap::new(),
+            rules: Vec::new(),
+            warnings: Vec::new(),
+            untrusted_checks: None,
+            trusted: false,
+            needs: Needs::default(),
+            prompts: Prompts::default(),
+        }
+    }
+
     fn lay_over(&mut self, merged: &mut Table, mut table: Table, origin: &dyn Fn(&str) -> Origin) {
         // An alias of the same table.
         if let Some(recovery) = table.remove("reflection") {

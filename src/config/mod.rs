@@ -11,6 +11,7 @@ mod models;
 mod needs;
 mod own_prompts;
 mod providers;
+mod recorded;
 mod trust;
 mod types;
 
@@ -20,6 +21,7 @@ pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{choices, is_file, known};
 pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, key_variables, presets, resolve, usable};
+pub use recorded::{of_record, recorded};
 pub use trust::{trust, trust_in};
 pub use types::{
     Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, Permissions, Record,

@@ -554,6 +554,9 @@ pub struct SessionStarted {
     /// The section *Place* of the system prompt: unchanged when the session is resumed.
     #[serde(default)]
     pub place: String,
+    /// The settings that decide how calls run, as far as they are not the defaults.
+    #[serde(default, skip_serializing_if = "Object::is_empty")]
+    pub settings: Object,
 }
 
 fn yes() -> bool {

@@ -288,6 +288,7 @@ impl Registry {
         }
         cx.seen = seen;
         let begun = self.checkpoint_before(entry.tool.spec().name, &target, cx.rights).await;
+        let begun = begun.map(|begun| begun.of_call(&call.id));
         cx.checked_path = target.checked_path;
         let epoch = self.state().repetition.epoch();
         self.events.emit(Body::ToolStarted {

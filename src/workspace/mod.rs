@@ -33,8 +33,8 @@ use std::sync::{Arc, Mutex};
 
 pub use charset::Charset;
 pub use checkpoint::{
-    Begun, Changed, Checkpoints, Limits, ReadBlobs, Scope, Settings, Undo, UndoError, UndoOptions,
-    UndoReport, Undone, can_undo, copy_journal,
+    Begun, Changed, Checkpoints, History, Limits, OutsideChange, Placed, ReadBlobs, Scope,
+    Settings, Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo, copy_journal,
 };
 pub use content::Content;
 pub use diff::{Diff, DiffSize};

@@ -42,6 +42,22 @@ impl GitDirs {
         Some(Self { own, common, top: top.to_owned() })
     }
 
+    /// The working tree.
+    pub(super) fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// The directory that linked working trees share.
+    pub(super) fn common(&self) -> &Path {
+        &self.common
+    }
+
+    /// The same file in a copy of the repository.
+    pub(super) fn copied(&self, path: &Path, copy: &Path) -> Option<PathBuf> {
+        let below = path.strip_prefix(&self.own).or_else(|_| path.strip_prefix(&self.common));
+        below.ok().map(|below| copy.join(below))
+    }
+
     pub(super) fn index(&self) -> PathBuf {
         self.own.join("index")
     }

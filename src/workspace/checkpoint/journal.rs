@@ -13,12 +13,15 @@ use crate::disk;
 pub(super) const FILE: &str = "operations.jsonl";
 
 /// One operation: a call of a tool, an undo, or a redo.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Operation {
     pub(super) id: u32,
     pub(super) turn: u32,
     /// The kind of operation: `Edit`, `Bash`, `undo`.
     pub(super) what: String,
+    /// The id of the call; empty for an undo, a redo, and a command whose process was killed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) call: String,
     /// Another session or a background command ran at the same time: some changes may not belong to this
     /// operation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -125,15 +128,7 @@ mod tests {
     use super::*;
 
     fn operation(id: u32, undoes: &[u32]) -> Operation {
-        Operation {
-            id,
-            turn: 1,
-            what: String::new(),
-            is_shared: false,
-            changes: Vec::new(),
-            git: Vec::new(),
-            undoes: undoes.iter().copied().collect(),
-        }
+        Operation { id, turn: 1, undoes: undoes.iter().copied().collect(), ..Operation::default() }
     }
 
     #[test]

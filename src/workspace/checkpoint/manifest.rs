@@ -179,6 +179,17 @@ impl Scanner {
         self.walk().map(|met| met.len())
     }
 
+    /// The paths of a manifest, each with whether it is a directory.
+    pub(super) fn covered(&self) -> Result<HashMap<PathBuf, bool>, TooMany> {
+        let mut met = self.walk()?;
+        self.add_tracked(&mut met);
+        let paths = met.into_iter().map(|(name, stat)| {
+            let is_folder = FileType::from_raw_mode(stat.mode) == FileType::Directory;
+            (self.root.join(OsStr::from_bytes(&name)), is_folder)
+        });
+        Ok(paths.collect())
+    }
+
     /// Takes a manifest. Contents that are new since the `last` one are stored.
     pub(super) fn take(&self, last: &Manifest, pack: &Mutex<Pack>) -> Result<Manifest, TooMany> {
         let mut files = self.walk()?;
@@ -535,6 +546,12 @@ impl Manifest {
         }
     }
 
+    /// The entry of a path.
+    pub(super) fn find(&self, path: &Name) -> Option<&Arc<Entry>> {
+        let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
+        found.ok().map(|at| &self.files[at])
+    }
+
     /// The inodes of all files.
     pub(super) fn inodes(&self) -> HashSet<u64> {
         self.files.iter().map(|entry| entry.stat.inode).collect()
@@ -542,9 +559,7 @@ impl Manifest {
 
     /// The file at a path was created or written since this time, or has one of these inodes.
     pub(super) fn is_new(&self, path: &Name, since: Duration, known: &HashSet<u64>) -> bool {
-        let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
-        found.ok().is_none_or(|at| {
-            let entry = &self.files[at];
+        self.find(path).is_none_or(|entry| {
             let changed = u64::try_from(entry.stat.ctime_ns).map(Duration::from_nanos);
             known.contains(&entry.stat.inode) || changed.is_ok_and(|changed| changed + TICK > since)
         })

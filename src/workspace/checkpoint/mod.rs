@@ -7,8 +7,10 @@
 
 mod git_state;
 mod hex;
+mod history;
 mod journal;
 mod manifest;
+mod outside;
 mod overlap;
 mod pack;
 mod restore;
@@ -27,9 +29,11 @@ use super::content::MAX_CHANGED;
 use crate::disk;
 use journal::{Journal, Operation};
 use manifest::{Change, Entry, Manifest, Name, Scanner, State, TooMany, changes, lock, stat};
+use outside::Known;
 use overlap::Overlap;
 use pack::Pack;
 
+pub use history::{History, OutsideChange, Placed};
 pub use restore::{Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo};
 
 pub(super) use blake3::Hash;
@@ -39,7 +43,12 @@ const MANIFEST_FILE: &str = "manifest.json";
 /// Prefix of a file in the directory of a session whose command is running, followed by the turn: the
 /// manifest from before the command.
 const OPEN_FILE: &str = "open-operation-";
-/// Version of that file's format.
+/// Prefix of a file in the directory of a session, followed by a time-ordered UUID: the manifest from the
+/// beginning of the session, or of its continuation by another process.
+const START_FILE: &str = "start-manifest-";
+/// Limit: size of such a file.
+const MAX_KEPT_MANIFEST: u64 = 32 * 1024 * 1024;
+/// Version of the format of manifests in files.
 const VERSION: u32 = 1;
 
 /// Limits of the store.
@@ -106,6 +115,8 @@ type FileId = (u64, i64);
 #[derive(Default)]
 struct Progress {
     turn: u32,
+    /// What the session knows of the files, to notice changes from outside.
+    known: Known,
     /// The latest manifest of the project.
     last: Option<Arc<Manifest>>,
     /// The manifest that was last written to disk, and the file, which other sessions write too.
@@ -132,6 +143,7 @@ pub enum Scope {
 /// An operation that has begun.
 pub struct Begun {
     what: String,
+    call: String,
     scope: Scope,
     turn: u32,
     /// Since 1970.
@@ -170,9 +182,22 @@ impl Checkpoints {
         if matches!(*first, First::NotBegun) {
             let this = Arc::clone(self);
             let thread = std::thread::Builder::new().name("checkpoint".to_owned());
-            if let Ok(thread) = thread.spawn(move || drop(this.take())) {
+            if let Ok(thread) = thread.spawn(move || this.take_first()) {
                 *first = First::Running(thread);
             }
+        }
+    }
+
+    /// The manifest is kept in the session's directory, so that the session can be replayed.
+    fn take_first(&self) {
+        let Ok(first) = self.take() else { return };
+        lock(&self.state).known.begins_with(&first);
+        let saved = self.settings.store.join(MANIFEST_FILE);
+        let is_small = |data: std::fs::Metadata| data.len() <= MAX_KEPT_MANIFEST;
+        if self.save() && std::fs::metadata(&saved).is_ok_and(is_small) {
+            let name = format!("{START_FILE}{}", uuid::Uuid::now_v7());
+            // Without it the session cannot be replayed.
+            _ = std::fs::hard_link(saved, self.settings.session.join(name));
         }
     }
 
@@ -206,10 +231,17 @@ impl Checkpoints {
         let turn = lock(&self.state).turn;
         let mut open_file = None;
         let before = match &scope {
-            Scope::File(path) => Some(Arc::new(self.of_file(path))),
+            Scope::File(path) => {
+                let before = Arc::new(self.of_file(path));
+                self.note_outside_of(path, &before);
+                Some(before)
+            }
             Scope::Project => {
                 self.wait();
                 let before = self.take().ok();
+                if let Some(before) = &before {
+                    self.note_outside(before);
+                }
                 let saved = self.settings.store.join(MANIFEST_FILE);
                 let name = format!("{OPEN_FILE}{turn}-{}", uuid::Uuid::now_v7());
                 let open = self.settings.session.join(name);
@@ -220,17 +252,21 @@ impl Checkpoints {
             }
         };
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Begun { what: what.to_owned(), scope, turn, time, before, open_file, overlap }
+        let (what, call) = (what.to_owned(), String::new());
+        Begun { what, call, scope, turn, time, before, open_file, overlap }
     }
 
     /// Records the state after it, and the difference. `is_background`: the user may have changed files
     /// meanwhile. Blocks.
     pub fn after(&self, begun: Begun, is_background: bool) -> std::io::Result<Changed> {
-        let Begun { what, scope, turn, time, before, open_file, overlap } = begun;
+        let Begun { what, call, scope, turn, time, before, open_file, overlap } = begun;
         let after = match &scope {
             Scope::File(path) => Ok(Arc::new(self.of_file(path))),
             Scope::Project => self.take(),
         };
+        if let (Scope::Project, Ok(after)) = (&scope, &after) {
+            lock(&self.state).known.project_operation_ended(after);
+        }
         if let Some(open) = open_file {
             _ = std::fs::remove_file(open);
         }
@@ -245,7 +281,9 @@ impl Checkpoints {
         }
         let files = changes.iter().filter(|change| !change.is_directory());
         let files: Vec<String> = files.map(|change| shown(&change.path)).collect();
-        self.record(what, turn, is_shared, changes, git, &[])?;
+        let operation =
+            Operation { what, call, turn, is_shared, changes, git, ..Operation::default() };
+        self.record(operation)?;
         Ok(Changed { files })
     }
 
@@ -265,8 +303,11 @@ impl Checkpoints {
             {
                 let (changes, git) = self.difference(&before, &after, time);
                 // Changes since the end of that process cannot be distinguished.
-                if !(changes.is_empty() && git.is_empty())
-                    && self.record("Bash".to_owned(), turn, true, changes, git, &[]).is_err()
+                let (what, is_shared) = ("Bash".to_owned(), true);
+                let killed =
+                    Operation { what, turn, is_shared, changes, git, ..Operation::default() };
+                if !(killed.changes.is_empty() && killed.git.is_empty())
+                    && self.record(killed).is_err()
                 {
                     // The next process retries.
                     continue;
@@ -312,20 +353,13 @@ impl Checkpoints {
         self.scanner.look(&self.scanner.root().join(name.as_path()), self.pack(), max)
     }
 
-    fn record(
-        &self,
-        what: String,
-        turn: u32,
-        is_shared: bool,
-        changes: Vec<Change>,
-        git: Vec<Change>,
-        undoes: &[u32],
-    ) -> std::io::Result<()> {
-        let undoes = undoes.iter().copied().collect();
+    /// Records an operation, without its id.
+    fn record(&self, operation: Operation) -> std::io::Result<()> {
+        lock(&self.state).known.own(&operation.changes);
         // Contents first, so that the journal refers only to contents that can be restored. If this fails, an
         // undo reports it.
         let written = lock(self.pack()).flush();
-        self.journal.record(Operation { id: 0, turn, what, is_shared, changes, git, undoes })?;
+        self.journal.record(operation)?;
         written
     }
 
@@ -447,6 +481,15 @@ impl Drop for Checkpoints {
     }
 }
 
+impl Begun {
+    /// Assigns the operation to this call.
+    #[must_use]
+    pub fn of_call(mut self, call: &str) -> Self {
+        call.clone_into(&mut self.call);
+        self
+    }
+}
+
 impl Change {
     fn is_directory(&self) -> bool {
         let is_directory = |state: &Option<State>| {
@@ -475,12 +518,13 @@ impl Workspace {
     }
 }
 
-/// Copies the operations of a session up to a turn to a fork of it.
+/// Copies the operations of a session up to a turn to a fork of it, and what a replay needs besides.
 pub fn copy_journal(from: &Path, to: &Path, up_to: Option<u32>) -> std::io::Result<()> {
     let journal = Journal::new(to);
     let operations = Journal::new(from).read();
     let wanted = operations.iter().filter(|it| up_to.is_none_or(|up_to| it.turn <= up_to));
-    wanted.into_iter().try_for_each(|operation| journal.add(operation))
+    wanted.into_iter().try_for_each(|operation| journal.add(operation))?;
+    history::copy(from, to)
 }
 
 /// A name for display.

@@ -189,8 +189,10 @@ impl Workspace {
             return Ok(report);
         }
         let word = if what == Undo::Redo { "redo" } else { UNDO };
+        let (changes, git, undoes) = (of_files, of_git, undoes.into_iter().collect());
+        let (what, turn, call) = (word.to_owned(), turns.1, String::new());
         checkpoints
-            .record(word.to_owned(), turns.1, is_shared, of_files, of_git, &undoes)
+            .record(Operation { id: 0, what, call, turn, is_shared, changes, git, undoes })
             .map_err(|error| UndoError::Failed(format!("the undo is not recorded: {error}")))?;
         Ok(report)
     }
@@ -449,7 +451,7 @@ fn is_still(path: &Path, seen: Option<&Entry>) -> bool {
     }
 }
 
-fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+pub(super) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -478,7 +480,7 @@ fn is_kept(now: &State, target: Option<&State>) -> bool {
     )
 }
 
-fn remove(path: &Path, now: Option<&State>) -> io::Result<()> {
+pub(super) fn remove(path: &Path, now: Option<&State>) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -488,7 +490,7 @@ fn remove(path: &Path, now: Option<&State>) -> io::Result<()> {
 }
 
 /// Writes a temporary file and renames it; replaces an existing file only if requested.
-fn put(
+pub(super) fn put(
     directory: &OwnedFd,
     name: &std::ffi::OsStr,
     bytes: &[u8],

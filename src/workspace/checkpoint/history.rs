@@ -1,0 +1,439 @@
+//! The states of a project during a recorded session, to be made again in a scratch copy.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::Mode;
+
+use super::journal::Operation;
+use super::manifest::{Change, Manifest, Name, State};
+use super::outside::{self, Outside};
+use super::restore::{put, remove, set_mode};
+use super::{Checkpoints, Hash, START_FILE, Settings, disk, shown};
+
+/// Number of contents that are in memory at a time.
+const BATCH: usize = 256;
+
+/// A recorded session's files: the first manifest, its operations, and the changes from outside.
+pub struct History {
+    checkpoints: Checkpoints,
+    /// The manifests from the beginning of each process, the first first.
+    starts: Vec<Manifest>,
+    operations: Vec<Operation>,
+    outside: Vec<Outside>,
+}
+
+/// Changes from outside, made at one time.
+#[derive(Clone, Debug)]
+pub struct OutsideChange {
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    /// When it was noticed.
+    pub noticed_ms: i64,
+    /// The modification time of the new content.
+    pub mtime_ms: Option<i64>,
+    /// The call before it was noticed that changed anything; empty if there is none.
+    pub after_call: String,
+    /// The displayed path.
+    pub path: String,
+    change: Change,
+    is_git: bool,
+}
+
+impl OutsideChange {
+    fn of(change: &Change, is_git: bool) -> Self {
+        let (change, path) = (change.clone(), shown(&change.path));
+        let (at_ms, noticed_ms, mtime_ms, after_call) = (0, 0, None, String::new());
+        Self { at_ms, noticed_ms, mtime_ms, after_call, path, change, is_git }
+    }
+}
+
+/// A scratch copy.
+#[derive(Clone, Debug, Default)]
+pub struct Placed {
+    /// Paths that are not as they were, and why.
+    pub missing: Vec<(String, String)>,
+}
+
+impl History {
+    /// The files of the session whose directory is in the settings. `root` need not exist any more.
+    pub fn read(root: &Path, settings: Settings) -> Self {
+        let session = settings.session.clone();
+        let checkpoints = Checkpoints::new(root, Vec::new(), settings);
+        let names = fs::read_dir(&session).into_iter().flatten().flatten();
+        let mut names: Vec<_> = names
+            .map(|entry| entry.file_name())
+            .filter(|name| name.as_bytes().starts_with(START_FILE.as_bytes()))
+            .collect();
+        names.sort();
+        let starts = names.iter().filter_map(|name| checkpoints.load(&session.join(name)));
+        let outside = disk::read(&session.join(outside::FILE)).unwrap_or_default();
+        let outside = outside.split(|byte| *byte == b'\n');
+        Self {
+            starts: starts.collect(),
+            operations: checkpoints.journal.read(),
+            outside: outside.filter_map(|line| serde_json::from_slice(line).ok()).collect(),
+            checkpoints,
+        }
+    }
+
+    /// The first manifest was recorded.
+    pub fn has_start(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
+    /// The first manifest has a state of git.
+    pub fn has_git(&self) -> bool {
+        self.starts.first().is_some_and(|start| !start.git.is_empty())
+    }
+
+    /// Makes the files of the first manifest in an empty directory, and the repository in its `.git`.
+    pub fn place(&self, to: &Path) -> io::Result<Placed> {
+        let mut placed = Placed::default();
+        let Some(start) = self.starts.first() else { return Ok(placed) };
+        let mut states: BTreeMap<Name, State> =
+            start.files.iter().map(|entry| (entry.path.clone(), entry.state.clone())).collect();
+        let times: HashMap<&Name, i64> =
+            start.files.iter().map(|entry| (&entry.path, entry.stat.mtime_ns)).collect();
+        // The manifest was taken while the session worked: what is recorded as the state before a change is
+        // certain.
+        for (path, before) in self.firsts() {
+            match before {
+                Some(state) => drop(states.insert(path.clone(), state.clone())),
+                None => drop(states.remove(path)),
+            }
+        }
+        let states: Vec<(&Name, &State)> =
+            states.iter().filter(|(path, _)| path.as_path().is_relative()).collect();
+        for part in states.chunks(BATCH) {
+            let contents = self.checkpoints.contents(part.iter().map(|(_, state)| *state));
+            for (path, state) in part {
+                let full = to.join(path.as_path());
+                match make(&full, state, &contents) {
+                    Ok(()) => set_time(&full, state, times.get(path).copied()),
+                    Err(error) => placed.missing.push((shown(path), error.to_string())),
+                }
+            }
+        }
+        for (path, state) in states.iter().rev() {
+            if let State::Directory { mode } = state {
+                set_mode(&to.join(path.as_path()), *mode)?;
+            }
+        }
+        if self.has_git()
+            && let Err(error) = self.place_git(start, to)
+        {
+            placed.missing.push((".git".to_owned(), error.to_string()));
+        }
+        Ok(placed)
+    }
+
+    /// The earliest recorded state of each path that changed.
+    fn firsts(&self) -> BTreeMap<&Name, &Option<State>> {
+        let mut firsts = BTreeMap::new();
+        for change in self.changes() {
+            firsts.entry(&change.path).or_insert(&change.before);
+        }
+        firsts
+    }
+
+    /// All changes of files, in order.
+    fn changes(&self) -> impl Iterator<Item = &Change> {
+        let ids = std::iter::once(0).chain(self.operations.iter().map(|it| it.id));
+        ids.flat_map(|id| {
+            let own = self.operations.iter().filter(move |it| it.id == id);
+            let outside = self.outside.iter().filter(move |it| it.after == id);
+            let outside = outside.flat_map(|it| &it.changes).filter(|it| !it.is_git);
+            own.flat_map(|it| &it.changes).chain(outside.map(|it| &it.change))
+        })
+    }
+
+    /// Copies the repository, with the HEAD, the index and the refs of the manifest.
+    fn place_git(&self, start: &Manifest, to: &Path) -> io::Result<()> {
+        let gone = || io::Error::other("the repository is gone");
+        let git = self.checkpoints.scanner.git().ok_or_else(gone)?;
+        if git.top() != self.checkpoints.scanner.root() {
+            return Err(io::Error::other(
+                "the repository is around the project, and is not copied",
+            ));
+        }
+        let own = to.join(".git");
+        copy_folder(git.common(), &own)?;
+        for name in ["refs", "packed-refs", "logs/refs/stash"] {
+            let path = own.join(name);
+            match fs::symlink_metadata(&path) {
+                Ok(data) if data.is_dir() => disk::remove_folder(&path)?,
+                Ok(_) => fs::remove_file(&path)?,
+                Err(_) => {}
+            }
+        }
+        disk::make_folder(&own.join("refs/heads"), 0o755)?;
+        disk::make_folder(&own.join("refs/tags"), 0o755)?;
+        let contents = self.checkpoints.contents(start.git.iter().map(|entry| &entry.state));
+        for entry in &start.git {
+            let Some(path) = git.copied(entry.path.as_path(), &own) else { continue };
+            make(&path, &entry.state, &contents)?;
+        }
+        Ok(())
+    }
+
+    /// The changes from outside, in the order of their times.
+    pub fn outside(&self) -> Vec<OutsideChange> {
+        let noticed = self.outside.iter().flat_map(|outside| {
+            let before = self.operations.iter().find(|it| it.id == outside.after);
+            outside.changes.iter().map(move |it| OutsideChange {
+                at_ms: it.at_ms,
+                noticed_ms: outside.noticed_ms,
+                mtime_ms: it.mtime_ms,
+                after_call: before.map(|it| it.call.clone()).unwrap_or_default(),
+                ..OutsideChange::of(&it.change, it.is_git)
+            })
+        });
+        let mut changes: Vec<OutsideChange> = noticed.collect();
+        changes.sort_by_key(|change| change.at_ms);
+        changes
+    }
+
+    /// Changes from outside before the process with this number began, from 1: what its first manifest has and
+    /// the end of the process before it did not.
+    pub fn outside_before(&self, process: usize, n_operations: usize) -> Vec<OutsideChange> {
+        let Some(begin) = self.starts.get(process).filter(|_| process > 0) else {
+            return Vec::new();
+        };
+        let Some(start) = self.starts.first() else { return Vec::new() };
+        let mut states: BTreeMap<&Name, Option<&State>> =
+            start.files.iter().map(|entry| (&entry.path, Some(&entry.state))).collect();
+        let last = n_operations.checked_sub(1).and_then(|at| self.operations.get(at));
+        let last = last.map_or(0, |operation| operation.id);
+        let ids: Vec<u32> = std::iter::once(0)
+            .chain(self.operations.iter().map(|it| it.id))
+            .filter(|id| *id <= last)
+            .collect();
+        for id in ids {
+            // What a killed command changed is not made by its replay.
+            let is_of_call = |it: &&Operation| it.what != "Bash" || !it.call.is_empty();
+            for it in self.operations.iter().filter(|it| it.id == id).filter(is_of_call) {
+                states.extend(it.changes.iter().map(|it| (&it.path, it.after.as_ref())));
+            }
+            for it in self.outside.iter().filter(|it| it.after == id && id < last) {
+                let changes = it.changes.iter().filter(|it| !it.is_git);
+                states.extend(changes.map(|it| (&it.change.path, it.change.after.as_ref())));
+            }
+        }
+        let mut changes = Vec::new();
+        let mut changed = |path: &Name, before: Option<&State>, after: Option<&State>| {
+            let (path, before, after) = (path.clone(), before.cloned(), after.cloned());
+            changes.push(OutsideChange::of(&Change { path, before, after }, false));
+        };
+        for entry in &begin.files {
+            let before = states.remove(&entry.path).flatten();
+            if before != Some(&entry.state) {
+                changed(&entry.path, before, Some(&entry.state));
+            }
+        }
+        for (path, before) in states {
+            // (A path that the manifest does not cover is not gone.)
+            let was_covered = start.find(path).is_some();
+            if before.is_some() && was_covered {
+                changed(path, before, None);
+            }
+        }
+        changes
+    }
+
+    /// Makes these changes in a scratch copy. Returns what could not be made, and why.
+    pub fn make(&self, changes: &[OutsideChange], to: &Path) -> Vec<(String, String)> {
+        let states = changes.iter().filter_map(|it| it.change.after.as_ref());
+        let contents = self.checkpoints.contents(states);
+        let git = self.checkpoints.scanner.git();
+        let mut failed = Vec::new();
+        // Removals from the inside out, then additions from the outside in.
+        let (gone, there): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|it| it.change.after.is_none());
+        for it in gone.iter().rev().chain(&there) {
+            let path = it.change.path.as_path();
+            let path = match (it.is_git, git) {
+                (true, Some(git)) => git.copied(path, &to.join(".git")),
+                (true, None) => None,
+                (false, _) => path.is_relative().then(|| to.join(path)),
+            };
+            let made = match (path, &it.change.after) {
+                (None, _) => Err(io::Error::other("it is outside the project")),
+                (Some(path), Some(state)) => make(&path, state, &contents),
+                (Some(path), None) => clear(&path),
+            };
+            if let Err(error) = made {
+                failed.push((it.path.clone(), error.to_string()));
+            }
+        }
+        failed
+    }
+
+    /// The changes of a call, to be made in a scratch copy without running it.
+    pub fn of_call(&self, call: &str) -> Vec<OutsideChange> {
+        let operations = self.operations.iter().filter(|it| it.call == call);
+        let changes = operations.flat_map(|it| {
+            let own = it.changes.iter().map(|change| (change, false));
+            own.chain(it.git.iter().map(|change| (change, true)))
+        });
+        changes.map(|(change, is_git)| OutsideChange::of(change, is_git)).collect()
+    }
+
+    /// The state in which a call left each path that it changed, in words; `None`: the record does not say which
+    /// operation belongs to which call.
+    pub fn states_after(&self, call: &str) -> Option<BTreeMap<String, String>> {
+        if self.operations.iter().all(|it| it.call.is_empty()) && !self.operations.is_empty() {
+            return None;
+        }
+        let operations = self.operations.iter().filter(|it| it.call == call && !it.is_shared);
+        let changes = operations.flat_map(|it| &it.changes);
+        let states = changes.filter(|it| !it.is_directory()).map(|change| {
+            let state = match &change.after {
+                None => "removed".to_owned(),
+                Some(State::File { mode, hash }) => {
+                    format!("file {mode:o} {}", &hash.to_hex()[..16])
+                }
+                Some(State::Link { target }) => format!("link to {}", shown(target)),
+                Some(State::Directory { mode }) => format!("directory {mode:o}"),
+                Some(State::NotCovered { .. }) => "not covered".to_owned(),
+            };
+            (shown(&change.path), state)
+        });
+        Some(states.collect())
+    }
+
+    /// The number of operations before each process after the first began, from the numbers of their turns.
+    pub fn operations_up_to(&self, turn: u32) -> usize {
+        self.operations.iter().take_while(|it| it.turn <= turn).count()
+    }
+
+    /// Paths of the first manifest whose content is not recorded.
+    pub fn uncovered(&self) -> Vec<(String, String)> {
+        let entries = self.starts.first().into_iter().flat_map(|start| &start.files);
+        entries
+            .filter_map(|entry| match &entry.state {
+                State::NotCovered { why, .. } => Some((shown(&entry.path), why.clone())),
+                State::File { .. } | State::Link { .. } | State::Directory { .. } => None,
+            })
+            .collect()
+    }
+
+    /// Directories at the top of the project, and files, that exist now and that no manifest covers: ignored
+    /// ones.
+    pub fn ignored_now(&self) -> Vec<String> {
+        let root = self.checkpoints.scanner.root();
+        let mut found = Vec::new();
+        let mut todo = vec![root.to_owned()];
+        let covered: HashMap<PathBuf, bool> = match self.checkpoints.scanner.covered() {
+            Ok(covered) => covered,
+            Err(_) => return found,
+        };
+        while let Some(folder) = todo.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if entry.file_name() == OsStr::new(".git") {
+                    continue;
+                }
+                match covered.get(&path) {
+                    None => {
+                        let path = path.strip_prefix(root).unwrap_or(&path);
+                        found.push(shown(&Name::new(path.as_os_str().as_bytes())));
+                    }
+                    Some(true) => todo.push(path),
+                    Some(false) => {}
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+/// Copies what a replay needs to the directory of a fork.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.as_bytes().starts_with(START_FILE.as_bytes()) || name == outside::FILE {
+            fs::copy(entry.path(), to.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a state at a path of a scratch copy, whatever is there.
+fn make(
+    path: &Path,
+    state: &State,
+    contents: &HashMap<Hash, io::Result<Vec<u8>>>,
+) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let now = fs::symlink_metadata(path).ok();
+    if let (State::Directory { mode }, Some(true)) = (state, now.as_ref().map(fs::Metadata::is_dir))
+    {
+        return set_mode(path, *mode);
+    }
+    let is_file = now.as_ref().is_some_and(fs::Metadata::is_file);
+    if !is_file || !matches!(state, State::File { .. }) {
+        clear(path)?;
+    }
+    match state {
+        State::Directory { .. } => drop(disk::make_folder(path, 0o755)?),
+        State::Link { target } => {
+            let folder = disk::make_folder(parent, 0o755)?;
+            rustix::fs::symlinkat(target.as_path(), folder, name)?;
+        }
+        State::File { mode, hash } => {
+            let bytes = match contents.get(hash) {
+                Some(Ok(bytes)) => bytes,
+                Some(Err(error)) => return Err(io::Error::other(error.to_string())),
+                None => return Err(io::Error::other("its content is not stored any more")),
+            };
+            let folder = disk::make_folder(parent, 0o755)?;
+            put(&folder, name, bytes, Mode::from_raw_mode(*mode), is_file)?;
+        }
+        State::NotCovered { why, .. } => return Err(io::Error::other(why.clone())),
+    }
+    Ok(())
+}
+
+fn clear(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(data) if data.is_dir() => disk::remove_folder(path),
+        Ok(_) => remove(path, None),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Programs like make compare times.
+fn set_time(path: &Path, state: &State, mtime_ns: Option<i64>) {
+    if let (State::File { .. }, Some(ns)) = (state, mtime_ns)
+        && let (Ok(file), Ok(ns)) = (disk::open_file(path), u64::try_from(ns))
+    {
+        _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(ns));
+    }
+}
+
+/// Copies a directory without following links.
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, new) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_folder(&path, &new)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&path)?, &new)?;
+        } else if kind.is_file() && path.extension() != Some(OsStr::new("lock")) {
+            fs::copy(&path, &new)?;
+        }
+    }
+    Ok(())
+}
