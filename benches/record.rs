@@ -199,6 +199,7 @@ fn started(project: &Path) -> Body {
         sandbox: Sandbox::none(),
         program: "0".to_owned(),
         place: String::new(),
+        settings: serde_json::Map::new(),
     })
 }
 

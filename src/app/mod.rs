@@ -14,6 +14,7 @@ mod messages;
 mod models;
 mod place;
 mod project;
+mod replay;
 mod resumed_model;
 mod retention;
 mod sandbox_facts;
@@ -42,6 +43,7 @@ use models::Models;
 pub use models::{Facts, endpoint, facts, no_model, script};
 pub use place::branch;
 use project::ProjectFiles;
+pub use replay::{ReplayOptions, Replayed, replay};
 use resumed_model::open_recorded;
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::{ShortIds, Storage, StoredLog};
@@ -64,6 +66,7 @@ use crate::protocol::event::{
     Body, Clock, Event, Events, Pin, Place, Sandbox, SessionRule, SessionStarted, Sink,
     TurnFinished,
 };
+use crate::protocol::mask::Masker;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::provider::Effort;
 use crate::record::{self, Log, SummarySink};
@@ -259,10 +262,7 @@ impl Session {
         let StandIns { models, tools, memory, clock, is_sandboxed } =
             stand_ins.unwrap_or_else(|| StandIns::none(sandbox.is_some()));
         let (Models { main, light, fallback, verifier, keys, notices: not_sent }, used) =
-            match models {
-                Some(models) => (models, options.config.config.clone()),
-                None => open_recorded(&options, recorded.as_deref(), &outside, &control).await?,
-            };
+            models_of(models, &options, recorded.as_deref(), &outside, &control).await?;
         notices.extend(not_sent);
         let mut settings = settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -283,10 +283,7 @@ impl Session {
         let summary = SummarySink::default();
         let sinks = sinks(log, &summary, learning.as_ref(), faces, loaded.as_ref());
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
-        let kept = match &log_path {
-            Some(path) => Kept::beside(path, &options.root, masker),
-            None => Kept::unrecorded(Spill::none(writable.places())),
-        };
+        let kept = kept(log_path.as_deref(), &options.root, masker, &writable);
         let mut workspace = workspace.with_readable(kept.spill.folder());
         if !is_ephemeral {
             workspace = with_checkpoints(workspace, config, &storage, &id)?;
@@ -316,14 +313,9 @@ impl Session {
             verifier_of(verifier, (&options, &writable, &own), &registry, &events, &prompts)?;
         let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
-        let layers = Layers::new(
-            &prompts,
-            registry.specs(),
-            &place,
-            additions.as_deref(),
-            &rules,
-            max_rules_bytes,
-        );
+        let additions = additions.as_deref();
+        let layers =
+            Layers::new(&prompts, registry.specs(), &place, additions, &rules, max_rules_bytes);
         let parts = Parts {
             main,
             light,
@@ -478,6 +470,28 @@ impl Session {
         // (It may report that telemetry is lost.)
         self.background.finish().await;
         self.events.emit(Body::SessionSummary(self.summary.summary()));
+    }
+}
+
+/// These models, or those of the session.
+async fn models_of(
+    models: Option<Models>,
+    options: &Options,
+    recorded: Option<&str>,
+    outside: &HostPrograms,
+    control: &Control,
+) -> Result<(Models, config::Config), OpenError> {
+    match models {
+        Some(models) => Ok((models, options.config.config.clone())),
+        None => open_recorded(options, recorded, outside, control).await,
+    }
+}
+
+/// What is kept beside this log, if there is one.
+fn kept(log: Option<&Path>, root: &Path, masker: Arc<Masker>, writable: &Writable) -> Kept {
+    match log {
+        Some(log) => Kept::beside(log, root, masker),
+        None => Kept::unrecorded(Spill::none(writable.places())),
     }
 }
 

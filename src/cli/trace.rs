@@ -2,6 +2,7 @@
 
 mod diff;
 mod html;
+mod replay;
 mod stats;
 
 use clap::{Subcommand, ValueEnum};
@@ -20,6 +21,8 @@ pub(super) enum TraceCommand {
     Stats(stats::StatsArgs),
     /// Show where two runs part; the exit code is 0 if they are equal, and 1 if they differ
     Diff(diff::DiffArgs),
+    /// Run a session again in a scratch copy, with the recorded answers, and compare the results
+    Replay(replay::ReplayArgs),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -38,6 +41,7 @@ pub(super) fn trace(command: &TraceCommand) -> u8 {
         TraceCommand::Html(args) => answer(html::html(args)),
         TraceCommand::Stats(args) => answer(stats::stats(args)),
         TraceCommand::Diff(args) => code(diff::diff(args)),
+        TraceCommand::Replay(args) => replay::replay(args),
     }
 }
 

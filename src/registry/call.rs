@@ -289,6 +289,8 @@ impl Registry {
         cx.seen = seen;
         let begun = self.checkpoint_before(entry.tool.spec().name, &target, cx.rights).await;
         let begun = begun.map(|begun| begun.of_call(&call.id));
+        let read = matches!(effect, Effect::Read { .. }).then_some(&target.checked_path);
+        let read = read.and_then(Option::as_ref).map(|path| path.path().absolute().to_path_buf());
         cx.checked_path = target.checked_path;
         let epoch = self.state().repetition.epoch();
         self.events.emit(Body::ToolStarted {
@@ -303,6 +305,9 @@ impl Registry {
         let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
         if let Some(begun) = begun {
             known.changed = self.checkpoint_after(begun, &effect, &mut outcome).await;
+        }
+        if let Some(path) = read {
+            self.note_read(&path, &outcome).await;
         }
         if matches!(effect, Effect::Job { .. }) {
             self.settle_background(false);

@@ -1,5 +1,6 @@
 //! Takes checkpoints before and after calls that may write.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -95,6 +96,22 @@ impl Registry {
             name_changed(data, &changed);
         }
         changed
+    }
+
+    /// Notes a change from outside that a call has read.
+    pub(super) async fn note_read(&self, target: &Path, outcome: &Result<Report, Failure>) {
+        let Ok(report) = outcome else { return };
+        let Some(checkpoints) = self.cx.workspace.checkpoints().map(Arc::clone) else { return };
+        let number = |name: &str| report.stats.get(name);
+        let mtime = number("file_mtime_ms").and_then(Value::as_i64);
+        let size = number("file_size_bytes").and_then(Value::as_u64);
+        let Some((mtime, size)) = mtime.zip(size) else { return };
+        if checkpoints.is_unexpected(target, mtime, size) {
+            let path = target.to_owned();
+            let look = move || checkpoints.look_at(&path, mtime, size);
+            // (A failure means that a replay reports a difference.)
+            _ = tokio::task::spawn_blocking(look).await;
+        }
     }
 
     /// Takes the checkpoints after background commands that ended; `all`: that every one has.

@@ -39,6 +39,7 @@ mod read_only;
 mod recall;
 mod recovery;
 mod redirects;
+mod replay;
 mod repository;
 mod resume;
 mod retention;

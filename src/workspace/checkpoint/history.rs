@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::Mode;
@@ -14,8 +14,13 @@ use super::journal::Operation;
 use super::manifest::{Change, Manifest, Name, State};
 use super::outside::{self, Outside};
 use super::restore::{put, remove, set_mode};
-use super::{Checkpoints, Hash, START_FILE, Settings, disk, shown};
+use super::{Checkpoints, Hash, MANIFEST_FILE, Settings, disk, lock, shown};
 
+/// Prefix of a file in the directory of a session, followed by a time-ordered UUID: the manifest from the
+/// beginning of the session, or of its continuation by another process.
+const START_FILE: &str = "start-manifest-";
+/// Limit: size of such a file.
+const MAX_KEPT_MANIFEST: u64 = 32 * 1024 * 1024;
 /// Number of contents that are in memory at a time.
 const BATCH: usize = 256;
 
@@ -50,6 +55,23 @@ impl OutsideChange {
         let (change, path) = (change.clone(), shown(&change.path));
         let (at_ms, noticed_ms, mtime_ms, after_call) = (0, 0, None, String::new());
         Self { at_ms, noticed_ms, mtime_ms, after_call, path, change, is_git }
+    }
+}
+
+impl Checkpoints {
+    /// The manifest is kept in the session's directory, so that the session can be replayed.
+    pub(super) fn take_first(&self) {
+        let Ok(first) = self.take() else { return };
+        lock(&self.known).begins_with(&first);
+        // (Without contents nothing has created it.)
+        _ = disk::make_folder(&self.settings.store, 0o700);
+        let saved = self.settings.store.join(MANIFEST_FILE);
+        let is_small = |data: std::fs::Metadata| data.len() <= MAX_KEPT_MANIFEST;
+        if self.save() && std::fs::metadata(&saved).is_ok_and(is_small) {
+            let name = format!("{START_FILE}{}", uuid::Uuid::now_v7());
+            // Without it the session cannot be replayed.
+            _ = std::fs::hard_link(saved, self.settings.session.join(name));
+        }
     }
 }
 
@@ -109,7 +131,7 @@ impl History {
             }
         }
         let states: Vec<(&Name, &State)> =
-            states.iter().filter(|(path, _)| path.as_path().is_relative()).collect();
+            states.iter().filter(|(path, _)| is_inside(path.as_path())).collect();
         for part in states.chunks(BATCH) {
             let contents = self.checkpoints.contents(part.iter().map(|(_, state)| *state));
             for (path, state) in part {
@@ -226,21 +248,21 @@ impl History {
             }
         }
         let mut changes = Vec::new();
-        let mut changed = |path: &Name, before: Option<&State>, after: Option<&State>| {
+        let mut add = |path: &Name, before: Option<&State>, after: Option<&State>| {
             let (path, before, after) = (path.clone(), before.cloned(), after.cloned());
             changes.push(OutsideChange::of(&Change { path, before, after }, false));
         };
         for entry in &begin.files {
             let before = states.remove(&entry.path).flatten();
             if before != Some(&entry.state) {
-                changed(&entry.path, before, Some(&entry.state));
+                add(&entry.path, before, Some(&entry.state));
             }
         }
         for (path, before) in states {
             // (A path that the manifest does not cover is not gone.)
             let was_covered = start.find(path).is_some();
             if before.is_some() && was_covered {
-                changed(path, before, None);
+                add(path, before, None);
             }
         }
         changes
@@ -260,7 +282,7 @@ impl History {
             let path = match (it.is_git, git) {
                 (true, Some(git)) => git.copied(path, &to.join(".git")),
                 (true, None) => None,
-                (false, _) => path.is_relative().then(|| to.join(path)),
+                (false, _) => is_inside(path).then(|| to.join(path)),
             };
             let made = match (path, &it.change.after) {
                 (None, _) => Err(io::Error::other("it is outside the project")),
@@ -275,8 +297,8 @@ impl History {
     }
 
     /// The changes of a call, to be made in a scratch copy without running it.
-    pub fn of_call(&self, call: &str) -> Vec<OutsideChange> {
-        let operations = self.operations.iter().filter(|it| it.call == call);
+    pub fn of_call(&self, turn: u32, call: &str) -> Vec<OutsideChange> {
+        let operations = self.operations.iter().filter(|it| it.turn == turn && it.call == call);
         let changes = operations.flat_map(|it| {
             let own = it.changes.iter().map(|change| (change, false));
             own.chain(it.git.iter().map(|change| (change, true)))
@@ -285,18 +307,34 @@ impl History {
     }
 
     /// The state in which a call left each path that it changed, in words; `None`: the record does not say which
-    /// operation belongs to which call.
-    pub fn states_after(&self, call: &str) -> Option<BTreeMap<String, String>> {
+    /// operation belongs to which call. `relocated` replaces paths in texts.
+    pub fn states_after(
+        &self,
+        turn: u32,
+        call: &str,
+        relocated: &dyn Fn(&str) -> String,
+    ) -> Option<BTreeMap<String, String>> {
         if self.operations.iter().all(|it| it.call.is_empty()) && !self.operations.is_empty() {
             return None;
         }
-        let operations = self.operations.iter().filter(|it| it.call == call && !it.is_shared);
-        let changes = operations.flat_map(|it| &it.changes);
-        let states = changes.filter(|it| !it.is_directory()).map(|change| {
+        let operations = self.operations.iter();
+        let operations =
+            operations.filter(|it| it.turn == turn && it.call == call && !it.is_shared);
+        let changes = operations.flat_map(|it| &it.changes).filter(|it| !it.is_directory());
+        let changes: Vec<&Change> = changes.collect();
+        let contents = self.checkpoints.contents(changes.iter().filter_map(|it| it.after.as_ref()));
+        let hash_of = |hash: &Hash| match contents.get(hash) {
+            Some(Ok(bytes)) => match std::str::from_utf8(bytes) {
+                Ok(text) => blake3::hash(relocated(text).as_bytes()),
+                Err(_) => *hash,
+            },
+            Some(Err(_)) | None => *hash,
+        };
+        let states = changes.into_iter().map(|change| {
             let state = match &change.after {
                 None => "removed".to_owned(),
                 Some(State::File { mode, hash }) => {
-                    format!("file {mode:o} {}", &hash.to_hex()[..16])
+                    format!("file {mode:o} {}", &hash_of(hash).to_hex()[..16])
                 }
                 Some(State::Link { target }) => format!("link to {}", shown(target)),
                 Some(State::Directory { mode }) => format!("directory {mode:o}"),
@@ -352,6 +390,11 @@ impl History {
         found.sort();
         found
     }
+}
+
+/// A path in the project.
+fn is_inside(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Copies what a replay needs to the directory of a fork.

@@ -43,11 +43,6 @@ const MANIFEST_FILE: &str = "manifest.json";
 /// Prefix of a file in the directory of a session whose command is running, followed by the turn: the
 /// manifest from before the command.
 const OPEN_FILE: &str = "open-operation-";
-/// Prefix of a file in the directory of a session, followed by a time-ordered UUID: the manifest from the
-/// beginning of the session, or of its continuation by another process.
-const START_FILE: &str = "start-manifest-";
-/// Limit: size of such a file.
-const MAX_KEPT_MANIFEST: u64 = 32 * 1024 * 1024;
 /// Version of the format of manifests in files.
 const VERSION: u32 = 1;
 
@@ -100,6 +95,8 @@ pub struct Checkpoints {
     store: OnceLock<Mutex<Pack>>,
     first: Mutex<First>,
     state: Mutex<Progress>,
+    /// What the session knows of the files, to notice changes from outside.
+    known: Mutex<Known>,
 }
 
 /// The first manifest of the session.
@@ -115,8 +112,6 @@ type FileId = (u64, i64);
 #[derive(Default)]
 struct Progress {
     turn: u32,
-    /// What the session knows of the files, to notice changes from outside.
-    known: Known,
     /// The latest manifest of the project.
     last: Option<Arc<Manifest>>,
     /// The manifest that was last written to disk, and the file, which other sessions write too.
@@ -173,6 +168,7 @@ impl Checkpoints {
             store: OnceLock::new(),
             first: Mutex::new(First::NotBegun),
             state: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
@@ -185,19 +181,6 @@ impl Checkpoints {
             if let Ok(thread) = thread.spawn(move || this.take_first()) {
                 *first = First::Running(thread);
             }
-        }
-    }
-
-    /// The manifest is kept in the session's directory, so that the session can be replayed.
-    fn take_first(&self) {
-        let Ok(first) = self.take() else { return };
-        lock(&self.state).known.begins_with(&first);
-        let saved = self.settings.store.join(MANIFEST_FILE);
-        let is_small = |data: std::fs::Metadata| data.len() <= MAX_KEPT_MANIFEST;
-        if self.save() && std::fs::metadata(&saved).is_ok_and(is_small) {
-            let name = format!("{START_FILE}{}", uuid::Uuid::now_v7());
-            // Without it the session cannot be replayed.
-            _ = std::fs::hard_link(saved, self.settings.session.join(name));
         }
     }
 
@@ -265,7 +248,7 @@ impl Checkpoints {
             Scope::Project => self.take(),
         };
         if let (Scope::Project, Ok(after)) = (&scope, &after) {
-            lock(&self.state).known.project_operation_ended(after);
+            lock(&self.known).project_operation_ended(after);
         }
         if let Some(open) = open_file {
             _ = std::fs::remove_file(open);
@@ -282,7 +265,7 @@ impl Checkpoints {
         let files = changes.iter().filter(|change| !change.is_directory());
         let files: Vec<String> = files.map(|change| shown(&change.path)).collect();
         let operation =
-            Operation { what, call, turn, is_shared, changes, git, ..Operation::default() };
+            Operation { turn, what, call, is_shared, changes, git, ..Operation::default() };
         self.record(operation)?;
         Ok(Changed { files })
     }
@@ -305,7 +288,7 @@ impl Checkpoints {
                 // Changes since the end of that process cannot be distinguished.
                 let (what, is_shared) = ("Bash".to_owned(), true);
                 let killed =
-                    Operation { what, turn, is_shared, changes, git, ..Operation::default() };
+                    Operation { turn, what, is_shared, changes, git, ..Operation::default() };
                 if !(killed.changes.is_empty() && killed.git.is_empty())
                     && self.record(killed).is_err()
                 {
@@ -355,7 +338,7 @@ impl Checkpoints {
 
     /// Records an operation, without its id.
     fn record(&self, operation: Operation) -> std::io::Result<()> {
-        lock(&self.state).known.own(&operation.changes);
+        lock(&self.known).own(&operation.changes);
         // Contents first, so that the journal refers only to contents that can be restored. If this fails, an
         // undo reports it.
         let written = lock(self.pack()).flush();

@@ -3,7 +3,7 @@
 //! They belong to no operation and are never undone. They are recorded so that a replay of the session can make
 //! them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use super::{Checkpoints, disk};
 
 /// A file in the session's directory, one line of JSON for each [`Outside`].
 pub(super) const FILE: &str = "outside.jsonl";
+
+const NS_PER_MS: i64 = 1_000_000;
 
 /// Changes that were noticed together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,6 +51,8 @@ pub(super) struct Known {
     manifest: Option<(Arc<Manifest>, Duration)>,
     /// States since then, by operations and by changes that were noticed.
     own: BTreeMap<Name, Option<State>>,
+    /// Modification time in milliseconds and size of these, as they were last seen.
+    seen: HashMap<Name, (i64, u64)>,
     /// Running operations that may change anything.
     n_running: usize,
 }
@@ -71,30 +75,43 @@ impl Known {
     fn compared(&mut self, manifest: &Arc<Manifest>) {
         self.manifest = Some((manifest.clone(), now()));
         self.own.clear();
+        self.seen.clear();
     }
 
-    /// The expected state of a path; `None`: nothing is known of it.
-    fn expected(&self, path: &Name) -> Option<Option<State>> {
-        if let Some(own) = self.own.get(path) {
-            return Some(own.clone());
+    /// The file was last seen with this time and size, or nothing is known of it.
+    fn is_as_seen(&self, path: &Name, mtime_ms: i64, size: u64) -> bool {
+        if self.own.contains_key(path) {
+            return self.seen.get(path) == Some(&(mtime_ms, size));
         }
-        let (manifest, _) = self.manifest.as_ref()?;
-        Some(manifest.find(path).map(|entry| entry.state.clone()))
+        let Some((manifest, _)) = &self.manifest else { return true };
+        manifest.find(path).is_some_and(|entry| {
+            (entry.stat.mtime_ns / NS_PER_MS, entry.stat.size) == (mtime_ms, size)
+        })
+    }
+
+    /// The change of a path to this state; `None`: it has the expected state, or nothing is known of it.
+    fn change_to(&self, path: &Name, after: Option<State>) -> Option<Change> {
+        let before = match (self.own.get(path), &self.manifest) {
+            (Some(own), _) => own.clone(),
+            (None, Some((manifest, _))) => manifest.find(path).map(|entry| entry.state.clone()),
+            (None, None) => return None,
+        };
+        (before != after).then(|| Change { path: path.clone(), before, after })
     }
 }
 
 impl Checkpoints {
     /// Before an operation on the whole project, which begins.
     pub(super) fn note_outside(&self, before: &Arc<Manifest>) {
-        let mut state = lock(&self.state);
-        let is_alone = state.known.n_running == 0;
-        let (known, own) = (state.known.manifest.clone(), std::mem::take(&mut state.known.own));
-        state.known.compared(before);
-        state.known.n_running += 1;
-        drop(state);
+        let mut known = lock(&self.known);
+        let is_alone = known.n_running == 0;
+        let (last, own) = (known.manifest.clone(), std::mem::take(&mut known.own));
+        known.compared(before);
+        known.n_running += 1;
+        drop(known);
         // What changes while a background command runs may be the command's.
-        let Some((known, since)) = known.filter(|_| is_alone) else { return };
-        let (mut changes, git) = self.difference(&known, before, since);
+        let Some((last, since)) = last.filter(|_| is_alone) else { return };
+        let (mut changes, git) = self.difference(&last, before, since);
         changes.retain(|change| !own.contains_key(&change.path));
         for (path, left) in own {
             let now =
@@ -107,24 +124,36 @@ impl Checkpoints {
         self.record_outside(changes, git);
     }
 
+    /// A call read a file of the project with this modification time and size, which are not the known ones: it may
+    /// have been changed from outside, or be ignored.
+    pub fn is_unexpected(&self, path: &Path, mtime_ms: i64, size: u64) -> bool {
+        path.starts_with(self.scanner.root())
+            && !lock(&self.known).is_as_seen(&self.name_of(path), mtime_ms, size)
+    }
+
+    /// Looks at such a file. Blocks.
+    pub fn look_at(&self, path: &Path, mtime_ms: i64, size: u64) {
+        self.note_outside_of(path, &self.at_path(path));
+        lock(&self.known).seen.insert(self.name_of(path), (mtime_ms, size));
+    }
+
+    fn name_of(&self, path: &Path) -> Name {
+        let path = path.strip_prefix(self.scanner.root()).unwrap_or(path);
+        Name::new(path.as_os_str().as_encoded_bytes())
+    }
+
     /// Before an operation on one file.
     pub(super) fn note_outside_of(&self, path: &Path, before: &Manifest) {
-        let path = path.strip_prefix(self.scanner.root()).unwrap_or(path);
-        let path = Name::new(path.as_os_str().as_encoded_bytes());
+        let path = self.name_of(path);
         let found = before.files.iter().map(|entry| (&entry.path, Some(entry.state.clone())));
         let gone = (&path, None);
         let is_there = before.files.iter().any(|entry| entry.path == path);
         let states = found.chain((!is_there).then_some(gone));
-        let mut state = lock(&self.state);
-        let mut changes = Vec::new();
-        for (path, after) in states {
-            let Some(expected) = state.known.expected(path) else { continue };
-            if expected != after {
-                changes.push(Change { path: path.clone(), before: expected, after });
-            }
-        }
-        state.known.own(&changes);
-        drop(state);
+        let mut known = lock(&self.known);
+        let changes = states.filter_map(|(path, after)| known.change_to(path, after));
+        let changes: Vec<Change> = changes.collect();
+        known.own(&changes);
+        drop(known);
         self.record_outside(changes, Vec::new());
     }
 
@@ -135,7 +164,7 @@ impl Checkpoints {
         let noticed = |is_git: bool| {
             move |change: Change| {
                 let (at_ms, mtime_ms) = self.times_of(&change);
-                Noticed { at_ms, mtime_ms, change, is_git }
+                Noticed { change, is_git, at_ms, mtime_ms }
             }
         };
         let changes = changes.into_iter().map(noticed(false));
@@ -158,13 +187,12 @@ impl Checkpoints {
     /// When a path was changed or removed, as far as the file system knows, and the modification time of its
     /// content.
     fn times_of(&self, change: &Change) -> (i64, Option<i64>) {
-        const MS: i64 = 1_000_000;
         let path = self.scanner.root().join(change.path.as_path());
         let now = stat(&path).ok();
         let place =
             if change.after.is_some() { now } else { path.parent().and_then(|it| stat(it).ok()) };
-        let at_ms = place.map_or_else(now_ms, |stat| stat.ctime_ns / MS);
-        (at_ms, now.map(|stat| stat.mtime_ns / MS))
+        let at_ms = place.map_or_else(now_ms, |stat| stat.ctime_ns / NS_PER_MS);
+        (at_ms, now.map(|stat| stat.mtime_ns / NS_PER_MS))
     }
 }
 

@@ -192,7 +192,7 @@ impl Workspace {
         let (changes, git, undoes) = (of_files, of_git, undoes.into_iter().collect());
         let (what, turn, call) = (word.to_owned(), turns.1, String::new());
         checkpoints
-            .record(Operation { id: 0, what, call, turn, is_shared, changes, git, undoes })
+            .record(Operation { id: 0, turn, what, call, is_shared, changes, git, undoes })
             .map_err(|error| UndoError::Failed(format!("the undo is not recorded: {error}")))?;
         Ok(report)
     }

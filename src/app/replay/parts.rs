@@ -1,0 +1,152 @@
+//! The parts of a session that a replay replaces: the model and the tools.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+
+use super::script::Outcome;
+use super::stage::Stage;
+use crate::protocol::Object;
+use crate::protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
+use crate::protocol::event::ModelResponded;
+use crate::protocol::model::{Delta, Model, ModelError, Request};
+use crate::protocol::tool::{Effect, ToolSpec};
+use crate::tools::{self, Target, Tool, ToolCx};
+
+/// A model that gives the recorded answers.
+pub(super) struct RecordedModel {
+    pub(super) id: String,
+    pub(super) stage: Stage,
+}
+
+impl Model for RecordedModel {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
+        let begin = async move {
+            let Some((outcome, delay)) = self.stage.answer(request.purpose) else {
+                // The turn is interrupted.
+                return std::future::pending().await;
+            };
+            tokio::time::sleep(delay).await;
+            self.deltas(outcome)
+        };
+        stream::once(begin).flatten().boxed()
+    }
+}
+
+impl RecordedModel {
+    fn deltas(&self, outcome: Outcome) -> BoxStream<'_, Result<Delta, ModelError>> {
+        match outcome {
+            Outcome::Answer(answer) => {
+                stream::iter(self.of_answer(*answer).into_iter().map(Ok)).boxed()
+            }
+            Outcome::Failed(error) => stream::once(async { Err(error) }).boxed(),
+            Outcome::Silence(text, by) => {
+                let said = (!text.is_empty()).then_some(Ok(Delta::Text(text)));
+                let silence = stream::once(async move {
+                    if let Some(by) = by {
+                        self.stage.interrupt(by);
+                    }
+                    std::future::pending().await
+                });
+                stream::iter(said).chain(silence).boxed()
+            }
+        }
+    }
+
+    fn of_answer(&self, answer: ModelResponded) -> Vec<Delta> {
+        let ModelResponded { text, reasoning, calls, carried, usage, stop, .. } = answer;
+        let mut deltas = Vec::new();
+        deltas.extend((!reasoning.is_empty()).then_some(Delta::Reasoning(reasoning)));
+        deltas.extend((!text.is_empty()).then_some(Delta::Text(text)));
+        let calls = calls.into_iter().enumerate();
+        deltas.extend(calls.map(|(index, call)| Delta::Call {
+            index,
+            id: Some(call.id),
+            name: Some(call.name),
+            arguments: self.stage.relocated(&call.arguments),
+        }));
+        let carried = carried.into_iter();
+        deltas.extend(carried.map(|it| Delta::Carried { model: it.model, data: it.data }));
+        deltas.extend(usage.map(Delta::Usage));
+        deltas.push(Delta::Done(stop));
+        deltas
+    }
+}
+
+/// All tools; what must not be run again gives its recorded result.
+pub(super) fn tools(stage: &Stage) -> Vec<Box<dyn Tool>> {
+    let stand_in = |tool| Box::new(StandIn { tool, stage: stage.clone() }) as Box<dyn Tool>;
+    tools::all().into_iter().map(stand_in).collect()
+}
+
+struct StandIn {
+    tool: Box<dyn Tool>,
+    stage: Stage,
+}
+
+impl Tool for StandIn {
+    fn spec(&self) -> &ToolSpec {
+        self.tool.spec()
+    }
+
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
+        self.tool.target(input, cx)
+    }
+
+    fn canonical(&self, input: &Object) -> Object {
+        self.tool.canonical(input)
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        // (A rehearsal of a change is not a call that was started.)
+        let Some((call, skip)) = self.stage.take_started() else {
+            return self.tool.run(input, cx);
+        };
+        let why = match &skip {
+            Some(skip) if skip.envelope.is_none() => {
+                self.stage.skip(&call, &skip.why);
+                return Box::pin(std::future::pending());
+            }
+            Some(skip) => skip.why.clone(),
+            None if cx.rights.outside => "it ran outside the sandbox".to_owned(),
+            None if cx.rights.network => "it had the network".to_owned(),
+            None => return self.tool.run(input, cx),
+        };
+        let recorded = self.stage.skip(&call, &why);
+        Box::pin(std::future::ready(match recorded {
+            Some(recorded) => outcome_of(&recorded),
+            None => Err(Failure::new(ErrorCode::ExecutionError, format!("not run: {why}"))),
+        }))
+    }
+}
+
+/// What a tool returned, from its envelope.
+fn outcome_of(envelope: &Envelope) -> Result<Report, Failure> {
+    let Envelope { verdict, data, text, stats, context } = envelope.clone();
+    let path = context.path_resolved;
+    match verdict {
+        Verdict::Success | Verdict::Partial => {
+            Ok(Report { partial: verdict == Verdict::Partial, data, text, stats, path })
+        }
+        Verdict::Error { error } => {
+            let (code, message, hint) = (error.code, error.message, error.hint);
+            Err(Failure { code, message, hint, data, text, stats, path })
+        }
+    }
+}
+
+/// Whether a result depends on time: that of a background command.
+pub(super) fn is_of_job(effect: Option<&Effect>) -> bool {
+    matches!(effect, Some(Effect::Job { .. }))
+}
+
+/// A model for the parts of a session.
+pub(super) fn model(id: &str, stage: &Stage) -> Arc<dyn Model> {
+    Arc::new(RecordedModel { id: id.to_owned(), stage: stage.clone() })
+}

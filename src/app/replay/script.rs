@@ -1,0 +1,182 @@
+//! What a record says about the user, the models and the world, in the form in which a replay needs it. Pure.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::key::{CallKey, Key};
+use crate::protocol::control::{Approval, Ending, Interrupt, PermissionMode};
+use crate::protocol::directives::UserInput;
+use crate::protocol::envelope::{Envelope, ErrorCode, Sealed};
+use crate::protocol::event::{ModelResponded, SessionStarted};
+use crate::protocol::model::{ModelError, Purpose};
+use crate::protocol::recall::{MemoryRecalled, Remedy};
+use crate::protocol::tool::Effect;
+
+/// The record of a session as a script.
+#[derive(Default)]
+pub(super) struct Script {
+    /// What happens between turns, and the turns, in order.
+    pub(super) acts: Vec<Act>,
+    /// What the user and the world do at a moment.
+    pub(super) deeds: HashMap<Key, Vec<Deed>>,
+    /// The answers of models, by turn and purpose.
+    pub(super) answers: HashMap<(u32, Purpose), VecDeque<Outcome>>,
+    /// Every key with its time in milliseconds since 1970, in order.
+    pub(super) moments: Vec<(Key, i64)>,
+    /// The results, in order.
+    pub(super) results: Vec<CallResult>,
+    pub(super) checks: Vec<Check>,
+    pub(super) endings: Vec<(u32, Ending)>,
+    /// Calls that are not run again, and why.
+    pub(super) skipped: HashMap<CallKey, Skip>,
+    pub(super) recalled: Vec<(u32, MemoryRecalled)>,
+    /// What the kernel could apply itself, by the message of the failure.
+    pub(super) remedies: Vec<(String, Remedy)>,
+    /// The windows of the models.
+    pub(super) windows: HashMap<String, u64>,
+    /// The models that answered when the main one was not available, in order.
+    pub(super) fallback: Vec<String>,
+    /// The model of the verifier.
+    pub(super) verifier: Option<String>,
+    /// The user answered questions.
+    pub(super) is_attended: bool,
+    /// What the replay cannot do.
+    pub(super) not_replayed: Vec<String>,
+}
+
+/// What happens between turns.
+pub(super) enum Act {
+    /// A process begins or continues the session.
+    Begin(Box<SessionStarted>),
+    /// A process ends.
+    End,
+    Turn {
+        number: u32,
+        message: UserInput,
+        is_killed: bool,
+    },
+    Share {
+        command: String,
+        output: String,
+        exit_code: Option<i32>,
+    },
+    Mode(PermissionMode),
+    AddRule(String),
+    RemoveRule(u32),
+    Pin(String),
+    Unpin(u32),
+    Compact(Option<String>),
+    Undo {
+        turn: u32,
+        is_redo: bool,
+        /// The later turns, too.
+        is_rewind: bool,
+        git: bool,
+        force: bool,
+    },
+    Rewind(u32),
+}
+
+/// What the user or the world does at a moment.
+#[derive(Clone, Debug)]
+pub(super) enum Deed {
+    Steer(UserInput),
+    Mode(PermissionMode),
+    Answer(String, Approval),
+    Interrupt(Interrupt, Duration),
+    /// The change from outside with this number.
+    Change(usize),
+    /// The process is killed.
+    Kill,
+}
+
+/// What a model answered.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    Answer(Box<ModelResponded>),
+    /// Nothing after this text, until the turn is interrupted.
+    Silence(String, Option<Interrupt>),
+    Failed(ModelError),
+}
+
+/// A recorded result.
+#[derive(Clone, Debug)]
+pub(super) struct CallResult {
+    pub(super) call: String,
+    pub(super) tool: String,
+    pub(super) turn: u32,
+    pub(super) round: u32,
+    /// `None`: it was not started.
+    pub(super) effect: Option<Effect>,
+    pub(super) envelope: Sealed,
+}
+
+impl CallResult {
+    pub(super) fn key(&self) -> CallKey {
+        (self.turn, self.call.clone())
+    }
+}
+
+/// A recorded run of a check.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Check {
+    pub(super) turn: u32,
+    pub(super) command: String,
+    pub(super) exit_code: Option<i32>,
+    pub(super) passed: bool,
+    pub(super) tail: String,
+}
+
+/// A call that is not run again.
+#[derive(Clone, Debug)]
+pub(super) struct Skip {
+    pub(super) why: String,
+    /// The recorded result; `None`: the process was killed meanwhile.
+    pub(super) envelope: Option<Sealed>,
+}
+
+impl Script {
+    /// Adds a change from outside at its time: `at_ms` is that of the file system, whose clock is up to `TICK`
+    /// late. `is_after` says whether the session saw the state before the change in this result.
+    pub(super) fn add_change(
+        &mut self,
+        number: usize,
+        (at_ms, noticed_ms): (i64, i64),
+        is_after: impl Fn(&CallResult) -> bool,
+    ) -> bool {
+        const TICK: i64 = 30;
+        let results: HashMap<CallKey, &CallResult> =
+            self.results.iter().map(|result| (result.key(), result)).collect();
+        let mut at = self.moments.iter().rposition(|(_, ms)| *ms <= at_ms);
+        let from = at.map_or(0, |at| at + 1);
+        for (n, (key, ms)) in self.moments.iter().enumerate().skip(from) {
+            if *ms > (at_ms + TICK).min(noticed_ms) {
+                break;
+            }
+            if let Key::Finished(call) = key
+                && results.get(call).is_some_and(|result| is_after(result))
+            {
+                at = Some(n);
+            }
+        }
+        let Some(at) = at else { return false };
+        let key = self.moments[at].0.clone();
+        // First the world, then the user.
+        let deeds = self.deeds.entry(key).or_default();
+        let place = deeds.iter().take_while(|deed| matches!(deed, Deed::Change(_))).count();
+        deeds.insert(place, Deed::Change(number));
+        true
+    }
+}
+
+/// The same message as if it was pasted.
+pub(super) fn without_directives(message: &UserInput) -> UserInput {
+    let mut pasted = UserInput { prompt: message.prompt.clone(), ..UserInput::default() };
+    pasted.push_pasted(&message.text);
+    pasted
+}
+
+/// The error code of a result.
+pub(super) fn code_of(envelope: &Envelope) -> Option<ErrorCode> {
+    envelope.error().map(|error| error.code)
+}

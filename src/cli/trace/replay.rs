@@ -1,0 +1,56 @@
+//! `agent trace replay`: runs a recorded session again in a scratch copy and compares the results.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Format, json};
+
+use crate::app::{self, OpenError, ReplayOptions};
+use crate::cli::{block_on, options};
+use crate::config::UserDirs;
+use crate::protocol::control::Control;
+use crate::ui;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ReplayArgs {
+    /// The session, or the beginning or end of its id; the latest where none is given
+    id: Option<String>,
+    /// Of the project in this folder
+    #[arg(short = 'C', long = "cwd", value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Keep the scratch copy, and print where it is
+    #[arg(long)]
+    keep: bool,
+    /// As what
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+pub(super) fn replay(args: &ReplayArgs) -> u8 {
+    let control = Control::default();
+    let work = async {
+        work(args, &control).await.unwrap_or_else(|error| {
+            ui::tell(&error.to_string());
+            error.exit_code()
+        })
+    };
+    block_on(work, &control)
+}
+
+async fn work(args: &ReplayArgs, control: &Control) -> Result<u8, OpenError> {
+    let dirs = UserDirs::find();
+    let root = options::root(args.cwd.as_deref())?;
+    let storage = match &args.id {
+        Some(id) => options::sessions_with(&root, id)?.0,
+        None => app::Storage::find(&root, dirs.as_ref()),
+    };
+    let id = storage.choose(args.id.as_deref())?;
+    let keep = args.keep;
+    let replayed = app::replay(ReplayOptions { storage, id, dirs, keep }, control).await?;
+    ui::answer(&match args.format {
+        Format::Text => replayed.in_words().into(),
+        Format::Json => json(&replayed.in_json()),
+    });
+    Ok(u8::from(!replayed.is_equal()))
+}
