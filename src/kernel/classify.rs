@@ -1,4 +1,4 @@
-//! Classifies the error of an envelope: its signal and category.
+//! Classifies the error of an envelope: its signal, category, and chain of failures.
 
 use super::state::State;
 use crate::protocol::control::{Category, LastFailure, Signal};
@@ -6,6 +6,16 @@ use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
 use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
 use crate::protocol::signature::{self, brief, is_missing, output_tail};
+
+/// Tool and target; only the tool if there is no target.
+pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
+    let input = &envelope.context.params_input;
+    let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
+    match envelope.context.path_resolved.as_deref().or(named) {
+        Some(target) => format!("{} {}", call.name, brief(target, 80)),
+        None => call.name.clone(),
+    }
+}
 
 /// The evidence of an envelope with an error; `None` if the error is only an observation.
 pub(super) fn failure_of(

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::classify::{failure_of, observed};
+use super::classify::{chain_of, failure_of, observed};
 use super::state::{Chain, FailedCall, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::message::ToolCall;
 use crate::protocol::recall::Remedy;
 use crate::protocol::shorten;
-use crate::protocol::signature::{brief, chain_of, signature};
+use crate::protocol::signature::{brief, signature};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
 
@@ -57,7 +57,7 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     let mut any_success = false;
     let mut circle = None;
     for (call, answer) in calls.iter().zip(answers) {
-        let chain = chain_of(&call.name, &answer.envelope);
+        let chain = chain_of(call, &answer.envelope);
         let plans = answer.effect == Some(Effect::Plan);
         circle = circle.or(state.loop_detector.see(call, &answer.envelope, answer.effect.as_ref()));
         if answer.envelope.error().is_none() {
@@ -203,7 +203,7 @@ pub(crate) fn attach(state: &mut State, call: &ToolCall, answer: &Answer, remedy
             return false;
         }
     } else {
-        let chain = chain_of(&call.name, &answer.envelope);
+        let chain = chain_of(call, &answer.envelope);
         let Some(failure) = observed(chain, call, &answer.envelope) else { return false };
         if !state.step_success || !is_left(state, &failure.chain) {
             return false;

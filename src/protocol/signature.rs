@@ -23,21 +23,6 @@ pub fn of(tool: &str, envelope: &Envelope) -> Option<String> {
     })
 }
 
-/// What a call works on: tool and target; only the tool if there is no target. Calls of one chain are attempts at
-/// the same thing.
-pub fn chain_of(tool: &str, envelope: &Envelope) -> String {
-    let named = |name| envelope.context.params_input.get(name).and_then(Value::as_str);
-    // (The path of a command is its directory, and many commands run there.)
-    let target = named("command")
-        .or(envelope.context.path_resolved.as_deref())
-        .or_else(|| named("path"))
-        .or_else(|| named("pattern"));
-    match target {
-        Some(target) => format!("{tool} {}", brief(target, 80)),
-        None => tool.to_owned(),
-    }
-}
-
 /// The end of a command's output, which shows the reason. Test runners print it on stdout, and little on
 /// stderr.
 pub fn output_tail(envelope: &Envelope) -> String {
@@ -101,31 +86,7 @@ fn mask(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn command_belongs_to_the_same_chain_whether_it_fails_or_not() {
-        let chain = |tool: &str, status: &Value, path: Option<&str>, input: &Value| {
-            let mut envelope = json!({"data": {}, "text": "", "stats": {},
-                "context": {"cwd": ".", "params_input": input, "path_resolved": path}});
-            envelope
-                .as_object_mut()
-                .expect("an object")
-                .extend(status.as_object().cloned().expect("one"));
-            chain_of(tool, &serde_json::from_value(envelope).expect("an envelope"))
-        };
-        let error = json!({"status": "error", "error": {"code": "COMMAND_FAILED", "message": "x"}});
-        let success = json!({"status": "success"});
-        let command = json!({"command": "make test"});
-        // The result of a failed command names its directory.
-        assert_eq!(chain("Bash", &error, Some("."), &command), "Bash make test");
-        assert_eq!(chain("Bash", &success, None, &command), "Bash make test");
-        assert_eq!(chain("Read", &success, Some("a/b"), &json!({"path": "./a/b"})), "Read a/b");
-        assert_eq!(chain("Grep", &error, None, &json!({"pattern": "x"})), "Grep x");
-        assert_eq!(chain("Glob", &error, None, &json!({})), "Glob");
-    }
 
     #[test]
     fn signature_masks_numbers_paths_and_hashes() {

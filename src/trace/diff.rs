@@ -207,7 +207,21 @@ impl Found {
     }
 
     fn same(&self, a: &Item, b: &Item) -> bool {
-        a.text == b.text || normalised(&a.text, &self.a) == normalised(&b.text, &self.b)
+        // No placeholder extends over a line, and most lines need none.
+        let (mut left, mut right) = (a.text.split('\n'), b.text.split('\n'));
+        loop {
+            match (left.next(), right.next()) {
+                (None, None) => return true,
+                (Some(one), Some(other)) => {
+                    let is_same =
+                        one == other || normalised(one, &self.a) == normalised(other, &self.b);
+                    if !is_same {
+                        return false;
+                    }
+                }
+                _ => return false,
+            }
+        }
     }
 
     /// Notes the first difference of each kind.

@@ -12,7 +12,7 @@ use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::event::{Body, Caller, Event};
 use crate::protocol::model::{Purpose, Usage};
 use crate::protocol::recall::Moment;
-use crate::protocol::signature::chain_of;
+use crate::protocol::signature::brief;
 use crate::record::{Gaps, Turn, forked_from, milliseconds, summary, turns};
 
 /// Statistics of sessions.
@@ -411,7 +411,7 @@ impl Open {
         match &event.body {
             Body::ToolFinished { call, tool, envelope, parent_call, .. } => {
                 let parent = parent_call.as_ref().and_then(|parent| self.chains.get(parent));
-                let chain = parent.cloned().unwrap_or_else(|| chain_of(tool, envelope));
+                let chain = parent.cloned().unwrap_or_else(|| action_of(tool, envelope));
                 if is_failure(envelope) {
                     self.chains.insert(call.clone(), chain.clone());
                     self.fails(chain, turn, recoveries);
@@ -474,4 +474,48 @@ fn add_cost(sum: &mut Option<f64>, cost: Option<f64>) {
 // (The numbers come from a record, and may be any.)
 fn add_ms(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
+}
+
+/// What a call works on: tool and target; only the tool if there is no target. Calls of one action are attempts at
+/// the same thing.
+fn action_of(tool: &str, envelope: &Envelope) -> String {
+    let named = |name| envelope.context.params_input.get(name).and_then(Value::as_str);
+    // (The path of a command is its directory, and many commands run there.)
+    let target = named("command")
+        .or(envelope.context.path_resolved.as_deref())
+        .or_else(|| named("path"))
+        .or_else(|| named("pattern"));
+    match target {
+        Some(target) => format!("{tool} {}", brief(target, 80)),
+        None => tool.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn command_is_the_same_action_whether_it_fails_or_not() {
+        let action = |tool: &str, status: &Value, path: Option<&str>, input: &Value| {
+            let mut envelope = json!({"data": {}, "text": "", "stats": {},
+                "context": {"cwd": ".", "params_input": input, "path_resolved": path}});
+            envelope
+                .as_object_mut()
+                .expect("an object")
+                .extend(status.as_object().cloned().expect("one"));
+            action_of(tool, &serde_json::from_value(envelope).expect("an envelope"))
+        };
+        let error = json!({"status": "error", "error": {"code": "COMMAND_FAILED", "message": "x"}});
+        let success = json!({"status": "success"});
+        let command = json!({"command": "make test"});
+        // The result of a failed command names its directory.
+        assert_eq!(action("Bash", &error, Some("."), &command), "Bash make test");
+        assert_eq!(action("Bash", &success, None, &command), "Bash make test");
+        assert_eq!(action("Read", &success, Some("a/b"), &json!({"path": "./a/b"})), "Read a/b");
+        assert_eq!(action("Grep", &error, None, &json!({"pattern": "x"})), "Grep x");
+        assert_eq!(action("Glob", &error, None, &json!({})), "Glob");
+    }
 }
