@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{OpenError, Storage};
 use crate::config::{self, Config};
 use crate::exec::git;
+use crate::permission::is_build_output;
 use crate::protocol::event::{Body, Sink, Stamped};
 use crate::workspace::{Checkpoints, Limits, Settings, Workspace};
 
@@ -39,6 +40,7 @@ pub fn limits(config: &config::Checkpoints) -> Result<Limits, OpenError> {
         max_file_bytes: config.max_file_bytes,
         max_bytes: config.max_bytes,
         expire_after: config::parse_duration(&config.expire_after).map_err(OpenError::Usage)?,
+        is_build_output,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Completion: decides whether a final text ends the turn, by checks, the JSON Schema and the verifier.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -26,6 +26,7 @@ const MAX_TIMEOUTS: u32 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Completion {
     pub(super) files_changed: Vec<String>,
+    pub(super) ignored_changed: BTreeSet<String>,
     /// The last final text that was not accepted.
     pub(super) candidate: String,
     /// The last final text was given in mode plan.
@@ -74,7 +75,8 @@ impl Completion {
     pub(super) fn saw(&mut self, answer: &Answer) {
         let Answer { envelope, effect, denied, violates_instruction: _, changed } = answer;
         self.denied |= denied;
-        for path in changed {
+        self.ignored_changed.extend(changed.ignored.iter().cloned());
+        for path in &changed.files {
             if !self.files_changed.contains(path) {
                 self.files_changed.push(path.clone());
             }

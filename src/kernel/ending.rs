@@ -156,6 +156,7 @@ impl Kernel {
             verified: turn.completion.verified(ending),
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
+            ignored_files_changed: turn.completion.ignored_changed.len() as u64,
             is_plan: turn.completion.is_plan && ending.is_success(),
             open_todos: self.plan.open().map(|todo| todo.content.clone()).collect(),
             report,

@@ -63,6 +63,11 @@ impl PathFacts for Facts {
             _ => PathKind::Covered,
         }
     }
+
+    fn matches(&self, directory: &str, pattern: &str) -> Vec<String> {
+        let is_it = directory.is_empty() && pattern == "lo*";
+        if is_it { vec!["local".to_owned()] } else { Vec::new() }
+    }
 }
 
 /// `allow`, `ask`, or the error code, and the rule that decided.
@@ -141,6 +146,8 @@ fn irreversible_commands_ask() {
         ("git checkout -b x", "allow: mode auto-edit"),
         ("rm -rf src", "allow: mode auto-edit"),
         ("rm -rf local", "ask: not undoable"),
+        ("rm lo*", "ask: not undoable"),
+        ("cd d && rm ../lo*", "ask: not undoable"),
         ("rm -rf local/node_modules", "allow: mode auto-edit"),
         ("cd local && rm x", "ask: not undoable"),
         ("rm /added/x", "ask: not undoable"),

@@ -784,6 +784,9 @@ pub struct TurnFinished {
     pub structured_output: Option<serde_json::Value>,
     /// Files that the turn's tools changed, in the order of their first change.
     pub files_changed: Vec<String>,
+    /// The number of ignored files that the turn's commands changed; an undo restores them too.
+    #[serde(default, skip_serializing_if = "super::model::is_zero")]
+    pub ignored_files_changed: u64,
     /// `result` is a plan of mode plan, which the user accepts or rejects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_plan: bool,

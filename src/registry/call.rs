@@ -20,7 +20,7 @@ use crate::protocol::message::ToolCall;
 use crate::protocol::tool::{Effect, Rights};
 use crate::protocol::{Object, nearest};
 use crate::tools::Target;
-use crate::workspace::{ProjectPath, Snapshot};
+use crate::workspace::{Changed, ProjectPath, Snapshot};
 
 /// A validated call: this is judged, shown to the user and run.
 pub(super) struct Wanted<'a> {
@@ -43,8 +43,8 @@ pub struct Answer {
     pub denied: bool,
     /// A rule made from the user's words refused it.
     pub violates_instruction: bool,
-    /// The paths that it changed, as far as checkpoints cover them.
-    pub changed: Vec<String>,
+    /// What it changed, as far as checkpoints cover it.
+    pub changed: Changed,
 }
 
 /// A call that ran or was refused, before its envelope is made.
@@ -61,7 +61,7 @@ struct Known {
     effect: Option<Effect>,
     denied: bool,
     violates_instruction: bool,
-    changed: Vec<String>,
+    changed: Changed,
     /// Arguments that the tool does not have.
     notes: arguments::Notes,
     /// The call on behalf of which the kernel makes this one.
@@ -201,7 +201,7 @@ impl Registry {
             effect: None,
             denied: false,
             violates_instruction: false,
-            changed: Vec::new(),
+            changed: Changed::default(),
         }
     }
 

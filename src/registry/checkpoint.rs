@@ -11,7 +11,7 @@ use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::event::Body;
 use crate::protocol::tool::{Effect, Rights};
 use crate::tools::Target;
-use crate::workspace::{Begun, Scope};
+use crate::workspace::{Begun, Changed, Scope};
 
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_NAMED: usize = 200;
@@ -58,25 +58,25 @@ impl Registry {
         tokio::task::spawn_blocking(move || checkpoints.before(tool, scope)).await.ok()
     }
 
-    /// Takes the checkpoint after it; the paths that the call changed.
+    /// Takes the checkpoint after it; what the call changed.
     pub(super) async fn checkpoint_after(
         &self,
         begun: Begun,
         effect: &Effect,
         outcome: &mut Result<Report, Failure>,
-    ) -> Vec<String> {
+    ) -> Changed {
         let Some(checkpoints) = self.cx.workspace.checkpoints().map(Arc::clone) else {
-            return Vec::new();
+            return Changed::default();
         };
         let job = outcome.as_ref().ok().and_then(|report| report.data.get("background_id"));
         if let Some(id) = job.and_then(Value::as_str) {
             // The change belongs to the command until it ends.
             self.state().background.push((id.to_owned(), begun));
-            return Vec::new();
+            return Changed::default();
         }
         let after = tokio::task::spawn_blocking(move || checkpoints.after(begun, false)).await;
         let changed = match after {
-            Ok(Ok(changed)) => changed.files,
+            Ok(Ok(changed)) => changed,
             Ok(Err(error)) => {
                 let note = format!(" Note: this change cannot be undone: {error}.");
                 match outcome {
@@ -84,9 +84,9 @@ impl Registry {
                     Err(failure) if failure.text.is_empty() => failure.message.push_str(&note),
                     Err(failure) => failure.text.push_str(&note),
                 }
-                Vec::new()
+                Changed::default()
             }
-            Err(_) => Vec::new(),
+            Err(_) => Changed::default(),
         };
         if matches!(effect, Effect::Command { .. }) {
             let data = match outcome {
@@ -128,11 +128,14 @@ impl Registry {
     }
 }
 
-fn name_changed(data: &mut Object, changed: &[String]) {
+fn name_changed(data: &mut Object, changed: &Changed) {
     let named: Vec<Value> =
-        changed.iter().take(MAX_NAMED).map(|path| path.as_str().into()).collect();
+        changed.files.iter().take(MAX_NAMED).map(|path| path.as_str().into()).collect();
     data.insert("files_changed".to_owned(), named.into());
-    if let more @ 1.. = changed.len().saturating_sub(MAX_NAMED) {
+    if let more @ 1.. = changed.files.len().saturating_sub(MAX_NAMED) {
         data.insert("more_files_changed".to_owned(), more.into());
+    }
+    if let ignored @ 1.. = changed.ignored.len() {
+        data.insert("ignored_files_changed".to_owned(), ignored.into());
     }
 }

@@ -21,6 +21,8 @@ use breaker::Breaker;
 pub use breaker::BreakerConfig;
 pub use call::Answer;
 pub use limits::OutputLimits;
+
+pub use crate::workspace::Changed;
 use repetition::Repetition;
 use validate::Validator;
 

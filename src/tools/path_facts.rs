@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use super::pattern;
 use crate::permission::{PathFacts, PathKind, is_build_output};
 use crate::workspace::Workspace;
 
@@ -46,6 +47,22 @@ impl PathFacts for Workspace {
     fn is_file(&self, path: &str) -> bool {
         let found = self.resolve(&expand_home(path)).and_then(|found| self.metadata(&found));
         found.is_ok_and(|data| data.is_file())
+    }
+
+    fn matches(&self, directory: &str, pattern: &str) -> Vec<String> {
+        let directory = expand_home(directory);
+        let named = if directory.is_empty() { "." } else { &*directory };
+        let (Ok(found), Ok(matcher)) = (self.resolve(named), pattern::compile(pattern, true))
+        else {
+            return Vec::new();
+        };
+        let is_wanted = |name: &str, _| {
+            // `*` does not match a leading dot.
+            name.starts_with('.') == pattern.starts_with('.') && matcher.is_match(name)
+        };
+        let entries = self.entries_like(&found, usize::MAX, &is_wanted).unwrap_or_default();
+        let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+        entries.iter().filter_map(|entry| name(entry.path.absolute())).collect()
     }
 
     fn real(&self, path: &str) -> String {

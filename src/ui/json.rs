@@ -212,6 +212,9 @@ impl Gathered {
             "verified": finished.verified,
             "uuid": uuid(event),
         });
+        if finished.ignored_files_changed > 0 {
+            result["ignored_files_changed"] = finished.ignored_files_changed.into();
+        }
         if let Some(value) = &finished.structured_output {
             result["structured_output"] = value.clone();
         }

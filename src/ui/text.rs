@@ -97,10 +97,14 @@ impl Text {
             0 => String::new(),
             n => format!(", {} changed", counted(n, "file")),
         };
+        let ignored = match finished.ignored_files_changed {
+            0 => String::new(),
+            n => format!(", {} changed", counted(n, "ignored file")),
+        };
         let cost = finished.cost_usd.filter(|usd| *usd > 0.0);
         let cost = cost.map_or_else(String::new, |usd| format!(", ${usd:.4}"));
         self.progress(&format!(
-            "{} {} · {}, {} tokens in, {} out{cost}{files} · {:.1} s",
+            "{} {} · {}, {} tokens in, {} out{cost}{files}{ignored} · {:.1} s",
             if finished.ending.is_success() { "✓" } else { "✗" },
             finished.ending.as_str().replace('_', " "),
             counted(finished.rounds.into(), "model answer"),

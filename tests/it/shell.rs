@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use code_agent::permission::{Line, Policy, documentation};
+use code_agent::exec::git;
+use code_agent::permission::{Line, Policy, documentation, is_build_output};
 use code_agent::protocol::control::{PermissionMode, Ruling};
 use code_agent::protocol::tool::Effect;
-use code_agent::workspace::Workspace;
+use code_agent::workspace::{Limits, Settings, Workspace};
 use serde_json::{Value, json};
 
 use crate::support::Test;
@@ -56,7 +58,8 @@ fn project() -> (Test, Workspace) {
         .file("src/main.rs", "fn main() {}\n")
         .file("src/lib.rs", "")
         .file("sub/x.txt", "x\n")
-        .file("notes.local", "n\n")
+        // Too large for an ignored file in a checkpoint.
+        .file("notes.local", "n\n".repeat(1 << 20))
         .file("local/data.db", "d\n")
         .file("name with space.txt", "")
         .file("build/x", "")
@@ -65,7 +68,14 @@ fn project() -> (Test, Workspace) {
     let root = test.root();
     std::os::unix::fs::symlink("..", root.join("up")).unwrap();
     fs::create_dir_all(root.join(".git/hooks")).unwrap();
-    let workspace = Workspace::open(&root, &[]).unwrap();
+    let state = root.with_file_name("state-of-the-judge");
+    fs::create_dir_all(state.join("session")).unwrap();
+    let workspace = Workspace::open(&root, &[]).unwrap().with_checkpoints(Settings {
+        store: state.join("store"),
+        session: state.join("session"),
+        limits: Limits { is_build_output, ..Limits::default() },
+        read_blobs: Arc::new(git::blobs),
+    });
     (test, workspace)
 }
 

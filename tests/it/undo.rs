@@ -40,6 +40,54 @@ fn recorded_tool_batch_can_be_undone() {
 }
 
 #[test]
+fn ignored_files_that_a_command_destroys_are_restored() {
+    let lines = [
+        "rm ign*",
+        "rm -rf data ignored.txt",
+        "find . -name '*.txt' -delete",
+        ": > ignored.txt; cp a ignored2.txt",
+        "sed -i s/secret/x/ ignored*.txt",
+        "python3 -c 'import os; os.remove(\"ignored.txt\")' || rm ./ignored.txt",
+    ];
+    for line in lines {
+        let input = json!({"command": line});
+        let test = Test::new()
+            .file(".gitignore", "ignored*\n*.db\nbuild\n")
+            .file("a", "a\n")
+            .file("ignored.txt", "secret\n")
+            .file("ignored2.txt", "secret 2\n")
+            .file("data/local.db", "rows\n")
+            .file("build/out", "x\n")
+            .script(&format!("call: Bash {input}\n---\ntext: done"));
+        let run = test.run(&["task"]).expect_code(0);
+        assert!(run.stderr.contains("ignored file"), "{line}\n{}", run.stderr);
+        let finished = test.events_of("turn.finished");
+        assert_eq!(finished[0]["files_changed"], json!([]), "{line}");
+        assert!(finished[0]["ignored_files_changed"].as_u64() > Some(0), "{line}");
+        test.agent(&["session", "undo"]).expect_code(0);
+        for (path, text) in [
+            ("ignored.txt", "secret\n"),
+            ("ignored2.txt", "secret 2\n"),
+            ("data/local.db", "rows\n"),
+        ] {
+            assert_eq!(test.read(path), text, "{line}: {path}");
+        }
+    }
+}
+
+#[test]
+fn deletion_of_an_ignored_file_too_large_for_a_checkpoint_asks() {
+    let test = Test::new().file(".gitignore", "*.db\n").file("small.db", "x");
+    let test = test.file("large.db", "x".repeat(2 << 20)).script(
+        "call: Bash {\"command\": \"rm small.db\"}\n---\n\
+         call: Bash {\"command\": \"rm large.db\"}\n---\n\
+         call: Bash {\"command\": \"rm ./la*\"}\n---\ntext: done",
+    );
+    test.run(&["task"]);
+    assert!(!test.root().join("small.db").exists() && test.root().join("large.db").exists());
+}
+
+#[test]
 fn file_open_for_writing_is_not_replaced() {
     let test = Test::new().file("a.txt", "one\n");
     let mut batch = crate::batch::Batch::start(&mut test.command(&["tool", "batch", "--record"]));

@@ -28,7 +28,7 @@ fn answered(envelope: Envelope) -> Answer {
         effect: None,
         denied: false,
         violates_instruction: false,
-        changed: Vec::new(),
+        changed: crate::registry::Changed::default(),
     }
 }
 

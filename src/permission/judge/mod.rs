@@ -26,6 +26,12 @@ pub trait PathFacts {
         false
     }
 
+    /// The names in a directory that a pattern matches, as a shell expands it.
+    fn matches(&self, directory: &str, pattern: &str) -> Vec<String> {
+        _ = (directory, pattern);
+        Vec::new()
+    }
+
     /// The path with symlinks resolved, in the form that tools use.
     fn real(&self, path: &str) -> String {
         path.to_owned()

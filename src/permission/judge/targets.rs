@@ -44,7 +44,7 @@ pub(super) fn is_uncovered(command: &Command, context: &Context<'_>) -> bool {
         "find" if !find_deletes(command) => return false,
         "find" => start_paths(command).iter().filter_map(|word| target(word, command)).collect(),
         "mv" => replaced(command, context),
-        _ => command.operands().filter_map(|word| target(word, command)).collect(),
+        _ => command.operands().flat_map(|word| targets(word, command, context)).collect(),
     };
     paths.iter().any(|path| context.is_uncovered(path))
 }
@@ -97,6 +97,24 @@ fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
         vec![destination]
     } else {
         inside
+    }
+}
+
+/// The paths that an operand names; a pattern in its last component is expanded.
+fn targets(word: &Word, command: &Command, context: &Context<'_>) -> Vec<String> {
+    if let Some(path) = target(word, command) {
+        return vec![path];
+    }
+    let (directory, pattern) = word.text.rsplit_once('/').unwrap_or((".", &word.text));
+    let is_known = word.kind == Kind::Pattern && !directory.contains(['*', '?', '[', '{']);
+    let directory = Word::literal(if directory.is_empty() { "/" } else { directory });
+    match directory::path_of(command.directory.as_deref(), &directory) {
+        Some(directory) if is_known => {
+            let names =
+                context.facts.matches(&directory::join(context.directory, &directory), pattern);
+            names.iter().map(|name| directory::join(&directory, name)).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

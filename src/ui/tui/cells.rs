@@ -308,6 +308,11 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         files if files.len() <= 3 => facts.push(format!("changed {}", clean(&files.join(", ")))),
         files => facts.push(format!("changed {} files", files.len())),
     }
+    match finished.ignored_files_changed {
+        0 => {}
+        1 => facts.push("1 ignored file changed".to_owned()),
+        n => facts.push(format!("{n} ignored files changed")),
+    }
     let (mark, part, word) = match finished.ending {
         Ending::Completed if finished.verified == Some(true) => ("✓", Part::Good, "checks passed"),
         Ending::CompletedUnverified => ("✗", Part::Bad, "a check could not run"),

@@ -1,4 +1,4 @@
-//! Manifests: every path of a project that is not ignored, with its times and the hash of its content.
+//! Manifests: every path of a project outside ignored directories, with its times and the hash of its content.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest as _, Sha1};
 
 use super::git_state::{GitDirs, IndexEntry, read_index};
+use super::ignored::{self, Entered, Ignored};
 use super::pack::Pack;
 use super::{Hash, Limits};
 use crate::disk;
@@ -123,6 +124,9 @@ pub(super) struct Entry {
     pub(super) state: State,
     /// The times are too recent to be trusted.
     is_racy: bool,
+    /// An ignore rule matches the path, and git does not track it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_ignored: bool,
 }
 
 /// The entries, sorted by path.
@@ -131,6 +135,9 @@ pub(super) struct Manifest {
     pub(super) files: Vec<Arc<Entry>>,
     /// HEAD, index, refs: absolute paths.
     pub(super) git: Vec<Arc<Entry>>,
+    /// There are ignored files beyond the limits, which are not among the files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_cut: bool,
 }
 
 /// A path whose state changed.
@@ -139,6 +146,9 @@ pub(super) struct Change {
     pub(super) path: Name,
     pub(super) before: Option<State>,
     pub(super) after: Option<State>,
+    /// An ignored file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_ignored: bool,
 }
 
 /// The project has more files than the limit.
@@ -157,8 +167,15 @@ pub(super) struct Scanner {
     tracked: Mutex<Option<(Stat, Vec<Vec<u8>>)>>,
 }
 
-/// A path that the walk returned, with its metadata.
-type Met = (Vec<u8>, Stat);
+/// A path that was found, with its metadata.
+pub(super) struct Met {
+    pub(super) name: Vec<u8>,
+    pub(super) stat: Stat,
+    pub(super) is_ignored: bool,
+}
+
+/// What a walk returns: the paths that are not ignored, and the directories.
+type Walked = (Vec<Met>, Vec<Entered>);
 
 impl Scanner {
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: Limits) -> Self {
@@ -176,36 +193,49 @@ impl Scanner {
 
     /// The number of paths in a manifest.
     pub(super) fn count(&self) -> Result<usize, TooMany> {
-        self.walk().map(|met| met.len())
+        self.walk().map(|(met, _)| met.len())
     }
 
     /// The paths of a manifest, each with whether it is a directory.
     pub(super) fn covered(&self) -> Result<HashMap<PathBuf, bool>, TooMany> {
-        let mut met = self.walk()?;
-        self.add_tracked(&mut met);
-        let paths = met.into_iter().map(|(name, stat)| {
-            let is_folder = FileType::from_raw_mode(stat.mode) == FileType::Directory;
-            (self.root.join(OsStr::from_bytes(&name)), is_folder)
+        let paths = self.found()?.0.into_iter().map(|met| {
+            let is_folder = FileType::from_raw_mode(met.stat.mode) == FileType::Directory;
+            (self.root.join(OsStr::from_bytes(&met.name)), is_folder)
         });
         Ok(paths.collect())
     }
 
+    /// All paths, sorted, and whether the limits exclude ignored files.
+    fn found(&self) -> Result<(Vec<Met>, bool), TooMany> {
+        let (mut files, entered) = self.walk()?;
+        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        self.add_tracked(&mut files);
+        let is_excluded = |path: &Path| {
+            (self.limits.is_build_output)(path) || self.closed.contains(&self.root.join(path))
+        };
+        let Ignored { met, is_cut } = ignored::find(&self.root, &files, entered, is_excluded);
+        if !met.is_empty() {
+            files.extend(met);
+            files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        }
+        Ok((files, is_cut))
+    }
+
     /// Takes a manifest. Contents that are new since the `last` one are stored.
     pub(super) fn take(&self, last: &Manifest, pack: &Mutex<Pack>) -> Result<Manifest, TooMany> {
-        let mut files = self.walk()?;
-        files.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        self.add_tracked(&mut files);
+        let (files, is_cut) = self.found()?;
         let git_files = self.git.iter().flat_map(GitDirs::files);
         let mut git: Vec<Met> = git_files
-            .filter_map(|path| Some((path.as_os_str().as_bytes().to_vec(), stat(&path).ok()?)))
+            .filter_map(|path| Some(Met::new(path.as_os_str().as_bytes(), stat(&path).ok()?)))
             .collect();
-        git.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        git.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let index = self.git.as_ref().map(GitDirs::index);
         let max = self.limits.max_file_bytes;
         let n_losses = lock(pack).losses().0;
         let mut manifest = Manifest {
             files: self.fill(files, &last.files, pack, index.as_deref(), max),
             git: self.fill(git, &last.git, pack, None, max),
+            is_cut,
         };
         let mut pack = lock(pack);
         // (Errors are recorded as losses.)
@@ -224,11 +254,11 @@ impl Scanner {
         pack: &Mutex<Pack>,
         max_bytes: u64,
     ) -> Option<Arc<Entry>> {
-        let name = path.strip_prefix(&self.root).unwrap_or(path).as_os_str().as_bytes().to_vec();
+        let name = path.strip_prefix(&self.root).unwrap_or(path).as_os_str().as_bytes();
         // A symlink in place of a parent directory leads to another file.
         disk::metadata_without_links(path).ok()?;
-        let stat = stat(path).ok()?;
-        self.fill(vec![(name, stat)], &[], pack, None, max_bytes).pop()
+        let met = Met::new(name, stat(path).ok()?);
+        self.fill(vec![met], &[], pack, None, max_bytes).pop()
     }
 
     /// Adds files that git tracks although they match an ignore rule.
@@ -250,67 +280,25 @@ impl Scanner {
         let mut at = 0;
         // (What the walk returns depends on ignore files too, so it is compared each time.)
         for name in tracked.iter().flat_map(|(_, names)| names) {
-            while at < n_met && files[at].0 < *name {
+            while at < n_met && files[at].name < *name {
                 at += 1;
             }
-            if at < n_met && files[at].0 == *name {
+            if at < n_met && files[at].name == *name {
                 continue;
             }
             let path = self.root.join(OsStr::from_bytes(name));
             // A symlink in place of a parent directory leads to another file.
             if let (Ok(stat), Ok(_)) = (stat(&path), disk::metadata_without_links(&path)) {
-                files.push((name.clone(), stat));
+                files.push(Met::new(name, stat));
             }
         }
         if files.len() > n_met {
-            files.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
     }
 
-    /// Something at this path is neither covered nor spare.
-    pub(super) fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
-        let covered = Mutex::new(HashSet::new());
-        let goal = path.to_owned();
-        let mut builder = self.walker();
-        let closed = self.closed.clone();
-        builder.filter_entry(move |entry| {
-            let at = entry.path();
-            at.file_name() != Some(".git".as_ref())
-                && (goal.starts_with(at) || at.starts_with(&goal))
-                && !closed.iter().any(|closed| at == closed)
-        });
-        builder.build_parallel().run(|| {
-            Box::new(|entry| {
-                let Ok(entry) = entry else { return WalkState::Continue };
-                let is_small = stat(entry.path()).is_ok_and(|stat| {
-                    FileType::from_raw_mode(stat.mode) != FileType::RegularFile
-                        || stat.size <= self.limits.max_file_bytes
-                });
-                if is_small {
-                    lock(&covered).insert(entry.into_path());
-                }
-                WalkState::Continue
-            })
-        });
-        let covered = covered.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut todo = vec![path.to_owned()];
-        while let Some(path) = todo.pop() {
-            if is_spare(&path) {
-                continue;
-            }
-            if !covered.contains(&path) {
-                return true;
-            }
-            if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
-                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                todo.extend(entries.map(|entry| entry.path()));
-            }
-        }
-        false
-    }
-
-    /// A walker over paths that git does not ignore.
-    fn walker(&self) -> WalkBuilder {
+    /// The paths that git does not ignore.
+    fn walk(&self) -> Result<Walked, TooMany> {
         let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let mut builder = WalkBuilder::new(&self.root);
         builder
@@ -322,29 +310,29 @@ impl Scanner {
             .parents(true)
             .follow_links(false)
             .threads(threads);
-        builder
-    }
-
-    fn walk(&self) -> Result<Vec<Met>, TooMany> {
         let closed = self.closed.clone();
-        let mut builder = self.walker();
         builder.filter_entry(move |entry| {
             entry.file_name() != ".git" && !closed.iter().any(|closed| entry.path() == closed)
         });
-        let met = Mutex::new(Vec::new());
+        let all = Mutex::new((Vec::new(), Vec::new()));
         let n_met = AtomicUsize::new(0);
         let prefix = self.root.as_os_str().len() + 1;
+        let is_directory =
+            |entry: &ignore::DirEntry| entry.file_type().is_some_and(|it| it.is_dir());
         builder.build_parallel().run(|| {
-            let mut part = Part { own: Vec::new(), all: &met };
+            let mut part = Part { met: Vec::new(), entered: Vec::new(), all: &all };
             let n_met = &n_met;
             Box::new(move |entry| {
                 let Ok(entry) = entry else { return WalkState::Continue };
+                let name = entry.path().as_os_str().as_bytes().get(prefix..);
+                if is_directory(&entry) {
+                    let name = name.unwrap_or_default().to_vec();
+                    part.entered.push((name, ignored::count(entry.path())));
+                }
                 // (The root itself comes first.)
-                let Some(name) = entry.path().as_os_str().as_bytes().get(prefix..) else {
-                    return WalkState::Continue;
-                };
+                let Some(name) = name else { return WalkState::Continue };
                 let Ok(stat) = stat(entry.path()) else { return WalkState::Continue };
-                part.own.push((name.to_vec(), stat));
+                part.met.push(Met::new(name, stat));
                 if n_met.fetch_add(1, atomic::Ordering::Relaxed) >= self.limits.max_files {
                     return WalkState::Quit;
                 }
@@ -354,7 +342,7 @@ impl Scanner {
         if n_met.into_inner() > self.limits.max_files {
             return Err(TooMany);
         }
-        Ok(met.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds the state of each path: from the last manifest if its metadata are unchanged, else read again.
@@ -372,18 +360,24 @@ impl Scanner {
         let mut last = last.iter().peekable();
         {
             let pack = lock(pack);
-            for (path, stat) in met {
-                while last.next_if(|entry| entry.path.as_bytes() < path.as_slice()).is_some() {}
-                let known = last.next_if(|entry| entry.path.as_bytes() == path.as_slice());
+            for met in met {
+                while last.next_if(|entry| entry.path.as_bytes() < met.name.as_slice()).is_some() {}
+                let known = last.next_if(|entry| entry.path.as_bytes() == met.name.as_slice());
                 let is_stored = |entry: &Entry| match &entry.state {
                     State::File { hash, .. } => pack.has_fresh(hash),
                     State::Link { .. } | State::Directory { .. } => true,
                     State::NotCovered { .. } => false,
                 };
-                match known.filter(|it| it.stat == stat && !it.is_racy && is_stored(it)) {
+                let is_known = |it: &&Arc<Entry>| {
+                    it.stat == met.stat
+                        && it.is_ignored == met.is_ignored
+                        && !it.is_racy
+                        && is_stored(it)
+                };
+                match known.filter(is_known) {
                     Some(entry) => entries.push(Some(entry.clone())),
                     None => {
-                        new.push((entries.len(), (path, stat)));
+                        new.push((entries.len(), met));
                         entries.push(None);
                     }
                 }
@@ -400,13 +394,23 @@ impl Scanner {
 
 /// The paths that one thread of a walk found.
 struct Part<'a> {
-    own: Vec<Met>,
-    all: &'a Mutex<Vec<Met>>,
+    met: Vec<Met>,
+    entered: Vec<Entered>,
+    all: &'a Mutex<Walked>,
 }
 
 impl Drop for Part<'_> {
     fn drop(&mut self) {
-        lock(self.all).append(&mut self.own);
+        let mut all = lock(self.all);
+        all.0.append(&mut self.met);
+        all.1.append(&mut self.entered);
+    }
+}
+
+impl Met {
+    /// A path that is not ignored.
+    fn new(name: &[u8], stat: Stat) -> Self {
+        Self { name: name.to_vec(), stat, is_ignored: false }
     }
 }
 
@@ -447,7 +451,8 @@ impl Work<'_> {
         })
     }
 
-    fn entry(&self, (name, stat): Met) -> Option<Entry> {
+    fn entry(&self, met: Met) -> Option<Entry> {
+        let Met { name, stat, is_ignored } = met;
         let path = self.scanner.root.join(Path::new(std::ffi::OsStr::from_bytes(&name)));
         let mode = stat.mode & 0o7777;
         let not_covered = |why: &str| State::NotCovered { why: why.to_owned(), stat };
@@ -459,6 +464,9 @@ impl Work<'_> {
             }
             FileType::RegularFile if stat.size > self.max_bytes => {
                 not_covered("it is larger than checkpoints.max_file_bytes")
+            }
+            FileType::RegularFile if is_ignored && stat.size > ignored::MAX_FILE_BYTES => {
+                not_covered("it is ignored and larger than 1 MiB")
             }
             FileType::RegularFile => match read(&path, self.max_bytes) {
                 Ok(bytes) => {
@@ -477,7 +485,8 @@ impl Work<'_> {
         let newest =
             Duration::from_nanos(u64::try_from(stat.ctime_ns.max(stat.mtime_ns)).unwrap_or(0));
         let tick = if stat.ctime_ns % 1_000_000_000 == 0 { RACY_COARSE } else { RACY };
-        Some(Entry { path: Name::new(&name), stat, state, is_racy: newest + tick > self.taken })
+        let is_racy = newest + tick > self.taken;
+        Some(Entry { path: Name::new(&name), stat, state, is_racy, is_ignored })
     }
 
     fn store(&self, name: &[u8], hash: Hash, bytes: &[u8]) -> std::io::Result<bool> {
@@ -520,9 +529,11 @@ impl Manifest {
             .any(|entry| matches!(&entry.state, State::NotCovered { why, .. } if why == NO_ROOM))
     }
 
-    /// The reason why a content is not stored that should be covered, if there is one.
+    /// The reason why a content is not stored that should be covered, if there is one. (A command that
+    /// deletes an ignored file asks by itself.)
     pub(super) fn gap(&self) -> Option<&str> {
-        self.files.iter().chain(&self.git).find_map(|entry| match &entry.state {
+        let files = self.files.iter().filter(|entry| !entry.is_ignored);
+        files.chain(&self.git).find_map(|entry| match &entry.state {
             State::NotCovered { why, .. } if why == NO_ROOM || why.starts_with(NOT_STORED) => {
                 Some(why.as_str())
             }
@@ -550,6 +561,43 @@ impl Manifest {
     pub(super) fn find(&self, path: &Name) -> Option<&Arc<Entry>> {
         let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
         found.ok().map(|at| &self.files[at])
+    }
+
+    /// This path existed perhaps, although there is no entry for it.
+    pub(super) fn may_lack(&self, change: &Change) -> bool {
+        self.is_cut && change.is_ignored && change.before.is_none()
+    }
+
+    /// Something at this path is neither covered, as it is now, nor spare.
+    pub(super) fn is_uncovered(
+        &self,
+        root: &Path,
+        path: &Path,
+        is_spare: &dyn Fn(&Path) -> bool,
+    ) -> bool {
+        let mut todo = vec![path.to_owned()];
+        while let Some(path) = todo.pop() {
+            if is_spare(&path) {
+                continue;
+            }
+            let Ok(name) = path.strip_prefix(root) else { return true };
+            let Ok(now) = stat(&path) else { continue };
+            let Some(entry) = self.find(&Name::new(name.as_os_str().as_bytes())) else {
+                return true;
+            };
+            match &entry.state {
+                State::Directory { .. } if FileType::from_raw_mode(now.mode).is_dir() => {
+                    let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                    todo.extend(entries.map(|entry| entry.path()));
+                }
+                State::File { .. } | State::Link { .. } if entry.stat == now => {}
+                State::File { .. }
+                | State::Link { .. }
+                | State::Directory { .. }
+                | State::NotCovered { .. } => return true,
+            }
+        }
+        false
     }
 
     /// The inodes of all files.
@@ -617,7 +665,8 @@ pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change
         let [before, after] = [old, new].map(|entry| entry.map(|entry| &entry.state));
         if before != after {
             let [before, after] = [before, after].map(|state| state.cloned());
-            changes.push(Change { path: path.clone(), before, after });
+            let is_ignored = old.or(new).is_some_and(|entry| entry.is_ignored);
+            changes.push(Change { path: path.clone(), before, after, is_ignored });
         }
     }
 }

@@ -8,6 +8,7 @@
 mod git_state;
 mod hex;
 mod history;
+mod ignored;
 mod journal;
 mod manifest;
 mod outside;
@@ -57,6 +58,8 @@ pub struct Limits {
     pub max_bytes: u64,
     /// Age at which a content may be removed.
     pub expire_after: Duration,
+    /// Whether a path, relative to the project, is build output: an ignored file that is not covered.
+    pub is_build_output: fn(&Path) -> bool,
 }
 
 impl Default for Limits {
@@ -66,6 +69,7 @@ impl Default for Limits {
             max_file_bytes: 10 * 1024 * 1024,
             max_bytes: 512 * 1024 * 1024,
             expire_after: Duration::from_hours(720),
+            is_build_output: |_| false,
         }
     }
 }
@@ -155,6 +159,8 @@ pub struct Begun {
 pub struct Changed {
     /// Created, changed or removed.
     pub files: Vec<String>,
+    /// The same of ignored files.
+    pub ignored: Vec<String>,
 }
 
 impl Checkpoints {
@@ -262,12 +268,15 @@ impl Checkpoints {
         if changes.is_empty() && git.is_empty() {
             return Ok(Changed::default());
         }
-        let files = changes.iter().filter(|change| !change.is_directory());
-        let files: Vec<String> = files.map(|change| shown(&change.path)).collect();
+        let mut named = Changed::default();
+        for change in changes.iter().filter(|change| !change.is_directory()) {
+            let list = if change.is_ignored { &mut named.ignored } else { &mut named.files };
+            list.push(shown(&change.path));
+        }
         let operation =
             Operation { turn, what, call, is_shared, changes, git, ..Operation::default() };
         self.record(operation)?;
-        Ok(Changed { files })
+        Ok(named)
     }
 
     /// Records the changes of a command whose process was killed. To be called before any other operation of
@@ -309,6 +318,7 @@ impl Checkpoints {
     ) -> (Vec<Change>, Vec<Change>) {
         let (mut changes, git) = before.changes_to(after);
         let known = before.inodes();
+        changes.retain(|change| !before.may_lack(change));
         changes.retain_mut(|change| match (&change.before, &change.after) {
             // A file that is merely no longer ignored existed before, and was not moved here.
             (None, _) => after.is_new(&change.path, since, &known),
@@ -402,7 +412,7 @@ impl Checkpoints {
             .filter_map(|path| self.scanner.look(path, self.pack(), MAX_CHANGED))
             .collect();
         files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Manifest { files, git: Vec::new() }
+        Manifest { files, ..Manifest::default() }
     }
 
     /// The same; frees space for the content if necessary.
@@ -423,6 +433,18 @@ impl Checkpoints {
         let (version, root, manifest): (u32, PathBuf, Manifest) =
             serde_json::from_reader(file).ok()?;
         (version == VERSION && root == self.scanner.root()).then_some(manifest)
+    }
+
+    /// Something at this path is neither covered nor spare.
+    fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
+        self.wait();
+        let root = self.scanner.root();
+        let last = lock(&self.state).last.clone();
+        // A path that is covered as it is now does not need another manifest.
+        if last.is_some_and(|last| !last.is_uncovered(root, path, is_spare)) {
+            return false;
+        }
+        self.take().map_or(true, |now| now.is_uncovered(root, path, is_spare))
     }
 
     /// Writes the latest manifest for the next session. `false`: the file does not contain it.
@@ -483,15 +505,12 @@ impl Change {
 }
 
 impl Workspace {
-    /// Whether something at a path is not covered by checkpoints: ignored, too large, or in a nested
-    /// repository. Paths for which `is_spare` is true are skipped.
+    /// Whether something at a path is not covered by checkpoints: in an ignored directory, too large, or in a
+    /// nested repository. Paths for which `is_spare` is true are skipped.
     pub fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
         match self.checkpoints() {
-            Some(checkpoints) => checkpoints.scanner.is_uncovered(path, is_spare),
-            None => {
-                let closed = self.closed_places();
-                Scanner::new(self.root(), closed, Limits::default()).is_uncovered(path, is_spare)
-            }
+            Some(checkpoints) => checkpoints.is_uncovered(path, is_spare),
+            None => Manifest::default().is_uncovered(self.root(), path, is_spare),
         }
     }
 

@@ -96,7 +96,7 @@ impl Known {
             (None, Some((manifest, _))) => manifest.find(path).map(|entry| entry.state.clone()),
             (None, None) => return None,
         };
-        (before != after).then(|| Change { path: path.clone(), before, after })
+        (before != after).then(|| Change { path: path.clone(), before, after, is_ignored: false })
     }
 }
 
@@ -118,7 +118,7 @@ impl Checkpoints {
                 before.find(&path).cloned().or_else(|| self.look(&path, [left.as_ref(), None]));
             let now = now.map(|entry| entry.state.clone());
             if now != left {
-                changes.push(Change { path, before: left, after: now });
+                changes.push(Change { path, before: left, after: now, is_ignored: false });
             }
         }
         self.record_outside(changes, git);

@@ -1,6 +1,6 @@
 //! The changes of a session as text.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 
 use super::journal::{Plan, live};
@@ -10,19 +10,34 @@ use crate::disk;
 use crate::workspace::{Diff, DiffSize, Workspace};
 
 impl Workspace {
-    /// The remaining changes of the session as unified diffs; empty if there are none. `None`: nothing is
-    /// recorded.
+    /// The remaining changes of the session as unified diffs; empty if there are none. Ignored files that
+    /// commands changed are counted. `None`: nothing is recorded.
     pub fn session_diff(&self) -> Option<String> {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
         let plan = Plan::of(live(&operations).iter().rev().flat_map(|it| it.changes.iter().rev()));
         let contents =
             checkpoints.contents(plan.steps.values().filter_map(|it| it.target.as_ref()));
-        let diffs = plan
-            .steps
+        let named: HashSet<&Name> = live(&operations)
             .iter()
-            .filter_map(|(name, step)| checkpoints.diff_of(name, step.target.as_ref(), &contents));
-        Some(diffs.collect())
+            .flat_map(|it| &it.changes)
+            .filter(|change| !change.is_ignored)
+            .map(|change| &change.path)
+            .collect();
+        let (mut text, mut n_ignored) = (String::new(), 0);
+        for (name, step) in &plan.steps {
+            match checkpoints.diff_of(name, step.target.as_ref(), &contents) {
+                Some(diff) if named.contains(name) => text.push_str(&diff),
+                Some(_) => n_ignored += 1,
+                None => {}
+            }
+        }
+        match n_ignored {
+            0 => {}
+            1 => text.push_str("1 ignored file changed too; an undo restores it\n"),
+            n => text.push_str(&format!("{n} ignored files changed too; an undo restores them\n")),
+        }
+        Some(text)
     }
 }
 

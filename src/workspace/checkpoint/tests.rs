@@ -50,6 +50,9 @@ const LIMITS: Limits = Limits {
     max_file_bytes: 1000,
     max_bytes: 100_000,
     expire_after: Duration::from_hours(1),
+    is_build_output: |path| {
+        path.ends_with("node_modules") || path.extension() == Some("o".as_ref())
+    },
 };
 
 fn operation(workspace: &Workspace, work: impl FnOnce()) -> Vec<String> {
@@ -322,14 +325,65 @@ fn uncovered_files_of_a_deletion_are_known() {
     let large = "x".repeat(2000);
     let files = [("p/a", "1"), ("p/node_modules/m", "2"), ("q/.env", "3"), ("r/large", &*large)];
     let project = Project::new(&files);
-    project.write(".gitignore", "node_modules\n.env\n");
+    project.write(".gitignore", "node_modules\n.env\ncache\n");
+    project.write("q/cache/x", "4");
+    project.write("t/.env", &large);
     project.write("s/.git/HEAD", "x");
     let workspace = project.workspace(LIMITS);
     let is_spare = |path: &Path| path.ends_with("node_modules");
     let is_uncovered = |path: &str| workspace.is_uncovered(&project.path(path), &is_spare);
     assert!(!is_uncovered("p") && !is_uncovered("p/a") && !is_uncovered("p/node_modules"));
-    assert!(is_uncovered("q") && is_uncovered("q/.env"));
-    assert!(is_uncovered("r") && is_uncovered("s"));
+    assert!(is_uncovered("q") && !is_uncovered("q/.env") && is_uncovered("q/cache"));
+    assert!(is_uncovered("r") && is_uncovered("s") && is_uncovered("t/.env"));
+}
+
+#[test]
+fn ignored_files_outside_ignored_directories_are_restored() {
+    let project = Project::new(&[("a", "1"), (".env", "2"), ("d/local.db", "3"), ("d/x.o", "4")]);
+    project.write(".gitignore", ".env\n*.db\n*.o\nnew\n");
+    project.write("d/e/.gitignore", "*\n");
+    project.write("d/e/f", "5");
+    fs::set_permissions(project.path(".env"), fs::Permissions::from_mode(0o600)).unwrap();
+    let workspace = project.workspace(LIMITS);
+    let checkpoints = workspace.checkpoints().unwrap();
+    let begun = checkpoints.before("Bash", Scope::Project);
+    fs::remove_file(project.path(".env")).unwrap();
+    fs::remove_dir_all(project.path("d")).unwrap();
+    project.write("new", "6");
+    let changed = checkpoints.after(begun, false).unwrap();
+    assert!(changed.files.is_empty(), "{changed:?}");
+    assert_eq!(changed.ignored, [".env", "d/e/.gitignore", "d/e/f", "d/local.db", "new"]);
+    let diff = workspace.session_diff().unwrap();
+    assert_eq!(diff, "5 ignored files changed too; an undo restores them\n");
+    undo(&workspace, Undo::Latest, false);
+    let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
+    assert_eq!([text(".env"), text("d/local.db"), text("d/e/f")], ["2", "3", "5"]);
+    assert_eq!(fs::metadata(project.path(".env")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!project.path("new").exists() && !project.path("d/x.o").exists());
+}
+
+#[test]
+fn beyond_the_limit_an_undo_removes_no_ignored_file() {
+    let project = Project::new(&[(".gitignore", "*.csv\n.env\n"), (".env", "1"), ("a", "1")]);
+    for n in 0..2000 {
+        project.write(&format!("data/{n}.csv"), "x");
+    }
+    let workspace = project.workspace(Limits { max_files: 9000, ..LIMITS });
+    let is_uncovered = |path: &str| workspace.is_uncovered(&project.path(path), &|_| false);
+    assert!(!is_uncovered(".env") && is_uncovered("data/7.csv"));
+    let checkpoints = workspace.checkpoints().unwrap();
+    let begun = checkpoints.before("Bash", Scope::Project);
+    // Now there is room for the others.
+    fs::remove_file(project.path("data/7.csv")).unwrap();
+    project.write("data/8.csv", "2");
+    project.write("a", "2");
+    project.write(".env", "2");
+    let changed = checkpoints.after(begun, false).unwrap();
+    assert_eq!((changed.files, changed.ignored), (vec!["a".to_owned()], vec![".env".to_owned()]));
+    undo(&workspace, Undo::Latest, false);
+    let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
+    assert_eq!([text(".env"), text("a"), text("data/8.csv")], ["1", "1", "2"]);
+    assert!(!is_uncovered("data/8.csv"));
 }
 
 fn git(project: &Project, line: &str) {
