@@ -194,6 +194,13 @@ impl Policy {
         })
     }
 
+    /// It is a command that deletes or replaces something, or that cannot be undone.
+    pub fn is_destructive(effect: &Effect, facts: &dyn PathFacts) -> bool {
+        findings_of(effect, facts).is_some_and(|(_, findings)| {
+            findings.iter().any(|finding| is_destructive(finding.class))
+        })
+    }
+
     fn question<'a>(
         &'a self,
         tool: &'a str,
@@ -492,7 +499,12 @@ impl Policy {
                     RuleOutcome::Allowed(_) | RuleOutcome::OnlyReads => continue,
                     RuleOutcome::Asks(_) | RuleOutcome::Undecided => {}
                 }
-                let rule = propose::rule_for(command).unwrap_or_else(|| "Bash".to_owned());
+                let rule = if findings.iter().any(|it| it.at == at && is_destructive(it.class)) {
+                    propose::as_it_is(command)
+                } else {
+                    propose::rule_for(command)
+                };
+                let rule = rule.unwrap_or_else(|| "Bash".to_owned());
                 if !rules.contains(&rule) {
                     rules.push(rule);
                 }
@@ -574,6 +586,14 @@ fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(Line, Vec<Find
         Context { text: command, directory, is_background: *background, functions, facts };
     let findings = judge::findings(line.commands(), &context);
     Some((line, findings))
+}
+
+/// It deletes or replaces something, or cannot be undone.
+fn is_destructive(class: FindingClass) -> bool {
+    match class {
+        FindingClass::Destructive | FindingClass::Asks(None) => true,
+        FindingClass::Asks(Some(_)) | FindingClass::Never => false,
+    }
 }
 
 fn never(question: &Question<'_>) -> Option<Ruling> {

@@ -2,14 +2,14 @@
 
 use super::judge::{self, Command};
 use super::rule::Rule;
-use super::{Line, shell::Word};
+use super::{Line, PathFacts, Policy, shell::Word};
 use crate::protocol::control::Grant;
 use crate::protocol::tool::Effect;
 
 /// The grants that would allow such calls from now on, the narrowest first; empty if no rule can express it.
 /// A file: the file, its directory. A command line: its commands as they are, commands that begin with the same
-/// words up to the first operand.
-pub fn propose(effect: &Effect) -> Vec<Grant> {
+/// words up to the first operand. A destructive line: only as it is, because other operands are other files.
+pub fn propose(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
     let mut proposed: Vec<Vec<String>> = Vec::new();
     match effect {
         Effect::Write { path } => {
@@ -23,7 +23,9 @@ pub fn propose(effect: &Effect) -> Vec<Grant> {
         Effect::Command { command, .. } => {
             let line = Line::read(command);
             proposed.extend(rules_for_line(&line, as_it_is));
-            proposed.extend(rules_for_line(&line, rule_for));
+            if !Policy::is_destructive(effect, facts) {
+                proposed.extend(rules_for_line(&line, rule_for));
+            }
             proposed.dedup();
         }
         Effect::Job { .. } | Effect::Plan => {}
@@ -61,7 +63,7 @@ pub(super) fn rule_for_file(tool: &str, path: &str) -> Option<String> {
 }
 
 /// `Bash(cargo test --lib)`: the whole command. (A rule of the session matches no further words.)
-fn as_it_is(command: &Command) -> Option<String> {
+pub(super) fn as_it_is(command: &Command) -> Option<String> {
     rule_of_words(&leading_words(command, command.words.len())?)
 }
 

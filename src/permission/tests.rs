@@ -556,7 +556,7 @@ fn approval_hint_for_a_file_names_only_that_file() {
         let ruling = policy(mode, &rules).rule_on(tool, &effect, &Facts);
         assert!(matches!(ruling, Ruling::Allow(_)), "{ruling:?}");
         let rule = named.replace("Write(", "Edit(");
-        assert_eq!(propose(&effect).first(), Some(&Grant::Rules(vec![rule])));
+        assert_eq!(propose(&effect, &Facts).first(), Some(&Grant::Rules(vec![rule])));
     }
 }
 
@@ -582,7 +582,7 @@ fn command_too_long_to_parse_is_blocked() {
 
 /// Each expected grant: its rules, separated by "; ".
 fn check_proposal((tool, effect): &(&'static str, Effect), expected: &[&str]) {
-    let grants = propose(effect);
+    let grants = propose(effect, &Facts);
     let rules = |grant: &Grant| match grant {
         Grant::Rules(rules) => rules.clone(),
         Grant::Mode(_) => panic!("{effect:?}"),
@@ -660,7 +660,7 @@ mod properties {
     fn ruling(line: &str) -> String {
         let (tool, effect) = bash(line);
         let read = Line::read(line);
-        _ = (read.last_pipeline(), read.has_inner_pipelines(), propose(&effect));
+        _ = (read.last_pipeline(), read.has_inner_pipelines(), propose(&effect, &Facts));
         let policy = Policy::new(AutoEdit, true);
         _ = policy.rights(tool, &effect, true, &Facts);
         shown(&policy.rule_on(tool, &effect, &Facts))

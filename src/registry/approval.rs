@@ -231,7 +231,7 @@ impl Registry {
 
     /// What the answer "always" can grant: rules, and mode auto-edit if it allows the call.
     fn grants(&self, call: &ToolCall, effect: &Effect) -> Vec<Grant> {
-        let mut grants = propose(effect);
+        let mut grants = propose(effect, &*self.cx.workspace);
         let mut policy = self.state().policy.clone();
         if policy.mode() == PermissionMode::Ask {
             policy.set_mode(PermissionMode::AutoEdit);

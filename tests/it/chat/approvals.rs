@@ -112,6 +112,22 @@ fn always_allow_applies_to_the_session_and_only_that_rule() {
 }
 
 #[test]
+fn destructive_command_is_allowed_for_the_session_only_as_it_is() {
+    let script = "call: Bash {\"command\": \"rm -rf x1 y1\"}\n---\n\
+                  call: Bash {\"command\": \"rm -rf x1 a.txt\"}\n---\n";
+    let (test, mut pty) = asked(script, "text: end");
+    pty.wait_for_question();
+    assert!(pty.screen().contains("4 a  yes, and for this session: allow Bash(rm -rf x1 y1)"));
+    assert!(!pty.screen().contains("rm -rf x1 *"), "{}", pty.screen());
+    pty.send("4");
+    pty.wait_for("Allow Bash rm -rf x1 a.txt?");
+    pty.wait_for_question();
+    pty.send("n");
+    pty.wait_for("end");
+    assert!(test.root().join("a.txt").exists());
+}
+
+#[test]
 fn arrows_and_enter_choose_a_directory_for_the_session() {
     let write =
         |path: &str| format!("call: Write {{\"path\": \"{path}\", \"content\": \"x\"}}\n---\n");
