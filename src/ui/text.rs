@@ -13,7 +13,7 @@ use crate::protocol::event::{
     Body, Caller, Event, Sink, Stamped, TurnFinished, mode_changed, resumed_after,
 };
 use crate::protocol::model::Purpose;
-use crate::protocol::recall::Recalled;
+use crate::protocol::recall::{MemoryRecalled, Moment, Recalled};
 use crate::protocol::sanitize::clean;
 use crate::protocol::view::call_line;
 use crate::protocol::{counted, shorten};
@@ -67,6 +67,19 @@ impl Text {
             is_cut_off: false,
             running: HashMap::new(),
         }
+    }
+
+    /// Lessons for a whole task are counted, unless the output is verbose.
+    fn recalled(&mut self, recalled: &MemoryRecalled) {
+        if recalled.moment == Moment::Task && self.verbosity < Verbosity::Verbose {
+            let lessons = counted(recalled.items.len() as u64, "lesson");
+            self.progress(&format!(
+                "  ✦ remembers {lessons} of earlier sessions: `agent memory list` lists them"
+            ));
+            return;
+        }
+        let how = if recalled.applied { "known, tries" } else { "remembers" };
+        self.remembered(how, &recalled.items);
     }
 
     fn remembered(&mut self, how: &str, items: &[Recalled]) {
@@ -251,10 +264,7 @@ impl Sink for Text {
                 self.progress(&format!("  ⚲ pin {} removed", pin.id));
             }
             Body::RulesFound { path, .. } => self.progress(&format!("  § rules found: {path}")),
-            Body::MemoryRecalled(recalled) => {
-                let how = if recalled.applied { "known, tries" } else { "remembers" };
-                self.remembered(how, &recalled.items);
-            }
+            Body::MemoryRecalled(recalled) => self.recalled(recalled),
             Body::MemoryWritten(written) => self.remembered("learnt", &written.new),
             Body::PlanUpdated { plan, .. } => {
                 if let Some(recap) = plan.recap() {

@@ -92,6 +92,18 @@ fn known_failure_is_fixed_by_the_kernel_as_a_counted_retry() {
 }
 
 #[test]
+fn progress_counts_the_lessons_recalled_for_a_task() {
+    let test = project();
+    old_is_new(&test);
+    let test = test.script("times: any\ntext: done");
+    let run = test.run(&["use ./old.sh a b"]).expect_code(0);
+    assert!(run.stderr.contains("remembers 1 lesson of earlier sessions"), "{}", run.stderr);
+    assert!(!run.stderr.contains(LESSON), "{}", run.stderr);
+    let run = test.run(&["use ./old.sh a b", "--verbose"]).expect_code(0);
+    assert!(run.stderr.contains(LESSON), "{}", run.stderr);
+}
+
+#[test]
 fn known_file_tool_failure_is_fixed_by_the_kernel() {
     let read = |path: &str| format!("call: Read {}\n---\n", json!({"path": path}));
     let test = Test::new().file("lib/a.txt", "here it is\n");

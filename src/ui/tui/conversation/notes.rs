@@ -2,7 +2,8 @@
 
 use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, mode_changed};
-use crate::protocol::without_reminder_tags;
+use crate::protocol::recall::Moment;
+use crate::protocol::{counted, without_reminder_tags};
 use crate::ui::tui::cells::{decision, seconds, thousands};
 use crate::ui::{CUT_MESSAGE, is_cut};
 
@@ -134,6 +135,11 @@ impl Conversation {
                 }
             }
             Body::MemoryWritten(written) => {
+            Body::MemoryRecalled(recalled) if recalled.moment == Moment::Task => {
+                let lessons = counted(recalled.items.len() as u64, "lesson");
+                let text = format!("remembers {lessons} of earlier sessions: /memory lists them");
+                self.note(Tone::Quiet, &text);
+            }
                 for item in &written.new {
                     self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
                 }
