@@ -182,6 +182,46 @@ fn trace_export_config_and_model_commands_work() {
 }
 
 #[test]
+fn parts_of_the_context_add_up_after_a_compaction() {
+    let (test, mut pty) = chat(
+        "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\
+         for: summary\ntimes: any\ntext: short",
+    );
+    test.write("a.txt", "a line of the file\n".repeat(200));
+    for (message, answer) in [("first", "one"), ("second", "two"), ("third", "three")] {
+        pty.say(message);
+        pty.wait_for(&format!("› {message}\n\n"));
+        pty.wait_for(answer);
+        pty.wait_for("/help");
+    }
+    pty.say("/compact");
+    pty.wait("a summary", |_| !test.events_of("context.compacted").is_empty());
+    pty.wait_for("/help");
+    pty.say("/context");
+    pty.wait_for("in all of ");
+    let screen = pty.screen();
+    let tokens = |what: &str| -> f64 {
+        let line = screen.lines().find(|line| line.contains(what)).unwrap();
+        let number = line.split_whitespace().next().unwrap();
+        match number.strip_suffix('k') {
+            Some(thousands) => thousands.parse::<f64>().unwrap() * 1000.0,
+            None => number.parse().unwrap(),
+        }
+    };
+    let parts =
+        ["descriptions of the tools", "how the agent works", "this project", "the conversation"];
+    let sum: f64 = parts.map(tokens).iter().sum();
+    assert!((sum - tokens("in all of")).abs() <= 150.0, "rounded to 0.1k each\n{screen}");
+}
+
+#[test]
+fn ctrl_v_says_that_the_clipboard_is_not_read() {
+    let (_test, mut pty) = chat("text: x");
+    pty.send("\x16");
+    pty.wait_for("the clipboard is not read: drop an image's file here, or name it with @");
+}
+
+#[test]
 fn pins_are_added_listed_and_removed() {
     let (test, mut pty) = chat("text: heard");
     pty.say("/pin Only ASCII in the sources.");
@@ -266,6 +306,8 @@ fn undo_and_rewind_complete_turns() {
     pty.send("\r");
     pty.wait_for("▸ 2  mend it");
     pty.wait_for("  1  a question");
+    pty.send("\r");
+    pty.wait_for("▸ both          files and conversation: 1 turn; a.txt");
     pty.send("\r");
     pty.wait_for("back to before turn 2");
     assert_eq!(test.read("a.txt"), "one\n");
@@ -353,8 +395,35 @@ fn esc_twice_offers_a_rewind() {
     pty.wait_for("› /rewind");
     pty.wait_for("▸ 1  a question");
     pty.send("\r");
+    pty.wait_for("▸ both          files and conversation: 1 turn; no file was changed");
+    pty.send("\r");
     pty.wait_for("back to before turn 1");
     pty.wait_for("› a question");
+}
+
+#[test]
+fn rewind_list_asks_what_to_restore_and_does_not_wrap() {
+    let test = Test::new().script(
+        "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\ntext: one\n---\ntext: two",
+    );
+    let mut pty = super::pty::Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("first");
+    pty.wait_for("changed a.txt");
+    pty.say("second");
+    pty.wait_for("two");
+    pty.send("/rewind ");
+    pty.wait_for("▸ 2  second");
+    // Up at the latest turn is not the oldest one.
+    pty.send("\x1b[A\x1b[A\r");
+    pty.wait_for("files and conversation: 1 turn; no file was changed");
+    pty.send("\x15/rewind ");
+    pty.wait_for("▸ 2  second");
+    pty.send("\x1b[B\r");
+    pty.wait_for("files and conversation: 2 turns; a.txt");
+    pty.send("\x1b[B\r");
+    pty.wait_for("back to before turn 1");
+    assert_eq!(test.read("a.txt"), "x", "only the conversation was rewound");
 }
 
 #[test]

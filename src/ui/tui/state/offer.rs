@@ -2,6 +2,7 @@
 
 use super::{Action, Focus, Request, State};
 use crate::protocol::control::PermissionMode;
+use crate::protocol::counted;
 use crate::protocol::provider::Effort;
 use crate::ui::tui::commands::{COMMANDS, CommandAction, DEFAULT_EFFORT, OwnCommand};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
@@ -84,7 +85,19 @@ impl State {
                     self.offer(Kind::Argument, from + last, items);
                     return Vec::new();
                 }
-                Some(CommandAction::Rewind) => self.turns(arguments, false),
+                Some(CommandAction::Rewind) => {
+                    if let Some((turn, what)) = arguments.split_once(' ') {
+                        let items = self.rewinds(turn, what);
+                        self.offer(Kind::Argument, from + turn.len() + 1, items);
+                        return Vec::new();
+                    }
+                    let mut items = self.turns(arguments, false);
+                    // A turn that is chosen from the list is followed by what to restore.
+                    for item in &mut items {
+                        item.takes_more = true;
+                    }
+                    items
+                }
                 Some(CommandAction::Undo) => self.turns(arguments, true),
                 Some(CommandAction::Resume) => {
                     let sessions = self.sessions.iter();
@@ -187,6 +200,31 @@ impl State {
         complete::words(arguments, turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())))
     }
 
+    /// What a rewind to before this turn can restore.
+    fn rewinds(&self, turn: &str, query: &str) -> Vec<Item> {
+        let Ok(first) = turn.parse::<u32>() else { return Vec::new() };
+        let undone = || self.conversation.turns.iter().filter(|turn| turn.number >= first);
+        let mut files: Vec<&str> =
+            undone().flat_map(|turn| &turn.files).map(String::as_str).collect();
+        files.sort_unstable();
+        files.dedup();
+        let n_files = counted(files.len() as u64, "file");
+        let files = match files.len() {
+            0 => "no file was changed".to_owned(),
+            1..=3 => files.join(", "),
+            _ => n_files,
+        };
+        let turns = counted(undone().count() as u64, "turn");
+        complete::words(
+            query,
+            [
+                ("both", &*format!("files and conversation: {turns}; {files}")),
+                ("conversation", &*format!("{turns} of the conversation; the files stay")),
+                ("files", &*format!("{files}; the conversation stays")),
+            ],
+        )
+    }
+
     pub(super) fn offer(&mut self, kind: Kind, from: usize, items: Vec<Item>) {
         let is_written = |item: &Item| item.insert.trim_end() == &self.composer.text()[from..];
         // A single item that is already complete needs no list.
@@ -219,9 +257,12 @@ impl State {
         ) {
             self.search_on(true);
         }
+        let is_rewind = self.composer.text().starts_with("/rewind ");
         let popup = self.popup.as_mut()?;
         let n_items = popup.items.len();
         match action? {
+            // The oldest turn is not next to the latest.
+            KeyAction::Up if popup.selected == 0 && is_rewind => {}
             KeyAction::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
             KeyAction::Down => popup.selected = (popup.selected + 1) % n_items,
             KeyAction::Escape => self.close_list(),
