@@ -117,6 +117,9 @@ async fn work(
         code = code.max(1);
     }
     session.finish_distillation(DISTILLATION).await;
+    if let Some(running) = session.running() {
+        ui::tell(&format!("ended with the run: {running}, which ran in the background"));
+    }
     session.close().await;
     Ok(code)
 }

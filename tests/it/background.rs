@@ -119,6 +119,15 @@ fn background_commands_end_when_the_session_ends_or_is_killed() {
 }
 
 #[test]
+fn run_names_the_background_command_that_ends_with_it() {
+    let call = bash("sleep 300.5");
+    let test = Test::new().script(&format!("call: Bash {call}\n---\ntext: It runs."));
+    let run = test.run(&["start it"]).expect_code(0);
+    let text = "ended with the run: bg_1 (`sleep 300.5`), which ran in the background";
+    assert!(run.stderr.contains(text), "{}", run.stderr);
+}
+
+#[test]
 fn number_of_background_commands_is_limited() {
     let mut project = Project::new(&[]);
     for _ in 0..16 {
