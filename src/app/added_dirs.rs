@@ -15,7 +15,8 @@ pub fn addable(named: &str, places: &[PathBuf], own: &StateDirs) -> Result<PathB
         return Err("say which: /add-dir PATH".to_owned());
     }
     let wrong = |why: &str| Err(format!("{named} cannot be added: {why}"));
-    let path = match (named.strip_prefix("~/"), std::env::home_dir()) {
+    let below_home = if named == "~" { Some("") } else { named.strip_prefix("~/") };
+    let path = match (below_home, std::env::home_dir()) {
         (Some(below), Some(home)) => home.join(below),
         _ => places.first().map_or_else(|| PathBuf::from(named), |root| root.join(named)),
     };

@@ -65,6 +65,8 @@ pub(super) struct Conversation {
     pub(super) window: Option<u64>,
     pub(super) usage: Usage,
     pub(super) cost_usd: Option<f64>,
+    /// The part of the usage by models whose price is not known.
+    pub(super) usage_without_price: Usage,
     /// An estimate of what the running request costs so far.
     pub(super) running_cost_usd: Option<f64>,
     /// An estimate of the tokens of the running request.

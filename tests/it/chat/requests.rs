@@ -152,6 +152,24 @@ fn time_limits_of_requests_are_configurable() {
 }
 
 #[test]
+fn cost_names_the_tokens_of_a_model_without_a_price() {
+    let server = Server::with(|_, _| server::sse_text("counted"));
+    let test = project(&server, "[models.\"test/m\"]\nprice_in = 1000.0\nprice_out = 1000.0\n");
+    let mut pty = chat(&test, &[]);
+    pty.wait_for("counted");
+    pty.wait_for("/help");
+    pty.say("/cost");
+    pty.wait_for("money   $0.0120\n");
+    pty.say("/model test/other");
+    pty.wait_for("test/other answers from now on");
+    pty.say("again");
+    pty.wait("the second answer", |_| test.events_of("turn.finished").len() == 2);
+    pty.wait_for("/help");
+    pty.say("/cost");
+    pty.wait_for("$0.0120, without 12 tokens of models whose price is not known");
+}
+
+#[test]
 fn tokens_and_cost_are_estimated_while_an_answer_streams() {
     let prices = "[models.\"test/m\"]\nprice_in = 1000.0\nprice_out = 1000.0\n";
     let text = "word ".repeat(2000);

@@ -126,6 +126,7 @@ fn added_directory_can_be_used_and_is_known_after_resume() {
     pty.wait_for("/help");
     for (path, why) in [
         ("/", "it contains a home directory"),
+        ("~", "~ cannot be added: it contains a home directory"),
         ("~/.config/..", "it contains a home directory"),
         ("~/.ssh", "credentials are kept there"),
         ("../memory", "learning.database"),

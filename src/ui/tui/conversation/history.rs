@@ -74,11 +74,12 @@ impl Conversation {
         let from = turns.rev().nth(RECALLED - 1).map_or(0, |(at, _)| at);
         self.printed = from;
         if from > 0 {
-            let text = format!("{from} earlier items are not printed again; they can be viewed");
+            let text = format!("{from} earlier items are not printed again; Ctrl-T shows them");
             self.cells.insert(from, Cell::Note(Tone::Quiet, text));
         }
         self.usage = Usage::default();
         self.cost_usd = None;
+        self.usage_without_price = Usage::default();
         self.running_cost_usd = None;
         self.explained = None;
     }

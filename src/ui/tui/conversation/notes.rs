@@ -23,17 +23,24 @@ impl Conversation {
         }
     }
 
-    /// How much of the window each layer of the last request uses.
+    /// How much of the window each layer uses.
     pub(in crate::ui::tui) fn context_in_words(&self) -> String {
         if self.layers.is_empty() {
             return "nothing was asked yet\n".to_owned();
         }
         let mut text = String::new();
+        let layer = |name: &str| self.layers.get(name).map_or(0, |layer| layer.tokens);
+        let [(tools, _), (l1, _), (l2, _), (conversation, _)] = LAYERS;
+        let fixed: u64 = [tools, l1, l2].into_iter().map(layer).sum();
         for (name, what) in LAYERS {
-            let tokens = self.layers.get(name).map_or(0, |layer| layer.tokens);
+            // The conversation has changed since the request: an answer, results, a compaction.
+            let tokens = match name {
+                name if name == conversation => self.context_tokens.saturating_sub(fixed),
+                name => layer(name),
+            };
             text.push_str(&format!("{:>9}  {what}\n", thousands(tokens)));
         }
-        let all = thousands(self.context_tokens);
+        let all = thousands(self.context_tokens.max(fixed));
         let share = self.window.map_or_else(String::new, |window| {
             let percent = self.context_tokens.saturating_mul(100) / window.max(1);
             format!(" of {} tokens ({percent} %)", thousands(window))
@@ -128,6 +135,11 @@ impl Conversation {
             Body::RulesFound { path, .. } => {
                 self.note(Tone::Quiet, &format!("rules loaded: {path}"));
             }
+            Body::MemoryRecalled(recalled) if recalled.moment == Moment::Task => {
+                let lessons = counted(recalled.items.len() as u64, "lesson");
+                let text = format!("remembers {lessons} of earlier sessions: /memory lists them");
+                self.note(Tone::Quiet, &text);
+            }
             Body::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
                 for item in &recalled.items {
@@ -135,11 +147,6 @@ impl Conversation {
                 }
             }
             Body::MemoryWritten(written) => {
-            Body::MemoryRecalled(recalled) if recalled.moment == Moment::Task => {
-                let lessons = counted(recalled.items.len() as u64, "lesson");
-                let text = format!("remembers {lessons} of earlier sessions: /memory lists them");
-                self.note(Tone::Quiet, &text);
-            }
                 for item in &written.new {
                     self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
                 }

@@ -79,6 +79,8 @@ impl Conversation {
         if let Some(cost) = answer.cost_usd {
             *self.cost_usd.get_or_insert(0.0) += cost;
         }
+        let priceless = answer.usage.filter(|_| answer.cost_usd.is_none());
+        self.usage_without_price += priceless.unwrap_or_default();
         // An interrupted answer has no usage from its provider.
         let estimate = self.running_usage.take_if(|_| answer.purpose == Purpose::Main);
         if let Some(usage) = answer.usage.or(estimate) {

@@ -239,7 +239,13 @@ impl State {
                     "not known: set models.\"{model}\".price_in and price_out in the configuration"
                 )
             },
-            |usd| format!("${usd:.4}"),
+            |usd| match self.conversation.usage_without_price.total() {
+                0 => format!("${usd:.4}"),
+                n => {
+                    let tokens = thousands(n);
+                    format!("${usd:.4}, without {tokens} tokens of models whose price is not known")
+                }
+            },
         );
         format!(
             "input   {} tokens, {} of them from the provider's cache\noutput  {} tokens\n\

@@ -9,6 +9,9 @@ use crate::ui::tui::keys::{Code, Key, KeyAction};
 use crate::ui::tui::vi;
 use crate::ui::tui::viewer::{Outcome, Viewer};
 
+/// The key that pastes an image in other programs.
+const CTRL_V: Key = Key { code: Code::Char('v'), ctrl: true, alt: false, shift: false };
+
 impl State {
     pub(super) fn key(&mut self, key: Key, at: Instant) -> Vec<Action> {
         self.toast = None;
@@ -69,7 +72,14 @@ impl State {
                 self.writing().insert(char);
                 Vec::new()
             }
-            (None, None) => Vec::new(),
+            (None, None) => {
+                if key == CTRL_V {
+                    self.say(
+                        "the clipboard is not read: drop an image's file here, or name it with @",
+                    );
+                }
+                Vec::new()
+            }
         };
         let asked = self.complete();
         actions.into_iter().chain(asked).collect()
