@@ -671,7 +671,7 @@ fn started(
         cwd: root.display().to_string(),
         model: model.to_owned(),
         permission_mode,
-        tools: tools::all().iter().map(|tool| tool.spec().name.to_owned()).collect(),
+        tools: tools::all().iter().map(|tool| tool.spec().name.to_string()).collect(),
         place: place::section(root, &sandbox, permission_mode, prompts),
         sandbox,
         program: env!("CARGO_PKG_VERSION").to_owned(),

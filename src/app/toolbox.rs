@@ -12,7 +12,7 @@ use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Sandbox, SandboxError};
 use crate::kernel::{Checks, Speaker, Verifier};
 use crate::otel;
-use crate::permission::{Origin, Places, Policy, Rule, Verb, Withheld};
+use crate::permission::{MCP, Origin, Places, Policy, Rule, Verb, Withheld};
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Events, Sandbox as Guarantees};
 use crate::protocol::mask::{Masker, is_secret_name, looks_secret};
@@ -202,7 +202,7 @@ pub(super) fn verifier_of(
     let cx = ToolCx { workspace: Arc::new(workspace), ..seen.clone() };
     let (clock, masker) = (events.clock().clone(), events.masker().clone());
     let silent = Events::new(events.session().to_owned(), 0, clock, masker, Vec::new());
-    let looking = tools::all().into_iter().filter(|tool| LOOKING.contains(&tool.spec().name));
+    let looking = tools::all().into_iter().filter(|tool| LOOKING.contains(&&*tool.spec().name));
     let mut registry = Registry::new(looking.collect(), cx, silent, Control::default(), settings);
     registry.describe(prompts);
     registry.set_takes_images(speaker.takes_images);
@@ -264,7 +264,8 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
 pub fn permission_rules(text: &str) -> Result<Vec<Rule>, String> {
     let rules = Rule::parse_all(text)?;
     let all = tools::all();
-    let tools: Vec<&str> = all.iter().map(|tool| tool.spec().name).collect();
+    let tools = all.iter().map(|tool| &*tool.spec().name).chain([MCP]);
+    let tools: Vec<&str> = tools.collect();
     match rules.iter().find(|rule| !tools.contains(&rule.tool())) {
         Some(rule) => {
             let (tool, tools) = (rule.tool(), tools.join(", "));

@@ -294,7 +294,7 @@ fn open(
             cwd,
             model: "none".to_owned(),
             permission_mode: mode,
-            tools: gate.registry.specs().iter().map(|spec| spec.name.to_owned()).collect(),
+            tools: gate.registry.specs().iter().map(|spec| spec.name.to_string()).collect(),
             sandbox: guarantees,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             place: String::new(),

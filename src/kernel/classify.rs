@@ -75,6 +75,10 @@ pub(super) fn failure_of(
         | ErrorCode::ApprovalRequired
         | ErrorCode::CircuitOpen
         | ErrorCode::AskUserUnavailable
+        | ErrorCode::McpUnavailable
+        | ErrorCode::McpTimeout
+        | ErrorCode::McpFailed
+        | ErrorCode::SubagentFailed
         | ErrorCode::InternalError => {
             let category = match class {
                 ErrorClass::Tool => Category::ToolError,

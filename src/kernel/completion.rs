@@ -88,7 +88,9 @@ impl Completion {
                 }
                 self.denied = false;
             }
-            Some(Effect::Command { .. }) if envelope.verdict == Verdict::Success => {
+            Some(Effect::Command { .. } | Effect::Mcp { .. })
+                if envelope.verdict == Verdict::Success =>
+            {
                 self.denied = false;
             }
             Some(
@@ -96,7 +98,11 @@ impl Completion {
                 | Effect::Command { .. }
                 | Effect::Read { .. }
                 | Effect::Job { .. }
-                | Effect::Plan,
+                | Effect::Plan
+                | Effect::Ask
+                | Effect::Skill { .. }
+                | Effect::Agent { .. }
+                | Effect::Mcp { .. },
             )
             | None => {}
         }

@@ -58,11 +58,11 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     let mut circle = None;
     for (call, answer) in calls.iter().zip(answers) {
         let chain = chain_of(call, &answer.envelope);
-        let plans = answer.effect == Some(Effect::Plan);
+        let plans = answer.effect == Some(Effect::Plan) || answer.effect == Some(Effect::Ask);
         circle = circle.or(state.loop_detector.see(call, &answer.envelope, answer.effect.as_ref()));
         if answer.envelope.error().is_none() {
             any_success = true;
-            // Updating the plan is not work on its todos.
+            // Neither updating the plan nor asking the user is work on its todos.
             state.step_had_success |= !plans;
             if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
                 state.n_edits += 1;

@@ -381,7 +381,7 @@ impl Kernel {
             .iter()
             .map(|PastCall { call, outcome }| format!("- {call}: {outcome}"))
             .collect();
-        let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| spec.name).collect();
+        let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| &*spec.name).collect();
         let step = self.plan.current().map_or("the whole task", |(_, todo)| todo.content.as_str());
         let values = [
             ("goal", &*shorten(&turn.case.goal, 2000)),

@@ -70,8 +70,21 @@ impl FailedCall {
         let same_kind = match (&self.effect, effect) {
             (Some(Effect::Write { .. }), Some(Effect::Write { .. }))
             | (Some(Effect::Command { .. }), Some(Effect::Command { .. }))
-            | (Some(Effect::Read { .. } | Effect::Job { .. } | Effect::Plan), _) => true,
-            (Some(Effect::Write { .. } | Effect::Command { .. }) | None, _) => self.is_unknown,
+            | (
+                Some(
+                    Effect::Read { .. }
+                    | Effect::Job { .. }
+                    | Effect::Plan
+                    | Effect::Ask
+                    | Effect::Skill { .. }
+                    | Effect::Agent { .. },
+                ),
+                _,
+            ) => true,
+            (
+                Some(Effect::Write { .. } | Effect::Command { .. } | Effect::Mcp { .. }) | None,
+                _,
+            ) => self.is_unknown,
         };
         same_kind || call.name == self.call.name
     }

@@ -101,6 +101,9 @@ fn is_of_use(code: ErrorCode) -> bool {
         | ErrorCode::RepeatedCall
         | ErrorCode::CircuitOpen
         | ErrorCode::AskUserUnavailable
+        | ErrorCode::McpUnavailable
+        | ErrorCode::McpTimeout
+        | ErrorCode::SubagentFailed
         | ErrorCode::InternalError => false,
         ErrorCode::NotFound
         | ErrorCode::AccessDenied
@@ -114,6 +117,7 @@ fn is_of_use(code: ErrorCode) -> bool {
         | ErrorCode::Encoding
         | ErrorCode::TooLarge
         | ErrorCode::Timeout
+        | ErrorCode::McpFailed
         | ErrorCode::ExecutionError
         | ErrorCode::CommandFailed
         | ErrorCode::CommandBlocked

@@ -37,7 +37,7 @@ pub async fn probe(
 ) -> Result<Probed, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
     let tools = [ToolSpec {
-        name: "Ready",
+        name: "Ready".into(),
         description: description.to_owned().into(),
         schema: json!({"type": "object", "properties": {}}),
     }];

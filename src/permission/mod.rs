@@ -31,7 +31,7 @@ pub use line::Line;
 pub use paths::is_secret;
 pub use propose::propose;
 pub use reading::{Why, Withheld};
-pub use rule::{Origin, Places, Rule, Verb};
+pub use rule::{MCP, Origin, Places, Rule, Verb};
 pub use statuses::Ran;
 
 /// A path that a rule denies.
@@ -189,9 +189,10 @@ impl Policy {
     /// It needs no approval under any rules and modes: a command that the judge would neither refuse nor ask
     /// about, also without checkpoints.
     pub fn is_harmless(effect: &Effect, facts: &dyn PathFacts) -> bool {
-        findings_of(effect, facts).is_none_or(|(line, findings)| {
-            line.is_understood() && !line.is_too_long() && findings.is_empty()
-        })
+        !matches!(effect, Effect::Mcp { .. } | Effect::Agent { .. })
+            && findings_of(effect, facts).is_none_or(|(line, findings)| {
+                line.is_understood() && !line.is_too_long() && findings.is_empty()
+            })
     }
 
     /// It is a command that deletes or replaces something, or that cannot be undone.
@@ -207,6 +208,8 @@ impl Policy {
         effect: &'a Effect,
         facts: &dyn PathFacts,
     ) -> Question<'a> {
+        // Rules about the tools of MCP servers name the server and the tool.
+        let tool = if matches!(effect, Effect::Mcp { .. }) { rule::MCP } else { tool };
         Question { tool, effect, command: findings_of(effect, facts), places: &self.places }
     }
 
@@ -216,9 +219,14 @@ impl Policy {
         if let Some(entry) = self.find(question.tool, is_it) {
             let code = match question.effect {
                 Effect::Command { .. } => ErrorCode::CommandBlocked,
-                Effect::Read { .. } | Effect::Write { .. } | Effect::Job { .. } | Effect::Plan => {
-                    ErrorCode::AccessDenied
-                }
+                Effect::Read { .. }
+                | Effect::Write { .. }
+                | Effect::Job { .. }
+                | Effect::Plan
+                | Effect::Ask
+                | Effect::Skill { .. }
+                | Effect::Agent { .. }
+                | Effect::Mcp { .. } => ErrorCode::AccessDenied,
             };
             return Some(Ruling::Refuse(code, self.reason_of(entry, text)));
         }
@@ -267,7 +275,15 @@ impl Policy {
             (Effect::Command { .. }, Some((line, findings))) => {
                 return self.decided_for_line(question.tool, line, findings);
             }
-            (Effect::Command { .. } | Effect::Job { .. } | Effect::Plan, _) => {
+            (Effect::Mcp { server, tool }, _) => {
+                let fits = |rule: &Rule| rule.fits_name(&format!("{server}.{tool}"));
+                self.rule_outcome(question.tool, fits, fits, None)
+            }
+            (Effect::Skill { name } | Effect::Agent { role: name, .. }, _) => {
+                let fits = |rule: &Rule| rule.fits_name(name);
+                self.rule_outcome(question.tool, fits, fits, None)
+            }
+            (Effect::Command { .. } | Effect::Job { .. } | Effect::Plan | Effect::Ask, _) => {
                 self.rule_outcome(question.tool, Rule::is_bare, Rule::is_bare, None)
             }
         };
@@ -438,7 +454,15 @@ impl Policy {
         let mode = format!("mode {}", self.mode.as_str());
         let only_reads = question.command.as_ref().is_some_and(|(line, _)| line.is_read_only());
         match (question.effect, self.mode) {
-            (Effect::Read { .. } | Effect::Job { .. } | Effect::Plan, _)
+            (
+                Effect::Read { .. }
+                | Effect::Job { .. }
+                | Effect::Plan
+                | Effect::Ask
+                | Effect::Skill { .. }
+                | Effect::Agent { .. },
+                _,
+            )
             | (_, PermissionMode::Full)
             | (Effect::Write { .. }, PermissionMode::AutoEdit) => {
                 Ruling::Allow(reason(mode, "the mode allows this"))
@@ -479,6 +503,17 @@ impl Policy {
                         )
                     },
                 )
+            }
+            (Effect::Mcp { server, .. }, PermissionMode::Plan | PermissionMode::ReadOnly) => {
+                let text = format!(
+                    "the tools of the MCP server {server} may change something, which this mode does not allow"
+                );
+                Ruling::Refuse(ErrorCode::AccessDenied, reason(mode, text))
+            }
+            (Effect::Mcp { server, tool }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
+                let how = allowing_hint(&[format!("mcp({server}.{tool})")]);
+                let text = format!("a tool of the MCP server {server} needs approval: {how}");
+                Ruling::Ask(reason(mode, text))
             }
             (Effect::Command { .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
                 let how = match &question.command {
@@ -560,7 +595,11 @@ impl Question<'_> {
             | Effect::Write { .. }
             | Effect::Command { .. }
             | Effect::Job { .. }
-            | Effect::Plan => None,
+            | Effect::Plan
+            | Effect::Ask
+            | Effect::Skill { .. }
+            | Effect::Agent { .. }
+            | Effect::Mcp { .. } => None,
         }
     }
 
@@ -570,7 +609,9 @@ impl Question<'_> {
             Effect::Read { path } | Effect::Write { path } => {
                 rule.holds_for_path(path, self.places)
             }
-            Effect::Job { .. } | Effect::Plan => rule.is_bare(),
+            Effect::Job { .. } | Effect::Plan | Effect::Ask => rule.is_bare(),
+            Effect::Skill { name } | Effect::Agent { role: name, .. } => rule.fits_name(name),
+            Effect::Mcp { server, tool } => rule.fits_name(&format!("{server}.{tool}")),
             Effect::Command { .. } => self.command.as_ref().is_some_and(|(line, _)| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             }),
@@ -612,7 +653,14 @@ fn never(question: &Question<'_>) -> Option<Ruling> {
             );
             Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("never", text)))
         }
-        Effect::Write { .. } | Effect::Read { .. } | Effect::Job { .. } | Effect::Plan => None,
+        Effect::Write { .. }
+        | Effect::Read { .. }
+        | Effect::Job { .. }
+        | Effect::Plan
+        | Effect::Ask
+        | Effect::Skill { .. }
+        | Effect::Agent { .. }
+        | Effect::Mcp { .. } => None,
     }
 }
 

@@ -28,7 +28,15 @@ pub fn propose(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
             }
             proposed.dedup();
         }
-        Effect::Job { .. } | Effect::Plan => {}
+        Effect::Mcp { server, tool } => {
+            proposed.push(vec![format!("mcp({server}.{tool})")]);
+            proposed.push(vec![format!("mcp({server}.*)")]);
+        }
+        Effect::Job { .. }
+        | Effect::Plan
+        | Effect::Ask
+        | Effect::Skill { .. }
+        | Effect::Agent { .. } => {}
     }
     proposed.into_iter().map(Grant::Rules).collect()
 }

@@ -34,6 +34,12 @@ pub enum Origin {
     Session(u32),
 }
 
+/// What rules call the tools of all MCP servers: `mcp(server.tool)`.
+pub const MCP: &str = "mcp";
+
+/// Tools whose patterns match names.
+const NAMED: [&str; 3] = [MCP, "Skill", "Task"];
+
 /// `Tool` or `Tool(pattern)`.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -56,6 +62,8 @@ enum Pattern {
     Files,
     /// Paths.
     Path(Box<Paths>),
+    /// Names: of skills, of roles, of the tools of MCP servers (`server.tool`).
+    Name(Box<GlobMatcher>),
 }
 
 #[derive(Clone, Debug)]
@@ -143,6 +151,10 @@ impl Rule {
             Some(words) if tool == "Bash" => {
                 Pattern::Words(words.split_ascii_whitespace().map(ToOwned::to_owned).collect())
             }
+            Some(glob) if NAMED.contains(&tool) => {
+                let glob = globset::Glob::new(glob).map_err(|error| wrong(&error.to_string()))?;
+                Pattern::Name(Box::new(glob.compile_matcher()))
+            }
             Some(glob) => {
                 let glob = plain(glob).map_err(|why| wrong(&why))?;
                 Pattern::of_paths(&glob).map_err(|why| wrong(&why))?
@@ -181,7 +193,11 @@ impl Rule {
             Pattern::Path(paths) => {
                 behind_links(&paths.text, facts).and_then(|glob| Pattern::of_paths(&glob).ok())
             }
-            Pattern::Any | Pattern::Words(_) | Pattern::AllWords(_) | Pattern::Files => None,
+            Pattern::Any
+            | Pattern::Words(_)
+            | Pattern::AllWords(_)
+            | Pattern::Files
+            | Pattern::Name(_) => None,
         };
         Self { behind_links, ..self }
     }
@@ -235,7 +251,7 @@ impl Rule {
         [Some(&self.pattern), self.behind_links.as_ref()].into_iter().flatten().any(|pattern| {
             let paths = match pattern {
                 Pattern::Any | Pattern::Files => return true,
-                Pattern::Words(_) | Pattern::AllWords(_) => return false,
+                Pattern::Words(_) | Pattern::AllWords(_) | Pattern::Name(_) => return false,
                 Pattern::Path(paths) => paths,
             };
             let path = match paths.start {
@@ -248,6 +264,15 @@ impl Rule {
                 glob.is_match(&*path) || unescape(&path).is_some_and(|raw| glob.is_match(raw))
             })
         })
+    }
+
+    /// Matches this name of a skill, a role or a tool of an MCP server (`server.tool`).
+    pub(super) fn fits_name(&self, name: &str) -> bool {
+        match &self.pattern {
+            Pattern::Any => true,
+            Pattern::Name(glob) => glob.is_match(name),
+            Pattern::Words(_) | Pattern::AllWords(_) | Pattern::Files | Pattern::Path(_) => false,
+        }
     }
 
     /// The words of a simple command begin with the pattern.
@@ -272,7 +297,7 @@ impl Rule {
             Pattern::Any => true,
             Pattern::Words(pattern) => lead(pattern, n_words, false, fits, skip),
             Pattern::AllWords(pattern) => lead(pattern, n_words, true, fits, skip),
-            Pattern::Files | Pattern::Path(_) => false,
+            Pattern::Files | Pattern::Path(_) | Pattern::Name(_) => false,
         }
     }
 

@@ -602,6 +602,40 @@ fn check_proposal((tool, effect): &(&'static str, Effect), expected: &[&str]) {
 }
 
 #[test]
+fn tools_of_mcp_servers_need_approval_or_a_rule() {
+    let effect = Effect::Mcp { server: "git".to_owned(), tool: "log".to_owned() };
+    let call = ("mcp__git__log", effect);
+    check(Ask, &[], &call, "ask: mode ask");
+    check(AutoEdit, &[], &call, "ask: mode auto-edit");
+    check(ReadOnly, &[], &call, "ACCESS_DENIED: mode read-only");
+    check(Full, &[], &call, "allow: mode full");
+    check_proposal(&call, &["mcp(git.log)", "mcp(git.*)"]);
+    let by_rule = |verb, rule: &str| {
+        let policy = Policy::new(AutoEdit, true);
+        let policy = policy.with(verb, Origin::UserFile, Rule::parse_all(rule).expect("a rule"));
+        let ruling = policy.rule_on(call.0, &call.1, &Facts);
+        matches!(ruling, Ruling::Allow(_) | Ruling::Refuse(..))
+    };
+    assert!(by_rule(Verb::Allow, "mcp(git.*)"));
+    assert!(by_rule(Verb::Allow, "mcp"));
+    assert!(by_rule(Verb::Deny, "mcp(*.log)"));
+    assert!(!by_rule(Verb::Allow, "mcp(git.commit), mcp(log)"));
+}
+
+#[test]
+fn rules_about_skills_and_sub_agents_match_names() {
+    let skill = ("Skill", Effect::Skill { name: "release".to_owned() });
+    let task = ("Task", Effect::Agent { role: "explore".to_owned(), reads_only: true });
+    for (call, rule) in [(&skill, "Skill(rel*)"), (&task, "Task(explore)")] {
+        check(ReadOnly, &[], call, "allow: mode read-only");
+        let policy = Policy::new(AutoEdit, true);
+        let denied =
+            policy.with(Verb::Deny, Origin::UserFile, Rule::parse_all(rule).expect("a rule"));
+        assert!(matches!(denied.rule_on(call.0, &call.1, &Facts), Ruling::Refuse(..)), "{rule}");
+    }
+}
+
+#[test]
 fn always_allow_offers_narrow_and_wide_rules() {
     check_proposal(&write("src/a.rs"), &["Edit(src/a.rs)", "Edit(src/**)"]);
     check_proposal(&write("src/[a].rs"), &["Edit(src/**)"]);

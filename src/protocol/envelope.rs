@@ -318,6 +318,14 @@ pub enum ErrorCode {
     CircuitOpen,
     /// No user can be asked.
     AskUserUnavailable,
+    /// The MCP server is not connected, or does not follow the protocol.
+    McpUnavailable,
+    /// The MCP server did not answer in time.
+    McpTimeout,
+    /// The MCP server reported that the call failed.
+    McpFailed,
+    /// A sub-agent ended without success.
+    SubagentFailed,
     /// A bug in this program.
     InternalError,
 }
@@ -353,9 +361,12 @@ impl ErrorCode {
             | Self::UnknownTool
             | Self::RepeatedCall
             | Self::AskUserUnavailable => ErrorClass::Caller,
-            Self::NotRead | Self::Conflict | Self::CommandFailed | Self::Cancelled => {
-                ErrorClass::State
-            }
+            Self::NotRead
+            | Self::Conflict
+            | Self::CommandFailed
+            | Self::Cancelled
+            | Self::McpFailed
+            | Self::SubagentFailed => ErrorClass::State,
             Self::Timeout if tool == "Bash" => ErrorClass::State,
             Self::AccessDenied
             | Self::PermissionDenied
@@ -363,7 +374,11 @@ impl ErrorCode {
             | Self::ApprovalRequired
             | Self::ApprovalRejected
             | Self::CircuitOpen => ErrorClass::Policy,
-            Self::Timeout | Self::ExecutionError | Self::InternalError => ErrorClass::Tool,
+            Self::Timeout
+            | Self::ExecutionError
+            | Self::InternalError
+            | Self::McpUnavailable
+            | Self::McpTimeout => ErrorClass::Tool,
         }
     }
 
@@ -394,6 +409,10 @@ impl ErrorCode {
             Self::RepeatedCall => "REPEATED_CALL",
             Self::CircuitOpen => "CIRCUIT_OPEN",
             Self::AskUserUnavailable => "ASK_USER_UNAVAILABLE",
+            Self::McpUnavailable => "MCP_UNAVAILABLE",
+            Self::McpTimeout => "MCP_TIMEOUT",
+            Self::McpFailed => "MCP_FAILED",
+            Self::SubagentFailed => "SUBAGENT_FAILED",
             Self::InternalError => "INTERNAL_ERROR",
         }
     }

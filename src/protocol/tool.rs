@@ -13,7 +13,7 @@ pub const CHANGE_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
     /// The name the model calls.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it does, from `prompts/tools/<name>.md`.
     pub description: Cow<'static, str>,
     /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
@@ -84,15 +84,39 @@ pub enum Effect {
     },
     /// Changes only the plan.
     Plan,
+    /// Asks the user a question.
+    Ask,
+    /// Loads the instructions of a skill.
+    Skill {
+        /// The skill's name.
+        name: String,
+    },
+    /// Starts a sub-agent. Each of its calls has an effect of its own.
+    Agent {
+        /// The role.
+        role: String,
+        /// Its tools only read.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reads_only: bool,
+    },
+    /// Calls a tool of an MCP server, which may do anything: it runs outside the sandbox.
+    Mcp {
+        /// The server's name in the configuration.
+        server: String,
+        /// The tool's name on the server.
+        tool: String,
+    },
 }
 
 impl Effect {
     /// Calls without side effects may run in parallel.
     pub fn is_read_only(&self) -> bool {
         match self {
-            Self::Read { .. } => true,
-            Self::Command { reads_only, .. } => *reads_only,
-            Self::Write { .. } | Self::Job { .. } | Self::Plan => false,
+            Self::Read { .. } | Self::Skill { .. } => true,
+            Self::Command { reads_only, .. } | Self::Agent { reads_only, .. } => *reads_only,
+            Self::Write { .. } | Self::Job { .. } | Self::Plan | Self::Ask | Self::Mcp { .. } => {
+                false
+            }
         }
     }
 }

@@ -89,8 +89,10 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
                     open.push(Unanswered::new(own, parent_call.clone()));
                 }
                 if let Some(unanswered) = open.iter_mut().find(|open| open.call.id == *call) {
-                    unanswered.uncertain =
-                        matches!(effect, Effect::Write { .. } | Effect::Command { .. });
+                    unanswered.uncertain = matches!(
+                        effect,
+                        Effect::Write { .. } | Effect::Command { .. } | Effect::Mcp { .. }
+                    );
                     if let Effect::Write { path } = effect {
                         unanswered.writes = Some((path.clone(), input.clone()));
                     }

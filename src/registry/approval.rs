@@ -71,7 +71,15 @@ impl Registry {
         match self.rule_on(call, effect) {
             Ruling::Ask(reason) => Err(reason),
             Ruling::Allow(reason) => {
-                if !reads && !matches!(effect, Effect::Job { .. } | Effect::Plan) {
+                let is_always_allowed = matches!(
+                    effect,
+                    Effect::Job { .. }
+                        | Effect::Plan
+                        | Effect::Ask
+                        | Effect::Skill { .. }
+                        | Effect::Agent { .. }
+                );
+                if !reads && !is_always_allowed {
                     self.decided(call, "allow", reason, false);
                 }
                 Ok(Ok(Permit::Policy))

@@ -287,7 +287,7 @@ impl Registry {
             known.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.size().into());
         }
         cx.seen = seen;
-        let begun = self.checkpoint_before(entry.tool.spec().name, &target, cx.rights).await;
+        let begun = self.checkpoint_before(&call.name, &target, cx.rights).await;
         let begun = begun.map(|begun| begun.of_call(&call.id));
         let read = matches!(effect, Effect::Read { .. }).then_some(&target.checked_path);
         let read = read.and_then(Option::as_ref).map(|path| path.path().absolute().to_path_buf());
@@ -457,7 +457,7 @@ impl Registry {
 
     fn find(&self, name: &str) -> Result<&Entry, Failure> {
         self.entries.iter().find(|entry| entry.tool.spec().name == name).ok_or_else(|| {
-            let names = self.specs.iter().map(|spec| spec.name);
+            let names = self.specs.iter().map(|spec| &*spec.name);
             let hint = match nearest(name, names.clone()) {
                 Some(nearest) => format!("did you mean {nearest}?"),
                 None => format!("the tools are {}", names.collect::<Vec<_>>().join(", ")),
@@ -472,9 +472,10 @@ impl Registry {
         let limit = match effect {
             // Waiting for a background command is no repetition; a turn has its own limit. The plan may have
             // changed meanwhile, so that the same list restores it.
-            Effect::Job { .. } | Effect::Plan => return Ok(()),
-            Effect::Command { .. } => 5,
-            Effect::Read { .. } | Effect::Write { .. } => 3,
+            // The user may answer differently, and a sub-agent may find something else.
+            Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Agent { .. } => return Ok(()),
+            Effect::Command { .. } | Effect::Mcp { .. } => 5,
+            Effect::Read { .. } | Effect::Write { .. } | Effect::Skill { .. } => 3,
         };
         let times = self.state().repetition.times(key);
         if times + 1 < limit {
@@ -510,7 +511,13 @@ impl Registry {
 /// changed anything, whatever its result is.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
     match effect {
-        Effect::Read { .. } | Effect::Job { .. } | Effect::Plan => false,
+        Effect::Read { .. }
+        | Effect::Job { .. }
+        | Effect::Plan
+        | Effect::Ask
+        | Effect::Skill { .. }
+        | Effect::Agent { reads_only: true, .. } => false,
+        Effect::Agent { .. } | Effect::Mcp { .. } => true,
         Effect::Write { .. } => match outcome {
             Ok(_) => true,
             Err(failure) => failure.code == ErrorCode::Conflict,

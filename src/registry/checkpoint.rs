@@ -43,7 +43,7 @@ impl Registry {
     /// Takes a checkpoint before a call that may write.
     pub(super) async fn checkpoint_before(
         &self,
-        tool: &'static str,
+        tool: &str,
         target: &Target,
         rights: Rights,
     ) -> Option<Begun> {
@@ -55,7 +55,8 @@ impl Registry {
             (Effect::Command { .. }, _) if !rights.read_only => Scope::Project,
             _ => return None,
         };
-        tokio::task::spawn_blocking(move || checkpoints.before(tool, scope)).await.ok()
+        let tool = tool.to_owned();
+        tokio::task::spawn_blocking(move || checkpoints.before(&tool, scope)).await.ok()
     }
 
     /// Takes the checkpoint after it; what the call changed.

@@ -74,7 +74,12 @@ pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> String {
     let (field, path) = match effect {
         Effect::Read { path } | Effect::Write { path } => ("path", Some(path)),
         Effect::Command { directory, .. } => ("directory", Some(directory)),
-        Effect::Job { .. } | Effect::Plan => ("", None),
+        Effect::Job { .. }
+        | Effect::Plan
+        | Effect::Ask
+        | Effect::Skill { .. }
+        | Effect::Agent { .. }
+        | Effect::Mcp { .. } => ("", None),
     };
     if let (Some(path), true) = (path, input.contains_key(field)) {
         input.insert(field.to_owned(), path.as_str().into());

@@ -44,7 +44,7 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
             .tools
             .iter()
             .map(|tool| SentTool {
-                name: tool.name,
+                name: &tool.name,
                 description: &tool.description,
                 input_schema: tool.parameters(),
                 cache_control: None,

@@ -50,7 +50,7 @@ fn sent_messages(request: &Request<'_>) -> Value {
 #[test]
 fn a_whole_conversation() {
     let tools = [ToolSpec {
-        name: "Read",
+        name: "Read".into(),
         description: "reads".into(),
         schema: json!({"type": "object", "properties": {}}),
     }];
@@ -146,7 +146,7 @@ fn breakpoints_are_at_the_layers_and_at_the_ends_of_this_and_the_previous_reques
     assert!(marked(&body["messages"][2]["content"][11]));
     assert_eq!(encoded(&request(&messages)).matches(BREAKPOINT).count(), 4);
 
-    let tools = [ToolSpec { name: "LS", description: "lists".into(), schema: json!({}) }];
+    let tools = [ToolSpec { name: "LS".into(), description: "lists".into(), schema: json!({}) }];
     let no_system = Request { system: "", tools: &tools, ..request(&messages[..1]) };
     assert!(marked(&sent(&no_system)["tools"][0]));
     // A question outside the conversation is not asked again.
@@ -262,8 +262,11 @@ fn limit_and_format_of_the_answer() {
 
 #[test]
 fn dialect_and_thinking_are_applied() {
-    let tools =
-        [ToolSpec { name: "Read", description: "reads".into(), schema: json!({"type": "object"}) }];
+    let tools = [ToolSpec {
+        name: "Read".into(),
+        description: "reads".into(),
+        schema: json!({"type": "object"}),
+    }];
     let sent = |endpoint: &Endpoint, purpose: Purpose| {
         let request = Request { purpose, tools: &tools, ..request(&[]) };
         let body = serde_json::from_slice::<Value>(&body(&request, endpoint)).expect("JSON");

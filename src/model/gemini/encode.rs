@@ -34,7 +34,7 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     let has_schemas = endpoint.dialect.structured_outputs != Some(false);
     let answer_schema = request.answer_schema.filter(|_| has_schemas && request.tools.is_empty());
     let tools = request.tools.iter().map(|tool| Declaration {
-        name: tool.name,
+        name: &tool.name,
         description: &tool.description,
         parameters_json_schema: accepted(tool.parameters()),
     });

@@ -54,8 +54,11 @@ fn carried(after_bytes: usize, after_calls: usize, data: Value) -> Carried {
 
 #[test]
 fn a_whole_conversation() {
-    let tools =
-        [ToolSpec { name: "Read", description: "reads".into(), schema: json!({"type": "object"}) }];
+    let tools = [ToolSpec {
+        name: "Read".into(),
+        description: "reads".into(),
+        schema: json!({"type": "object"}),
+    }];
     let failed = ToolResult { is_error: true, ..result("c2", "no file") };
     let messages = [
         Message::text(Role::User, "fix it"),
@@ -254,7 +257,7 @@ fn answer_schema_is_sent_without_what_servers_reject() {
         ]
         .concat()
     );
-    let tools = [ToolSpec { name: "Read", description: "reads".into(), schema: json!({}) }];
+    let tools = [ToolSpec { name: "Read".into(), description: "reads".into(), schema: json!({}) }];
     assert!(!encoded(&Request { tools: &tools, ..request }).contains("responseJsonSchema"));
 }
 

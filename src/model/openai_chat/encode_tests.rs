@@ -31,8 +31,11 @@ fn encoded_for(request: &Request<'_>, endpoint: &Endpoint) -> String {
 
 #[test]
 fn a_whole_conversation() {
-    let tools =
-        [ToolSpec { name: "Read", description: "reads".into(), schema: json!({"type": "object"}) }];
+    let tools = [ToolSpec {
+        name: "Read".into(),
+        description: "reads".into(),
+        schema: json!({"type": "object"}),
+    }];
     let messages = [
         Message::text(Role::User, "fix it"),
         Message { role: Role::Assistant, parts: vec![call("Read", "{\"path\": \"a\"}")] },
@@ -182,7 +185,7 @@ fn invalid_calls_are_repaired_when_encoded() {
 #[test]
 fn dialect_is_applied() {
     let tools = [ToolSpec {
-        name: "Read",
+        name: "Read".into(),
         description: "reads".into(),
         schema: json!({"type": "object", "required": ["path"], "properties": {
             "path": {"type": "string"}, "limit": {"type": "integer", "default": 5}}}),

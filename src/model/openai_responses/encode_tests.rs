@@ -45,8 +45,11 @@ fn assistant(parts: Vec<Part>) -> Message {
 
 #[test]
 fn a_whole_conversation() {
-    let tools =
-        [ToolSpec { name: "Read", description: "reads".into(), schema: json!({"type": "object"}) }];
+    let tools = [ToolSpec {
+        name: "Read".into(),
+        description: "reads".into(),
+        schema: json!({"type": "object"}),
+    }];
     let schema = json!({"type": "object"});
     let messages = [
         Message::text(Role::User, "fix it"),
@@ -185,7 +188,8 @@ fn reasoning_that_the_server_rejects_is_neither_requested_nor_sent() {
 #[test]
 fn dialect_is_applied() {
     let schema = json!({"type": "object"});
-    let tools = [ToolSpec { name: "Read", description: "reads".into(), schema: schema.clone() }];
+    let tools =
+        [ToolSpec { name: "Read".into(), description: "reads".into(), schema: schema.clone() }];
     let request = Request { answer_schema: Some(&schema), tools: &tools, ..request(&[]) };
     let mut endpoint = Endpoint::new("p/m", "http://h/v1");
     let sent = |endpoint: &Endpoint| {

@@ -47,7 +47,7 @@ pub(super) fn calls_of_tools(text: &str, tools: &[ToolSpec]) -> Vec<Found> {
     let has_arguments =
         objects(text).is_none_or(|calls| calls.iter().all(|call| call.arguments.is_some()));
     let is_of_a_tool = |call: &Found| match call {
-        Found::Call { name, .. } => tools.iter().any(|tool| tool.name == name),
+        Found::Call { name, .. } => tools.iter().any(|tool| tool.name == *name),
         Found::Text(_) => false,
     };
     let calls = json_calls(text);

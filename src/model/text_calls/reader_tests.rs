@@ -10,7 +10,11 @@ fn tools() -> [ToolSpec; 2] {
         "type": "object",
         "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
     });
-    ["Read", "LS"].map(|name| ToolSpec { name, description: "".into(), schema: schema.clone() })
+    ["Read", "LS"].map(|name| ToolSpec {
+        name: name.into(),
+        description: "".into(),
+        schema: schema.clone(),
+    })
 }
 
 /// What is found in this answer, with adjacent texts joined; `size` bytes or more are pushed at once.
