@@ -9,6 +9,7 @@
 //!   import only `protocol` and `disk`;
 //! * [`tools`] and the [`registry`] that runs them;
 //! * [`kernel`] the loop;
+//! * [`extend`] files with which people extend the agent;
 //! * [`record`], [`ui`] and [`otel`]: consumers of events; [`trace`]: views of a recorded session;
 //! * [`eval`]: what an experiment with variants consists of, and what its results say.
 
@@ -19,6 +20,7 @@ pub mod context;
 mod disk;
 pub mod eval;
 pub mod exec;
+pub mod extend;
 pub mod kernel;
 pub mod learning;
 pub mod model;

@@ -3,10 +3,12 @@
 //! Several sessions may live in one process: everything that belongs to one is held by its [`Session`].
 
 mod added_dirs;
+mod agents;
 mod background;
 mod changed_files;
 mod checkpoints;
 pub mod evaluation;
+mod extensions;
 mod host_programs;
 mod learning;
 mod memory;
@@ -34,6 +36,7 @@ use futures_util::future::BoxFuture;
 
 pub use crate::workspace::UndoOptions;
 pub use added_dirs::{addable, recall};
+use agents::{Agents, Roles};
 use background::Background;
 pub use checkpoints::{limits, with_checkpoints};
 pub use host_programs::HostPrograms;
@@ -55,10 +58,10 @@ use toolbox::{checks, verifier_of};
 pub use undo::{Recorded, Rewind, Rewound};
 pub use usable_models::{UsableModel, usable_models};
 
-use crate::config::{self, ConfigError, Loaded, UserDirs};
-use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project as _, Rules};
+use crate::config::{self, Config, ConfigError, Loaded, UserDirs};
+use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project, Rules};
 use crate::exec::Exec;
-use crate::kernel::{AnswerSchema, Kernel, Limits, Memory, Parts, SpendLimit};
+use crate::kernel::{AnswerSchema, CallIds, Kernel, Limits, Memory, Parts, Speakers, SpendLimit};
 use crate::permission::Withheld;
 use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -70,7 +73,8 @@ use crate::protocol::mask::Masker;
 use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::provider::Effort;
 use crate::record::{self, Log, SummarySink};
-use crate::tools;
+use crate::registry::Registry;
+use crate::tools::{self, Tool};
 use crate::workspace::{Spill, Workspace};
 
 /// Recorded settings besides those of the configuration: the schema of the answer, and the added directories.
@@ -197,7 +201,8 @@ pub struct Session {
 struct StandIns {
     /// Instead of the configured models.
     models: Option<Models>,
-    tools: Vec<Box<dyn tools::Tool>>,
+    /// Replaces each tool.
+    stand_in: Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>>,
     /// Instead of the stored lessons.
     memory: Option<Memory>,
     clock: Arc<dyn Clock>,
@@ -207,8 +212,8 @@ struct StandIns {
 
 impl StandIns {
     fn none(is_sandboxed: bool) -> Self {
-        let (tools, clock) = (tools::all(), Arc::new(SystemClock));
-        Self { models: None, tools, memory: None, clock, is_sandboxed }
+        let (stand_in, clock) = (Box::new(|tool| tool), Arc::new(SystemClock));
+        Self { models: None, stand_in, memory: None, clock, is_sandboxed }
     }
 }
 
@@ -259,14 +264,17 @@ impl Session {
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
         let outside = HostPrograms::of(&writable);
-        let StandIns { models, tools, memory, clock, is_sandboxed } =
+        let StandIns { models, stand_in, memory, clock, is_sandboxed } =
             stand_ins.unwrap_or_else(|| StandIns::none(sandbox.is_some()));
         let (Models { main, light, fallback, verifier, keys, notices: not_sent }, used) =
             models_of(models, &options, recorded.as_deref(), &outside, &control).await?;
         notices.extend(not_sent);
+        let mut agents = Roles::open(&options, &used, &outside, &control).await;
+        notices.append(&mut agents.notices);
         let mut settings = settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let keys: Vec<&str> = keys.iter().chain(&agents.keys).map(String::as_str).collect();
         let masker = masker(config, &keys)?;
+        let agents = Arc::new(Agents::new(config, agents)?);
         let prompts = options.config.prompts.clone();
 
         let storage = storage_of(&options, workspace.root());
@@ -294,11 +302,9 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let started = started(&options, main.model.id(), mode, guarantees, &prompts);
-        let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
-        let place = recorded_place.unwrap_or_else(|| started.place.clone());
-        let additions = additions(&options, &prompts);
         let exec = exec(config, &writable);
+        let tools = tools::all().into_iter().chain(extensions::tools(&agents));
+        let tools = tools.map(stand_in).collect();
         let Toolbox { mut registry, events, exec } = open_toolbox(
             exec,
             settings,
@@ -308,14 +314,17 @@ impl Session {
             events,
             &control,
         );
+        let started = started(&options, &registry, main.model.id(), mode, guarantees, &prompts);
+        let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
+        let place = recorded_place.unwrap_or_else(|| started.place.clone());
+        let additions = additions(&options, &prompts);
         registry.describe(&prompts);
         let verifier =
             verifier_of(verifier, (&options, &writable, &own), &registry, &events, &prompts)?;
         let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
-        let additions = additions.as_deref();
-        let layers =
-            Layers::new(&prompts, registry.specs(), &place, additions, &rules, max_rules_bytes);
+        let (specs, append) = (registry.specs(), additions.as_deref());
+        let layers = Layers::new(&prompts, specs, &place, append, &rules, max_rules_bytes);
         let parts = Parts {
             main,
             light,
@@ -331,15 +340,16 @@ impl Session {
             answer_schema,
             events: events.clone(),
             control: control.clone(),
-            limits: Limits {
-                max_turns: config.limits.max_turns,
-                max_budget_usd: config.limits.max_budget_usd,
-            },
+            limits: limits_of(config),
             recovery: config.recovery,
             memory: memory.or_else(|| learning.as_ref().map(Learning::memory)),
             prompts: prompts.clone(),
             spend_limit: SpendLimit::default(),
+            call_ids: CallIds::default(),
+            sub_agent: None,
+            speakers: Speakers::default(),
         };
+        agents.begin(&parts, (place, rules), is_sandboxed);
         let mut kernel = Kernel::new(parts);
         if let Some(learning) = &learning {
             let request = log_path.is_some().then(|| kernel.background_request());
@@ -495,6 +505,11 @@ fn kept(log: Option<&Path>, root: &Path, masker: Arc<Masker>, writable: &Writabl
     }
 }
 
+fn limits_of(config: &Config) -> Limits {
+    let config::Limits { max_turns, max_budget_usd, timeout: _ } = config.limits;
+    Limits { max_turns, max_budget_usd }
+}
+
 /// Polls background work; never ends.
 async fn poll_background(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
     if let Some(work) = distilling {
@@ -604,6 +619,7 @@ fn resume(
 ) {
     for event in &loaded.events {
         summary.apply(event);
+        kernel.know_calls(event);
     }
     let live = record::live(&loaded.events);
     for event in &live {
@@ -618,6 +634,7 @@ fn resume(
         .map(|unanswered| format!("{} ({})", unanswered.call.id, unanswered.call.name))
         .collect();
     let moved = place::changed(&live, &now.place);
+    let with_agents = record::live_of_all_agents(&loaded.events);
     events.emit(Body::SessionResumed {
         now,
         events: loaded.events.len() as u64,
@@ -635,7 +652,7 @@ fn resume(
     if let Some(notice) = moved {
         kernel.apply(&events.emit(notice));
     }
-    if let Some(notice) = changed(&live) {
+    if let Some(notice) = changed(&with_agents) {
         kernel.apply(&events.emit(notice));
     }
 }
@@ -652,12 +669,13 @@ fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
 /// The event for the start of a session.
 fn started(
     options: &Options,
+    registry: &Registry,
     model: &str,
     permission_mode: PermissionMode,
     sandbox: Sandbox,
     prompts: &Prompts,
 ) -> SessionStarted {
-    let root = &options.root;
+    let root = registry.root();
     let mut settings = config::recorded(&options.config);
     if let Some(schema) = &options.answer_schema {
         settings.insert(ANSWER_SCHEMA.to_owned(), schema.clone());
@@ -671,7 +689,7 @@ fn started(
         cwd: root.display().to_string(),
         model: model.to_owned(),
         permission_mode,
-        tools: tools::all().iter().map(|tool| tool.spec().name.to_string()).collect(),
+        tools: registry.specs().iter().map(|tool| tool.name.to_string()).collect(),
         place: place::section(root, &sandbox, permission_mode, prompts),
         sandbox,
         program: env!("CARGO_PKG_VERSION").to_owned(),

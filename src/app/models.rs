@@ -114,7 +114,7 @@ pub(super) async fn open_models(
 }
 
 /// A cost limit requires the model's price.
-fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
+pub(super) fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
     if speaker.price.is_some() {
         return Ok(());
     }

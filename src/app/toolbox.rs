@@ -22,6 +22,9 @@ use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, Tool, ToolCx};
 use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
 
+/// The tool that starts sub-agents, in permission rules.
+const TASK: &str = "Task";
+
 /// The tools that only read.
 const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
 
@@ -166,6 +169,7 @@ pub fn open_toolbox(
         spill: Arc::new(kept.spill),
         images: Arc::new(kept.images),
         takes_images: true,
+        call: String::new(),
         cancel: control.cancel(),
         secrets: Arc::default(),
         rights: Rights::default(),
@@ -264,7 +268,7 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
 pub fn permission_rules(text: &str) -> Result<Vec<Rule>, String> {
     let rules = Rule::parse_all(text)?;
     let all = tools::all();
-    let tools = all.iter().map(|tool| &*tool.spec().name).chain([MCP]);
+    let tools = all.iter().map(|tool| &*tool.spec().name).chain([MCP, TASK]);
     let tools: Vec<&str> = tools.collect();
     match rules.iter().find(|rule| !tools.contains(&rule.tool())) {
         Some(rule) => {

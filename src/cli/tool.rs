@@ -287,6 +287,7 @@ fn open(
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();
     let exec = app::exec(&config.config, &writable);
+    // (Without a model there are no sub-agents.)
     let gate =
         app::open_toolbox(exec, settings, sandbox, (workspace, tools::all()), kept, inner, control);
     if record {

@@ -263,6 +263,9 @@ impl Loaded {
             self.wrong(key, &format!("must be at least {min}, not {value}"))
         };
         at_least("limits.max_turns", config.limits.max_turns.into(), 1)?;
+        at_least("agents.max_concurrent", config.agents.max_concurrent as u64, 1)?;
+        at_least("agents.max_turns", config.agents.max_turns.into(), 1)?;
+        at_least("agents.max_tokens", config.agents.max_tokens, 1)?;
         let context = &config.context;
         at_least("context.tool_output_max_lines", context.tool_output_max_lines as u64, 1)?;
         at_least("context.tool_output_max_bytes", context.tool_output_max_bytes as u64, 1024)?;
@@ -307,6 +310,7 @@ impl Loaded {
             ("requests.connect_timeout", Some(&requests.connect_timeout)),
             ("requests.first_data_timeout", requests.first_data_timeout.as_ref()),
             ("requests.idle_timeout", requests.idle_timeout.as_ref()),
+            ("agents.timeout", Some(&config.agents.timeout)),
         ];
         for (key, text) in time_limits {
             if text.is_some_and(|text| super::parse_duration(text) == Ok(Duration::ZERO)) {

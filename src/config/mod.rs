@@ -24,8 +24,8 @@ pub use providers::{Provider, Resolved, key_variables, presets, resolve, usable}
 pub use recorded::{of_record, recorded};
 pub use trust::{trust, trust_in};
 pub use types::{
-    Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, Permissions, Record,
-    Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
+    Agents, Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, Permissions,
+    Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
 };
 
 use std::path::{Path, PathBuf};

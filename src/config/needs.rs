@@ -40,8 +40,10 @@ impl Needs {
                 need(format!("permissions.{key}"), value);
             }
         }
-        for (key, value) in inner("limits") {
-            need(format!("limits.{key}"), value);
+        for table in ["limits", "agents"] {
+            for (key, value) in inner(table) {
+                need(format!("{table}.{key}"), value);
+            }
         }
         // The memory is the user's: a project may disable it, but not choose its path or what it keeps.
         for (key, value) in inner("learning") {
@@ -121,7 +123,7 @@ impl Needs {
 fn is_free(name: &str, value: Option<&Value>, user: &Table) -> bool {
     let set = |table: &str, key: &str| user.get(table).and_then(|table| table.get(key));
     match name.split_once('.') {
-        Some(("limits", key)) => set("limits", key).is_none(),
+        Some((table @ ("limits" | "agents"), key)) => set(table, key).is_none(),
         Some(("permissions", "mode")) => {
             let own = set("permissions", "mode");
             let most = own.map_or(PermissionMode::Ask, |own| freedom(Some(own)));

@@ -54,6 +54,8 @@ pub struct Config {
     pub verify: Verify,
     /// Limits of a task.
     pub limits: Limits,
+    /// Sub-agents.
+    pub agents: Agents,
     /// What the model receives.
     pub context: Context,
     /// Recovery from failures; `[reflection]` is an alias.
@@ -189,6 +191,29 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { max_turns: 100, max_budget_usd: None, timeout: None }
+    }
+}
+
+/// Limits of each sub-agent (Task); its cost counts for the limits of the task, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agents {
+    /// Number of sub-agents that work at the same time; further ones wait.
+    #[schemars(range(min = 1))]
+    pub max_concurrent: usize,
+    /// Model calls.
+    #[schemars(range(min = 1))]
+    pub max_turns: u32,
+    /// Tokens of all requests and answers together.
+    #[schemars(range(min = 1))]
+    pub max_tokens: u64,
+    /// Time, including that of questions to you.
+    pub timeout: String,
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self { max_concurrent: 3, max_turns: 50, max_tokens: 2_000_000, timeout: "30m".into() }
     }
 }
 
@@ -427,6 +452,7 @@ impl Default for Config {
             checks: Checks::default(),
             verify: Verify::default(),
             limits: Limits::default(),
+            agents: Agents::default(),
             context: Context::default(),
             recovery: Recovery::default(),
             breaker: Breaker::default(),

@@ -326,6 +326,8 @@ impl History {
             | Body::Verified(_)
             | Body::MemoryWritten(_)
             | Body::Error { .. }
+            | Body::AgentStarted { .. }
+            | Body::AgentFinished(_)
             | Body::TurnFinished(_)
             | Body::SessionSummary(_) => {}
         }

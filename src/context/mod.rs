@@ -112,7 +112,24 @@ impl Layers {
             L1.iter().map(|layer| prompts.text(*layer).trim_end()).collect();
         system.push(environment);
         system.extend(append);
-        let mut system = system.join("\n\n");
+        Self::of(&system, tools, rules, max_rules_bytes)
+    }
+
+    /// The same for a sub-agent: after the prohibitions, L1 is these texts.
+    pub fn of_agent(
+        prompts: &Prompts,
+        texts: &[&str],
+        tools: &[ToolSpec],
+        rules: &[Rules],
+        max_rules_bytes: usize,
+    ) -> Self {
+        let mut system = vec![prompts.text(BOUNDARY).trim_end()];
+        system.extend(texts.iter().map(|text| text.trim_end()));
+        Self::of(&system, tools, rules, max_rules_bytes)
+    }
+
+    fn of(l1: &[&str], tools: &[ToolSpec], rules: &[Rules], max_rules_bytes: usize) -> Self {
+        let mut system = l1.join("\n\n");
         let l1_bytes = system.len();
         for file in rules {
             system.push_str("\n\n");

@@ -122,7 +122,7 @@ impl BackgroundRequest {
     }
 }
 
-/// The cost of background requests until the loop counts it, and the budget that the turn has left.
+/// The cost of background requests and sub-agents until the loop counts it, and the budget that the turn has left.
 #[derive(Clone, Default)]
 pub struct SpendLimit(Arc<Mutex<Contents>>);
 
@@ -149,6 +149,13 @@ impl SpendLimit {
         self.contents().left_usd = left_usd;
     }
 
+    /// The budget is used up, as far as costs are known.
+    pub(super) fn is_used_up(&self) -> bool {
+        let contents = self.contents();
+        let spent = contents.spent.cost_usd;
+        contents.left_usd.zip(spent).is_some_and(|(left, spent)| spent >= left)
+    }
+
     fn affords(&self, cost_usd: Option<f64>) -> bool {
         let contents = self.contents();
         let Some(left) = contents.left_usd else { return true };
@@ -156,7 +163,7 @@ impl SpendLimit {
         cost_usd.zip(background).is_some_and(|(cost, background)| cost + background < left)
     }
 
-    fn pay(&self, spent: Spent) {
+    pub(super) fn pay(&self, spent: Spent) {
         // The loop did not wait for it.
         self.contents().spent.add(Spent { model_time: Duration::ZERO, ..spent });
     }

@@ -295,13 +295,7 @@ fn next_steps(ending: Ending, state: &State) -> Vec<String> {
 /// The report as text. `last_output`: the model's last output.
 pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> String {
     let mut out = report.reason.clone();
-    for tried in &report.attempts {
-        let step = if tried.step > 0 { format!("step {}: ", tried.step) } else { String::new() };
-        let times =
-            if tried.times == 1 { "once".to_owned() } else { format!("{} times", tried.times) };
-        let failure = shorten(&tried.failure, 160);
-        out.push_str(&format!("\nTried: {step}{} failed {times} ({failure})", tried.what));
-    }
+    out.push_str(&attempts_in_words(report));
     match (report.files_changed.is_empty(), report.files_undone.is_empty()) {
         (true, true) => out.push_str("\nNo file was changed"),
         (false, true) => out.push_str(&format!(
@@ -320,6 +314,23 @@ pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> Stri
         out.push_str(&format!("\nLast model output: {}", last_output.trim()));
     }
     out
+}
+
+/// The report of a sub-agent to its agent, to which the reason and the changed files are reported separately.
+pub(super) fn report_of_agent(report: &FailureReport, last_output: &str) -> String {
+    format!("{}{}", last_output.trim(), attempts_in_words(report)).trim_start().to_owned()
+}
+
+/// A line for each attempt, each after a line break.
+fn attempts_in_words(report: &FailureReport) -> String {
+    let lines = report.attempts.iter().map(|tried| {
+        let step = if tried.step > 0 { format!("step {}: ", tried.step) } else { String::new() };
+        let times =
+            if tried.times == 1 { "once".to_owned() } else { format!("{} times", tried.times) };
+        let failure = shorten(&tried.failure, 160);
+        format!("\nTried: {step}{} failed {times} ({failure})", tried.what)
+    });
+    lines.collect()
 }
 
 /// Describes endings that have no other text.

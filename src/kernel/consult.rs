@@ -160,7 +160,7 @@ pub(super) fn described(
             Purpose::Reflect | Purpose::Plan | Purpose::Task | Purpose::Learn => {
                 Some(asked_in_words(request))
             }
-            Purpose::Main | Purpose::Summary => None,
+            Purpose::Main | Purpose::Agent | Purpose::Summary => None,
         },
     }
 }
@@ -168,7 +168,7 @@ pub(super) fn described(
 /// Describes the missing answer.
 fn wanted(purpose: Purpose) -> &'static str {
     match purpose {
-        Purpose::Main | Purpose::Learn => "answer",
+        Purpose::Main | Purpose::Agent | Purpose::Learn => "answer",
         Purpose::Reflect => "reflection",
         Purpose::Plan => "plan",
         Purpose::Summary => "summary",

@@ -130,7 +130,7 @@ impl Kernel {
             turn.errors.clear();
         } else {
             if turn.errors.is_empty() {
-                turn.errors.push(completion::words(ending, &self.parts.limits));
+                turn.errors.push(self.ending_in_words(ending));
             }
             let evidence = turn.case.evidence.as_str();
             let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
@@ -142,7 +142,10 @@ impl Kernel {
                 let undone = self.turn;
                 self.record_undo(Body::TurnUndone { undone, files, is_complete, is_redo: false });
             }
-            result = completion::report_in_words(&failed, &result);
+            result = match &self.parts.sub_agent {
+                Some(_) => completion::report_of_agent(&failed, &result),
+                None => completion::report_in_words(&failed, &result),
+            };
             report = Some(failed);
             turn.completion.structured = None;
         }
@@ -166,7 +169,7 @@ impl Kernel {
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),
         };
-        self.parts.events.emit(Body::TurnFinished(finished.clone()));
+        self.parts.events.emit(self.ended(finished.clone()));
         finished
     }
 }

@@ -4,6 +4,7 @@
 //! `reflect` derives a control decision from it, and the kernel carries the decision out. Facts are emitted
 //! as events where they happen. This module does not know HTTP, terminals or files.
 
+mod agent;
 mod answer;
 mod background_request;
 mod checks;
@@ -28,16 +29,18 @@ mod turn;
 mod user_operations;
 mod verify;
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use agent::{CallIds, Speakers, SubAgent};
 pub use answer::AnswerSchema;
 pub use background_request::{BackgroundRequest, SpendLimit, Unanswered};
 pub use checks::Checks;
 use evaluate::{Round, evaluate};
 use fallback::Replaced;
 pub use recall::Memory;
+use spend::Spent;
 pub use spend::{Price, Speaker};
 pub use state::State;
 use think::ModelView;
@@ -116,6 +119,12 @@ pub struct Parts {
     pub prompts: Arc<Prompts>,
     /// The cost of background requests.
     pub spend_limit: SpendLimit,
+    /// The ids of the session's calls.
+    pub call_ids: CallIds,
+    /// The kernel is that of a sub-agent.
+    pub sub_agent: Option<SubAgent>,
+    /// The models that sub-agents may use.
+    pub speakers: Speakers,
 }
 
 /// The loop and its state.
@@ -127,7 +136,7 @@ pub struct Kernel {
     memories: Memories,
     plan: Plan,
     turn: u32,
-    call_ids: HashSet<String>,
+    calls_made: BTreeMap<String, u32>,
     sent: Sent,
     model_view: ModelView,
     budget: Budget,
@@ -143,6 +152,8 @@ impl Kernel {
         let (budget, history) = (parts.budget.clone(), History::new(parts.prompts.clone()));
         let model_view = ModelView::new(parts.registry.mode());
         parts.registry.set_takes_images(parts.main.takes_images);
+        // A sub-agent begins its only turn under the number of the session's.
+        let turn = parts.sub_agent.as_ref().map_or(0, |agent| agent.turn.saturating_sub(1));
         Self {
             parts,
             budget,
@@ -152,8 +163,8 @@ impl Kernel {
             nested_rules: NestedRules::default(),
             memories: Memories::default(),
             plan: Plan::default(),
-            turn: 0,
-            call_ids: HashSet::new(),
+            turn,
+            calls_made: BTreeMap::new(),
             sent: Sent::default(),
             model_view,
             last_compaction_insufficient: None,
@@ -178,7 +189,7 @@ impl Kernel {
                 self.note_compaction_size(compacted);
             }
             Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                self.call_ids.extend(answer.calls.iter().map(|call| call.id.clone()));
+                self.parts.call_ids.know(&answer.calls);
             }
             _ => {}
         }
@@ -190,6 +201,7 @@ impl Kernel {
         let ending = loop {
             self.settle(&mut turn);
             if let Some(ending) = self.limit_reached(&turn) {
+                turn.errors.extend(self.limit_in_words(&turn));
                 break ending;
             }
             turn.round += 1;
@@ -237,8 +249,7 @@ impl Kernel {
         let mut mentions = Mentions::default();
         let (images, unread) = self.mention(&mut mentions, message);
         self.history.task(shown.as_deref().unwrap_or(input), &images);
-        let started = Body::TurnStarted { input: input.to_owned(), shown, images };
-        let started = self.parts.events.emit(started);
+        let started = self.parts.events.emit(self.started(input, shown, images));
         self.nested_rules.apply(&started);
         self.apply_directives(message);
         self.recall_for_task(input);
@@ -268,8 +279,11 @@ impl Kernel {
         ))
     }
 
-    /// Counts the cost of background requests, and sets their remaining budget.
+    /// Counts the cost of background requests and sub-agents, and sets their remaining budget.
     fn settle(&self, turn: &mut Turn) {
+        if let Some(agent) = &self.parts.sub_agent {
+            return agent.settle(turn);
+        }
         let Parts { spend_limit, limits, .. } = &self.parts;
         spend_limit.settle(&mut turn.spent);
         let spent = turn.spent.cost_usd;
@@ -283,18 +297,34 @@ impl Kernel {
         if turn.round >= self.parts.limits.max_turns {
             return Some(Ending::MaxTurns);
         }
+        if let Some((ending, _)) = self.limit_of_agent(turn) {
+            return Some(ending);
+        }
         match (turn.spent.cost_usd, self.parts.limits.max_budget_usd) {
             (Some(spent), Some(budget)) if spent >= budget => Some(Ending::MaxBudget),
             _ => None,
         }
     }
 
+    fn limit_of_agent(&self, turn: &Turn) -> Option<(Ending, Option<String>)> {
+        self.parts.sub_agent.as_ref()?.limit_reached(&turn.spent)
+    }
+
+    /// The limit that was reached, if the ending does not say it.
+    fn limit_in_words(&self, turn: &Turn) -> Option<String> {
+        self.limit_of_agent(turn)?.1
+    }
+
     /// Runs the calls of an answer and evaluates the results.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.room_of_results();
         let calls = reply.calls.as_slice();
+        // Sub-agents may spend what this answer has left.
+        self.settle(turn);
+        self.parts.speakers.are(&self.parts.main, &self.parts.light);
         let answers = self.parts.registry.carry_out(calls, room).await;
         self.model_view.called(calls.len());
+        self.count_calls(calls);
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
         self.history.exchange(&reply.text, calls, &reply.carried, &envelopes);
         turn.draft.text.clear();

@@ -83,6 +83,15 @@ impl Spent {
         Self { usage: Usage::default(), cost_usd: Some(0.0), model_time: Duration::ZERO }
     }
 
+    /// What was spent after this.
+    pub(super) fn since(self, before: Self) -> Self {
+        let cost = self.cost_usd.zip(before.cost_usd).map(|(now, before)| now - before);
+        // (What an unknown price costs was reported when it became unknown.)
+        let cost_usd = if before.cost_usd.is_none() { Some(0.0) } else { cost };
+        let model_time = self.model_time.saturating_sub(before.model_time);
+        Self { usage: self.usage.since(before.usage), cost_usd, model_time }
+    }
+
     pub(super) fn add(&mut self, more: Self) {
         self.usage += more.usage;
         self.cost_usd = self.cost_usd.zip(more.cost_usd).map(|(sum, cost)| sum + cost);

@@ -1,7 +1,5 @@
 //! Requests the model's next answer and assembles it.
 
-use std::collections::HashSet;
-
 use futures_util::StreamExt as _;
 
 use super::compact::NEARLY_FULL;
@@ -185,9 +183,11 @@ impl Kernel {
 
     /// Sends one request of the conversation; records it and its answer.
     async fn ask(&mut self, turn: &mut Turn) -> Result<Result<Reply, ModelError>, Ending> {
-        let Self { parts, history, sent, budget, call_ids, turn: n, .. } = self;
+        let (purpose, prefix) = (self.purpose(), self.call_prefix(turn.round));
+        let Self { parts, history, sent, budget, .. } = self;
         let parts = &*parts;
         let mut request = parts.layers.request(parts.registry.specs(), history);
+        request.purpose = purpose;
         request.max_output_tokens = parts.main.max_output_tokens;
         request.temperature = parts.main.temperature;
         request.effort = parts.main.effort;
@@ -226,7 +226,7 @@ impl Kernel {
         if let Some(usage) = reply.usage {
             budget.counted(bytes, usage.input_tokens);
         }
-        name_calls(call_ids, &format!("call_{n}_{}", turn.round), &mut reply);
+        parts.call_ids.name(&prefix, &mut reply);
         let is_cut_off = reply.stop == Some(StopReason::Length) && !reply.calls.is_empty();
         let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
         let discarded = is_cut_off || is_empty || reply.stop == Some(StopReason::Refused);
@@ -246,16 +246,6 @@ impl Kernel {
             | ModelErrorKind::Configuration => Ending::ModelRefused,
             ModelErrorKind::Script => Ending::Failed,
         }
-    }
-}
-
-/// Gives each call an id that is unique in the session: servers omit ids, or reuse them in every answer.
-fn name_calls(known: &mut HashSet<String>, prefix: &str, reply: &mut Reply) {
-    for (n, call) in reply.calls.iter_mut().enumerate() {
-        if call.id.is_empty() || known.contains(&call.id) {
-            call.id = format!("{prefix}_{}", n + 1);
-        }
-        known.insert(call.id.clone());
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Turn {
     /// Model calls; the last round may have none.
     pub(super) answers: u32,
     pub(super) spent: Spent,
+    /// The part of it that the turn of the session has paid for a sub-agent.
+    pub(super) paid: Spent,
     pub(super) errors: Vec<String>,
     /// The input of the decisions.
     pub(super) state: State,
@@ -84,6 +86,7 @@ impl Turn {
             round: 0,
             answers: 0,
             spent: Spent::nothing(),
+            paid: Spent::nothing(),
             errors: Vec::new(),
             state,
             case: Case {

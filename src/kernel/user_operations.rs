@@ -61,6 +61,11 @@ impl Kernel {
         self.parts.registry.settle_background(all);
     }
 
+    /// Ends the background commands that its calls started.
+    pub async fn end_background(&self) {
+        self.parts.registry.end_background().await;
+    }
+
     /// The session has a turn.
     pub fn has_begun(&self) -> bool {
         self.turn > 0

@@ -15,7 +15,7 @@ use super::text_calls;
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Part, ToolCall};
-use crate::protocol::model::{Delta, Purpose, Request, StopReason};
+use crate::protocol::model::{Delta, Request, StopReason};
 use crate::protocol::provider::{TextCalls, Wire};
 use crate::protocol::repair::repaired;
 
@@ -53,7 +53,7 @@ pub(super) fn sends_thinking(request: &Request<'_>, endpoint: &Endpoint) -> bool
     match endpoint.wire {
         Wire::OpenaiChat | Wire::OpenaiResponses => false,
         // Some models think only with them, and other purposes have small limits of tokens.
-        Wire::AnthropicMessages => is_wanted && request.purpose == Purpose::Main,
+        Wire::AnthropicMessages => is_wanted && request.purpose.is_conversation(),
         Wire::Gemini => is_wanted,
     }
 }

@@ -220,7 +220,7 @@ impl Fold {
                 self.end_part(&Part::Compaction, now, Some(OTHER));
                 None
             }
-            Purpose::Reflect | Purpose::Plan | Purpose::Learn => None,
+            Purpose::Reflect | Purpose::Plan | Purpose::Learn | Purpose::Agent => None,
         };
         if let Some((part, name)) = &group
             && !self.open.iter().any(|(open, _)| open == part)

@@ -26,6 +26,9 @@ use super::tool::Effect;
 /// Version of the event format.
 pub const VERSION: u32 = 2;
 
+/// The agent that works on the user's messages.
+pub const MAIN_AGENT: &str = "main";
+
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
@@ -48,11 +51,18 @@ pub struct Header {
     pub ts: String,
     /// The session's id.
     pub session: String,
-    /// The agent of the session: `main`.
+    /// The agent of the session: `main`, or the id of the Task call for which a sub-agent works.
     pub agent: String,
     /// Position in the work.
     #[serde(flatten)]
     pub place: Place,
+}
+
+impl Header {
+    /// It is an event of the agent that works on the user's messages, not of a sub-agent.
+    pub fn is_main(&self) -> bool {
+        self.agent == MAIN_AGENT
+    }
 }
 
 /// A file that changed since the session last saw it, with its current state.
@@ -157,6 +167,21 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
     },
+    /// A sub-agent begins. This event, like all that follow from it, has the id of the Task call as `agent`.
+    #[serde(rename = "agent.started")]
+    AgentStarted {
+        /// Its role: `explore`.
+        role: String,
+        /// Its task in a few words.
+        description: String,
+        /// Its task as it receives it.
+        prompt: String,
+        /// `provider/model`.
+        model: String,
+    },
+    /// A sub-agent ended. Its tokens and cost are part of the turn's.
+    #[serde(rename = "agent.finished")]
+    AgentFinished(TurnFinished),
     /// The user ran a command and shares its output with the model.
     #[serde(rename = "user.command")]
     UserCommand {

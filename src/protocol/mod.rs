@@ -6,6 +6,7 @@
 //! program acts on), [`sanitize`] (text that is safe to display).
 
 pub mod control;
+pub mod delegate;
 pub mod directives;
 pub mod dropped;
 pub mod envelope;

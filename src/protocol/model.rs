@@ -45,6 +45,8 @@ pub enum Purpose {
     Learn,
     /// The verifier.
     Task,
+    /// The loop of a sub-agent.
+    Agent,
 }
 
 impl Purpose {
@@ -57,7 +59,13 @@ impl Purpose {
             Self::Summary => "summary",
             Self::Learn => "learn",
             Self::Task => "task",
+            Self::Agent => "agent",
         }
+    }
+
+    /// It is a request of a conversation with tools, which grows from request to request.
+    pub fn is_conversation(self) -> bool {
+        matches!(self, Self::Main | Self::Agent)
     }
 }
 
@@ -181,6 +189,17 @@ impl Usage {
     /// Tokens of the request and its answer.
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// What was used after this.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(before.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(before.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(before.cached_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_sub(before.cache_write_tokens),
+        }
     }
 }
 

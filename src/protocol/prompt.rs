@@ -46,6 +46,10 @@ macro_rules! prompts {
 
 prompts![
     "after_results.md",
+    "agents/explore.md",
+    "agents/general.md",
+    "agents/plan.md",
+    "agents/summary.md",
     "answer_schema.md",
     "commands/init.md",
     "commands/review.md",
@@ -117,6 +121,7 @@ prompts![
     "tools/ls.md",
     "tools/multi_edit.md",
     "tools/read.md",
+    "tools/task.md",
     "tools/todo_write.md",
     "tools/write.md",
     "tools_in_text.md",

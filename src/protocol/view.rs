@@ -78,8 +78,8 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
             envelope.data.get("applied") == Some(&Value::Bool(true))
         }
         "nearest" | "lines" => envelope.error().is_some(),
-        // The text begins with it.
-        "redirected_to" => true,
+        // The text begins with it, or is about it: the id of a sub-agent is that of the call.
+        "redirected_to" | "agent" | "ending" => true,
         _ => false,
     }
 }
@@ -104,7 +104,11 @@ fn is_worth_saying(name: &str, value: &Value) -> bool {
 /// The plain text of a large field; `None` for a small one.
 fn below(name: &str, value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if text.contains('\n') || text.len() > SMALL || name == "content" => {
+        Value::String(text)
+            if text.contains('\n')
+                || text.len() > SMALL
+                || matches!(name, "content" | "report") =>
+        {
             (!text.is_empty()).then(|| text.clone())
         }
         Value::Array(items) if !items.is_empty() => match name {
@@ -168,7 +172,7 @@ fn count(item: &Value) -> String {
 }
 
 /// The input fields that describe a call best, in order.
-const TELLING: [&str; 5] = ["command", "pattern", "path", "summary", "id"];
+const TELLING: [&str; 7] = ["command", "pattern", "path", "summary", "id", "description", "prompt"];
 
 /// A call in one line: `Read src/a.rs`.
 pub fn call_line(tool: &str, input: &Object) -> String {

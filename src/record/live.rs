@@ -6,9 +6,16 @@ use super::is_id;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::tool::Effect;
 
-/// The current events of the session, oldest first. A rewind removes the events from a turn on; they stay in
-/// the record, and undos of earlier turns stay here too.
+/// The current events of the session's main agent, oldest first: what its conversation and state are made of. A
+/// rewind removes the events from a turn on; they stay in the record, and undos of earlier turns stay here too.
 pub fn live(events: &[Event]) -> Vec<&Event> {
+    let mut live = live_of_all_agents(events);
+    live.retain(|event| event.header.is_main());
+    live
+}
+
+/// The same with the events of sub-agents.
+pub fn live_of_all_agents(events: &[Event]) -> Vec<&Event> {
     let mut live: Vec<&Event> = Vec::with_capacity(events.len());
     for event in events {
         if let Body::SessionRewound { from_turn } = event.body {
@@ -60,7 +67,8 @@ pub enum LastSeen {
     },
 }
 
-/// The files that a session has read or written, by path, to detect changes on resume.
+/// The files that a session has read or written, by path, to detect changes on resume. What a sub-agent reads, the
+/// conversation has not seen.
 pub fn files_seen<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, LastSeen> {
     let mut seen = BTreeMap::new();
     let mut writes = BTreeMap::new();
@@ -80,6 +88,7 @@ pub fn files_seen<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<S
                     }
                 } else if let (Some(path), Some((mtime_ms, size))) =
                     (&envelope.context.path_resolved, mtime.zip(size))
+                    && event.header.is_main()
                 {
                     seen.insert(path.clone(), LastSeen::Read { mtime_ms, size });
                 }

@@ -272,6 +272,10 @@ impl Log {
 }
 
 impl Sink for Log {
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        self.take(stamped);
+    }
+
     fn take(&mut self, stamped: &Stamped) {
         if self.broken || !stamped.event.body.is_stored() {
             return;

@@ -12,7 +12,7 @@ mod summary;
 mod tolerant;
 
 pub use fork::{ForkError, fork};
-pub use live::{LastSeen, files_seen, forked_from, live, milliseconds};
+pub use live::{LastSeen, files_seen, forked_from, live, live_of_all_agents, milliseconds};
 pub use log::{EVENTS, Loaded, Log, LogError, load};
 pub use overview::{Overview, directories, main_model, overview, tail};
 pub use render::{markdown, timeline};
@@ -77,7 +77,7 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
         match &event.body {
             // Answers for summaries or plans contain no calls.
             Body::ModelResponded(answer)
-                if answer.purpose == Purpose::Main && !answer.discarded =>
+                if answer.purpose.is_conversation() && !answer.discarded =>
             {
                 let calls = answer.calls.iter().cloned();
                 open.extend(calls.map(|call| Unanswered::new(call, None)));
@@ -89,10 +89,15 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
                     open.push(Unanswered::new(own, parent_call.clone()));
                 }
                 if let Some(unanswered) = open.iter_mut().find(|open| open.call.id == *call) {
-                    unanswered.uncertain = matches!(
-                        effect,
-                        Effect::Write { .. } | Effect::Command { .. } | Effect::Mcp { .. }
-                    );
+                    unanswered.uncertain = match effect {
+                        Effect::Write { .. } | Effect::Command { .. } | Effect::Mcp { .. } => true,
+                        Effect::Agent { reads_only, .. } => !reads_only,
+                        Effect::Read { .. }
+                        | Effect::Job { .. }
+                        | Effect::Plan
+                        | Effect::Ask
+                        | Effect::Skill { .. } => false,
+                    };
                     if let Effect::Write { path } = effect {
                         unanswered.writes = Some((path.clone(), input.clone()));
                     }

@@ -9,7 +9,7 @@ use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
-    Body, Caller, Compacted, Event, ModelResponded, Summary, mode_changed,
+    Body, Caller, Compacted, Event, ModelResponded, Summary, TurnFinished, mode_changed,
 };
 use crate::protocol::message::{Image, with_images};
 use crate::protocol::model::Purpose;
@@ -23,8 +23,15 @@ use crate::protocol::{counted, shorten, without_reminder_tags};
 pub fn timeline(events: &[Event]) -> String {
     let mut out = String::new();
     let start = events.first().map(|event| event.header.ts.clone()).unwrap_or_default();
+    let mut agents: BTreeMap<&str, String> = BTreeMap::new();
     for event in events {
         let Some(line) = timeline_line(&event.body) else { continue };
+        if let Body::AgentStarted { role, .. } = &event.body {
+            let n = agents.len() + 1;
+            agents.insert(event.header.agent.as_str(), format!("{role} {n}"));
+        }
+        let agent = agents.get(event.header.agent.as_str());
+        let line = agent.map_or_else(|| line.clone(), |agent| format!("    [{agent}] {line}"));
         let place = event.header.place;
         let time = seconds_since(&start, &event.header.ts);
         let place = format!("{}.{}", place.turn, place.round);
@@ -63,6 +70,10 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::SessionRenamed { name } => format!("session named {name}"),
         Body::DirectoryAdded { path } => format!("directory added: {path}"),
         Body::TurnStarted { input, images, .. } => said("user", input, images),
+        Body::AgentStarted { role, description, model, .. } => {
+            format!("sub-agent started: {role}, {}, {model}", one_line(description, 100))
+        }
+        Body::AgentFinished(finished) => ending_line("sub-agent finished", finished),
         Body::ModelRequested(request) => format!(
             "→ model{}: {} messages, {} bytes, ~{} tokens",
             aside(request.purpose),
@@ -141,15 +152,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
         }
-        Body::TurnFinished(finished) => {
-            format!(
-                "turn finished: {} (exit {}), {}, {}",
-                finished.ending.as_str(),
-                finished.ending.exit_code(),
-                counted(finished.rounds.into(), "model answer"),
-                cost_line(finished.usage, finished.cost_usd),
-            )
-        }
+        Body::TurnFinished(finished) => ending_line("turn finished", finished),
         Body::TurnUndone { undone, files, is_complete, is_redo } => {
             let files: Vec<String> =
                 files.iter().map(|(path, how)| format!("{path}: {how}")).collect();
@@ -182,6 +185,16 @@ fn result_line(tool: &str, envelope: &Envelope, synthetic: bool) -> String {
     let ms = envelope.stats.get("time_ms").and_then(Value::as_u64).unwrap_or_default();
     let synthetic = if synthetic { " (synthetic)" } else { "" };
     format!("  ◂ {tool}{synthetic}: {how} ({ms} ms)")
+}
+
+fn ending_line(what: &str, finished: &TurnFinished) -> String {
+    format!(
+        "{what}: {} (exit {}), {}, {}",
+        finished.ending.as_str(),
+        finished.ending.exit_code(),
+        counted(finished.rounds.into(), "model answer"),
+        cost_line(finished.usage, finished.cost_usd),
+    )
 }
 
 /// The label of requests outside the conversation.
@@ -273,7 +286,8 @@ fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> Strin
 /// The transcript as Markdown.
 pub fn markdown(events: &[Event]) -> String {
     let mut out = String::new();
-    for event in events {
+    // (The result of the Task call tells what a sub-agent did.)
+    for event in events.iter().filter(|event| event.header.is_main()) {
         match &event.body {
             Body::SessionStarted(started) => {
                 _ = writeln!(out, "# Session {}\n", event.header.session);

@@ -27,6 +27,10 @@ impl Sink for SummarySink {
     fn take(&mut self, stamped: &Stamped) {
         self.apply(&stamped.event);
     }
+
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        self.apply(&stamped.event);
+    }
 }
 
 /// The totals of all events; turns removed by a rewind were paid for too.

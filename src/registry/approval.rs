@@ -104,9 +104,7 @@ impl Registry {
     pub fn mentioned(&self, path: &str) -> Result<Option<Image>, String> {
         let workspace = &self.cx.workspace;
         let effect = Effect::Read { path: path.to_owned() };
-        if let Ruling::Refuse(_, reason) =
-            self.state().policy.rule_on("Read", &effect, &**workspace)
-        {
+        if let Ruling::Refuse(_, reason) = self.ruling("Read", &effect) {
             return Err(reason.text);
         }
         // An image that the user names by its absolute path may be anywhere; the model cannot name one.
@@ -144,7 +142,7 @@ impl Registry {
     fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
         // A mode that the user selected meanwhile applies from this call on.
         self.mode();
-        self.state().policy.rule_on(&call.name, effect, &*self.cx.workspace)
+        self.ruling(&call.name, effect)
     }
 
     /// Shows the user what the call would do, and waits for the answer.
@@ -158,7 +156,7 @@ impl Registry {
         if let Some(checked_path) = &mut wanted.target.checked_path {
             checked_path.forget();
         }
-        let _one_at_a_time = self.asking.lock().await;
+        let _one_at_a_time = self.session.asking.lock().await;
         // A change that would fail needs no permission.
         let diff = self.rehearse(wanted).await.map_err(|why| Refused::new(why, false))?;
         let effect = &wanted.target.effect;
@@ -240,7 +238,7 @@ impl Registry {
     /// What the answer "always" can grant: rules, and mode auto-edit if it allows the call.
     fn grants(&self, call: &ToolCall, effect: &Effect) -> Vec<Grant> {
         let mut grants = propose(effect, &*self.cx.workspace);
-        let mut policy = self.state().policy.clone();
+        let mut policy = self.permissions().policy.clone();
         if policy.mode() == PermissionMode::Ask {
             policy.set_mode(PermissionMode::AutoEdit);
             let ruling = policy.rule_on(&call.name, effect, &*self.cx.workspace);

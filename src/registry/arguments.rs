@@ -43,6 +43,8 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("background", &["run_in_background", "is_background"]),
     ("id", &["bash_id", "shell_id", "task_id"]),
     ("output", &["output_mode"]),
+    ("subagent_type", &["role", "agent", "agent_type", "agent_name", "subagent"]),
+    ("prompt", &["task", "instructions", "message"]),
     ("fixed_string", &["literal", "is_literal"]),
     ("include_hidden", &["hidden"]),
     ("case_sensitive", &["-i"]),

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::approval::{Permit, Refused};
 use super::breaker::CircuitState;
 use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
 use crate::permission::{DeniedPath, Policy};
-use crate::protocol::control::Ruling;
+use crate::protocol::control::{Ending, Ruling};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
 };
@@ -19,7 +20,7 @@ use crate::protocol::event::{Body, Caller};
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::{Effect, Rights};
 use crate::protocol::{Object, nearest};
-use crate::tools::Target;
+use crate::tools::{Target, ToolCx};
 use crate::workspace::{Changed, ProjectPath, Snapshot};
 
 /// A validated call: this is judged, shown to the user and run.
@@ -75,7 +76,7 @@ impl Known {
 }
 
 impl Registry {
-    /// Runs the calls of one answer: consecutive read-only calls in parallel, others one by one, in order.
+    /// Runs the calls of one answer: consecutive read-only calls and consecutive sub-agents in parallel, others one by one, in order.
     /// Every call gets a result, in call order; nothing starts after an interrupt or after a message of the
     /// user, so that the model reads the message first. All results together may take `room` bytes: small
     /// ones are shown in full, the large ones share the rest.
@@ -89,7 +90,9 @@ impl Registry {
                 break;
             }
             let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
-            let (now, later) = rest.split_at(reads.max(1));
+            // Sub-agents run concurrently, also if they may write: their operations take turns.
+            let agents = rest.iter().take_while(|call| self.starts_agent(call)).count();
+            let (now, later) = rest.split_at(reads.max(agents).max(1));
             let tried = join_all(now.iter().map(|call| self.attempt(call, None))).await;
             let sizes: Vec<usize> =
                 tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
@@ -164,7 +167,8 @@ impl Registry {
     /// Creates the envelope of a call, of which up to `share` bytes are shown.
     fn finish(&self, call: &ToolCall, tried: Attempt, share: usize) -> Answer {
         let Attempt { outcome, known, time_ms } = tried;
-        let limits = OutputLimits { max_bytes: self.limits.max_bytes.min(share), ..self.limits };
+        let limits = self.session.limits;
+        let limits = OutputLimits { max_bytes: limits.max_bytes.min(share), ..limits };
         let (outcome, cut) = limits::apply(outcome, &call.name, &limits, &self.cx.spill);
         if cut.iter().any(|field| field == "content") {
             self.set_not_shown(&outcome);
@@ -265,15 +269,25 @@ impl Registry {
         let mut cx = self.cx.clone();
         cx.cancel = self.control.cancel();
         let by_user = permit == Permit::User;
-        cx.rights = self.state().policy.rights(&call.name, &effect, by_user, &*self.cx.workspace);
+        cx.rights =
+            self.permissions().policy.rights(&call.name, &effect, by_user, &*self.cx.workspace);
         if self.changes_nothing() {
             cx.rights = Rights { read_only: true, network: cx.rights.network, ..Rights::default() };
         }
         if matches!(effect, Effect::Command { .. }) {
             self.close_paths();
         }
-        let changes = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
-        if changes && !cx.rights.read_only {
+        let changes = match effect {
+            Effect::Write { .. } | Effect::Command { .. } => !cx.rights.read_only,
+            Effect::Agent { reads_only, .. } => !reads_only,
+            Effect::Mcp { .. } => true,
+            Effect::Read { .. }
+            | Effect::Job { .. }
+            | Effect::Plan
+            | Effect::Ask
+            | Effect::Skill { .. } => false,
+        };
+        if changes {
             self.state().could_change = true;
         }
         let (events, id) = (self.events.clone(), call.id.clone());
@@ -287,6 +301,9 @@ impl Registry {
             known.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.size().into());
         }
         cx.seen = seen;
+        cx.call.clone_from(&call.id);
+        let turn = self.turn_to_write(&effect, &cx).await;
+        let _turn = turn.inspect_err(|_| self.state().breaker.leave(&call.name))?;
         let begun = self.checkpoint_before(&call.name, &target, cx.rights).await;
         let begun = begun.map(|begun| begun.of_call(&call.id));
         let read = matches!(effect, Effect::Read { .. }).then_some(&target.checked_path);
@@ -303,14 +320,27 @@ impl Registry {
         });
         let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
         let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
+        if let Ok(report) = &outcome
+            && let Some(id) = report.data.get("background_id").and_then(serde_json::Value::as_str)
+        {
+            self.state().jobs.push(id.to_owned());
+        }
         if let Some(begun) = begun {
             known.changed = self.checkpoint_after(begun, &effect, &mut outcome).await;
         }
         if let Some(path) = read {
             self.note_read(&path, &outcome).await;
         }
-        if matches!(effect, Effect::Job { .. }) {
-            self.settle_background(false);
+        match &effect {
+            Effect::Job { .. } => self.settle_background(false),
+            Effect::Agent { .. } => agent_ended(&outcome, known),
+            Effect::Read { .. }
+            | Effect::Write { .. }
+            | Effect::Command { .. }
+            | Effect::Plan
+            | Effect::Ask
+            | Effect::Skill { .. }
+            | Effect::Mcp { .. } => {}
         }
 
         let mut state = self.state();
@@ -325,13 +355,13 @@ impl Registry {
 
     /// The sandbox denies commands the paths that rules deny file tools.
     fn close_paths(&self) {
-        let (hidden, read_only) = self.state().policy.denied_paths();
+        let (hidden, read_only) = self.permissions().policy.denied_paths();
         let root = self.cx.workspace.root();
         let full = |paths: Vec<DeniedPath>| -> Vec<(PathBuf, String)> {
             paths.into_iter().map(|it| (root.join(it.path), it.reason)).collect()
         };
         let (mut hidden, read_only) = (full(hidden), full(read_only));
-        if self.hides_secrets {
+        if self.session.hides_secrets {
             let files = self.cx.secrets.files(&self.cx.workspace).into_iter();
             let reason = "sandbox.hide_secrets".to_owned();
             hidden.extend(files.map(|path| (path, reason.clone())));
@@ -411,10 +441,8 @@ impl Registry {
         }
         let command = bash.tool.target(&line, &self.cx).ok()?.effect;
         self.mode();
-        let is_allowed = |tool: &str, effect: &Effect| {
-            let ruling = self.state().policy.rule_on(tool, effect, &*self.cx.workspace);
-            matches!(ruling, Ruling::Allow(_))
-        };
+        let is_allowed =
+            |tool: &str, effect: &Effect| matches!(self.ruling(tool, effect), Ruling::Allow(_));
         if !is_allowed(redirect.tool, &target.effect) || !is_allowed("Bash", &command) {
             return None;
         }
@@ -500,11 +528,60 @@ impl Registry {
         tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await.ok()?
     }
 
+    /// Waits until no operation of another agent writes, if the call may write or its checkpoint covers the project.
+    async fn turn_to_write(&self, effect: &Effect, cx: &ToolCx) -> Result<WriteTurn<'_>, Failure> {
+        let lock = &self.session.writing;
+        let turn = async {
+            match effect {
+                Effect::Write { .. } | Effect::Command { reads_only: false, .. }
+                    if !cx.rights.read_only =>
+                {
+                    (Some(lock.write().await), None)
+                }
+                Effect::Command { .. } if !cx.rights.read_only => (None, Some(lock.read().await)),
+                Effect::Write { .. }
+                | Effect::Command { .. }
+                | Effect::Read { .. }
+                | Effect::Job { .. }
+                | Effect::Plan
+                | Effect::Ask
+                | Effect::Skill { .. }
+                | Effect::Agent { .. }
+                | Effect::Mcp { .. } => (None, None),
+            }
+        };
+        let why = "not run: it was interrupted while another agent's operation ran";
+        let turn = cx.cancel.run_until_cancelled(turn).await;
+        turn.ok_or_else(|| Failure::new(ErrorCode::Cancelled, why))
+    }
+
+    /// The call is certainly one of a sub-agent.
+    fn starts_agent(&self, call: &ToolCall) -> bool {
+        let effect = self.effect_of(call);
+        effect.is_ok_and(|effect| matches!(effect, Effect::Agent { .. }))
+    }
+
     /// The call is certainly read-only. An invalid call has no effect, but runs alone.
     fn reads_only(&self, call: &ToolCall) -> bool {
         let Ok((entry, arguments, _)) = self.understood(call) else { return false };
         entry.tool.target(&arguments, &self.cx).is_ok_and(|it| it.effect.is_read_only())
     }
+}
+
+/// The turn to write, or to read while nothing writes.
+type WriteTurn<'a> = (Option<RwLockWriteGuard<'a, ()>>, Option<RwLockReadGuard<'a, ()>>);
+
+/// What a sub-agent did counts as done by the call.
+fn agent_ended(outcome: &Result<Report, Failure>, known: &mut Known) {
+    let data = match outcome {
+        Ok(report) => &report.data,
+        Err(failure) => &failure.data,
+    };
+    let files = data.get("files_changed").and_then(serde_json::Value::as_array);
+    let files = files.into_iter().flatten().filter_map(serde_json::Value::as_str);
+    known.changed = files.map(str::to_owned).collect();
+    let ending = data.get("ending").and_then(serde_json::Value::as_str);
+    known.denied = ending == Some(Ending::PermissionDenied.as_str());
 }
 
 /// A write that was refused changed nothing, but CONFLICT shows that another process did; a command may have

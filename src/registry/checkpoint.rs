@@ -23,18 +23,18 @@ impl Registry {
             return;
         }
         let gap = match self.cx.workspace.checkpoints().map(Arc::clone) {
-            None => return self.state().policy.set_checkpoints(false),
+            None => return self.permissions().policy.set_checkpoints(false),
             Some(checkpoints) => {
                 let gap = tokio::task::spawn_blocking(move || checkpoints.gap()).await;
                 gap.unwrap_or_else(|error| Some(error.to_string()))
             }
         };
-        let mut state = self.state();
+        let mut state = self.permissions();
         state.policy.set_checkpoints(gap.is_none());
         let is_first = gap.is_some() && !std::mem::replace(&mut state.is_gap_reported, true);
         drop(state);
         if let Some(gap) = gap.filter(|_| is_first) {
-            self.events.emit(Body::error("workspace", format!(
+            self.session.events.emit(Body::error("workspace", format!(
                     "some changes of commands cannot be undone: {gap}; until that is fixed, destructive commands need approval"
                 )));
         }

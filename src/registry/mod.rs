@@ -15,7 +15,7 @@ mod validate;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use breaker::Breaker;
 pub use breaker::BreakerConfig;
@@ -27,25 +27,51 @@ use repetition::Repetition;
 use validate::Validator;
 
 use crate::permission::{Policy, Rule, Withheld};
-use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::control::{Control, PermissionMode, Ruling};
 use crate::protocol::event::{Body, Event, Events, SessionRule};
 use crate::protocol::prompt::Prompts;
-use crate::protocol::tool::ToolSpec;
+use crate::protocol::tool::{Effect, ToolSpec};
 use crate::tools::{Tool, ToolCx};
 use crate::workspace::{Begun, Undo, UndoError, UndoOptions};
 
-/// All tools, and the state that their calls are checked against.
+/// All tools of an agent, and the state that their calls are checked against.
 pub struct Registry {
     entries: Vec<Entry>,
     specs: Vec<ToolSpec>,
-    limits: OutputLimits,
     cx: ToolCx,
     events: Events,
     control: Control,
+    /// Whatever the mode is, it permits no change.
+    reads_only: bool,
+    session: Arc<Session>,
+    state: Mutex<State>,
+}
+
+/// What the registries of all agents of a session share: permissions, and whose turn it is.
+pub struct Session {
+    limits: OutputLimits,
+    breaker: BreakerConfig,
     hides_secrets: bool,
+    /// Modes and rules are facts of the session, whichever agent's call the user answers.
+    events: Events,
+    control: Control,
     /// Only one question is asked at a time.
     asking: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
+    /// Only one operation writes at a time, so that its checkpoint holds only its own changes.
+    writing: tokio::sync::RwLock<()>,
+    permissions: Mutex<Permissions>,
+}
+
+struct Permissions {
+    policy: Policy,
+    /// The highest number of a session rule so far.
+    last_rule: u32,
+    /// A restriction of the mode by a sentence of the user.
+    restriction: Option<Restriction>,
+    /// The most permissive mode that the user selected in this process.
+    freest_mode: PermissionMode,
+    /// The user was notified that some changes cannot be undone.
+    is_gap_reported: bool,
 }
 
 struct Entry {
@@ -54,23 +80,16 @@ struct Entry {
 }
 
 struct State {
-    policy: Policy,
     breaker: Breaker,
     repetition: Repetition,
-    /// The highest number of a session rule so far.
-    last_rule: u32,
-    /// A restriction of the mode by a sentence of the user.
-    restriction: Option<Restriction>,
-    /// The most permissive mode that the user selected in this process.
-    freest_mode: PermissionMode,
     /// The model accepts images.
     takes_images: bool,
     /// A call of this turn could have changed the project.
     could_change: bool,
     /// Background commands whose changes are not recorded yet.
     background: Vec<(String, Begun)>,
-    /// The user was notified that some changes cannot be undone.
-    is_gap_reported: bool,
+    /// The background commands that its calls started.
+    jobs: Vec<String>,
 }
 
 /// The mode that a sentence of the user switched to, and the one that it replaced.
@@ -101,33 +120,53 @@ impl Registry {
         control: Control,
         settings: Settings,
     ) -> Self {
-        let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
-        let entries =
-            tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
         let freest_mode = settings.policy.initial_mode();
-        let state = State {
+        let permissions = Permissions {
             policy: settings.policy,
-            breaker: Breaker::new(settings.breaker),
-            repetition: Repetition::default(),
             last_rule: 0,
             restriction: None,
             freest_mode,
+            is_gap_reported: false,
+        };
+        let session = Session {
+            limits: settings.limits,
+            breaker: settings.breaker,
+            hides_secrets: settings.hides_secrets,
+            events: events.clone(),
+            control: control.clone(),
+            asking: tokio::sync::Mutex::default(),
+            writing: tokio::sync::RwLock::default(),
+            permissions: Mutex::new(permissions),
+        };
+        Self::of_agent(Arc::new(session), tools, cx, events, control, false)
+    }
+
+    /// The registry of another agent of the session. `reads_only`: it permits no change, whatever the mode is.
+    pub fn of_agent(
+        session: Arc<Session>,
+        tools: Vec<Box<dyn Tool>>,
+        cx: ToolCx,
+        events: Events,
+        control: Control,
+        reads_only: bool,
+    ) -> Self {
+        let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
+        let entries =
+            tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
+        let state = State {
+            breaker: Breaker::new(session.breaker),
+            repetition: Repetition::default(),
             takes_images: true,
             could_change: false,
             background: Vec::new(),
-            is_gap_reported: false,
+            jobs: Vec::new(),
         };
-        Self {
-            entries,
-            specs,
-            limits: settings.limits,
-            cx,
-            events,
-            control,
-            hides_secrets: settings.hides_secrets,
-            asking: tokio::sync::Mutex::default(),
-            state: Mutex::new(state),
-        }
+        Self { entries, specs, cx, events, control, reads_only, session, state: Mutex::new(state) }
+    }
+
+    /// What it shares with the registries of the session's other agents.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
     }
 
     /// The tools as described to the model: the same list, in the same order, for the whole session.
@@ -166,7 +205,7 @@ impl Registry {
 
     /// Applies an event of a session.
     pub fn apply(&self, event: &Event) {
-        let mut state = self.state();
+        let mut state = self.permissions();
         state.policy.apply(&event.body, &*self.cx.workspace);
         match &event.body {
             Body::RuleAdded { rule } => state.last_rule = state.last_rule.max(rule.id),
@@ -190,7 +229,7 @@ impl Registry {
     /// more permissive one than the user selected in this process, whatever a resumed session had.
     pub fn restore_mode(&self, words: &str) -> Option<Event> {
         let current = self.mode();
-        let state = self.state();
+        let state = self.permissions();
         let (restriction, freest) = (state.restriction?, state.freest_mode);
         drop(state);
         let mode = restriction.replaced.min(freest);
@@ -216,8 +255,9 @@ impl Registry {
         let is_new =
             !self.session_rules().iter().any(is_same) && Policy::is_session_rule(&rule.rule);
         if is_new {
-            let id = self.state().last_rule + 1;
-            self.apply(&self.events.emit(Body::RuleAdded { rule: SessionRule { id, ..rule } }));
+            let id = self.permissions().last_rule + 1;
+            let added = Body::RuleAdded { rule: SessionRule { id, ..rule } };
+            self.apply(&self.session.events.emit(added));
         }
         is_new
     }
@@ -231,22 +271,22 @@ impl Registry {
     /// Removes a session rule; false if there is none of this number.
     pub fn remove_rule(&self, id: u32) -> bool {
         let rule = self.session_rules().into_iter().find(|rule| rule.id == id);
-        rule.map(|rule| self.apply(&self.events.emit(Body::RuleRemoved { rule }))).is_some()
+        rule.map(|rule| self.apply(&self.session.events.emit(Body::RuleRemoved { rule }))).is_some()
     }
 
     /// The permission rules that the user has added in this session.
     pub fn session_rules(&self) -> Vec<SessionRule> {
-        self.state().policy.session_rules().to_vec()
+        self.permissions().policy.session_rules().to_vec()
     }
 
     /// Which files must not be shown.
     pub fn withheld(&self) -> Withheld {
-        self.state().policy.withheld()
+        self.permissions().policy.withheld()
     }
 
     /// The current mode permits no changes.
     pub fn changes_nothing(&self) -> bool {
-        self.mode().is_read_only()
+        self.reads_only || self.mode().is_read_only()
     }
 
     /// A call of this turn could have changed the project.
@@ -256,21 +296,21 @@ impl Registry {
 
     /// The current mode, after applying one that the user selected meanwhile.
     pub fn mode(&self) -> PermissionMode {
-        if let Some(mode) = self.control.take_mode()
-            && mode != self.state().policy.mode()
+        if let Some(mode) = self.session.control.take_mode()
+            && mode != self.permissions().policy.mode()
         {
-            let mut state = self.state();
+            let mut state = self.permissions();
             state.freest_mode = state.freest_mode.max(mode);
             drop(state);
             self.change_mode(mode, None);
         }
-        self.state().policy.mode()
+        self.permissions().policy.mode()
     }
 
     fn change_mode(&self, mode: PermissionMode, words: Option<String>) -> Event {
-        let from = self.state().policy.mode();
-        self.state().policy.set_mode(mode);
-        let event = self.events.emit(Body::ModeChanged { mode, from, words });
+        let from = self.permissions().policy.mode();
+        self.permissions().policy.set_mode(mode);
+        let event = self.session.events.emit(Body::ModeChanged { mode, from, words });
         self.apply(&event);
         event
     }
@@ -302,6 +342,30 @@ impl Registry {
             Err(UndoError::Nothing) => (BTreeMap::new(), true),
             Err(error) => (BTreeMap::from([(".".to_owned(), error.to_string())]), false),
         }
+    }
+
+    /// The ruling of the policy in the current mode.
+    fn ruling(&self, tool: &str, effect: &Effect) -> Ruling {
+        let state = self.permissions();
+        if self.reads_only && !state.policy.mode().is_read_only() {
+            let mut policy = state.policy.clone();
+            policy.set_mode(PermissionMode::ReadOnly);
+            return policy.rule_on(tool, effect, &*self.cx.workspace);
+        }
+        state.policy.rule_on(tool, effect, &*self.cx.workspace)
+    }
+
+    /// Ends the background commands that its calls started: nobody could read their output any more.
+    pub async fn end_background(&self) {
+        let jobs = std::mem::take(&mut self.state().jobs);
+        for id in jobs {
+            self.cx.exec.kill(&id).await;
+        }
+        self.settle_background(true);
+    }
+
+    fn permissions(&self) -> MutexGuard<'_, Permissions> {
+        self.session.permissions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -17,6 +17,7 @@ mod path_facts;
 mod pattern;
 mod read;
 mod secrets;
+mod task;
 #[cfg(test)]
 mod testing;
 mod todo_write;
@@ -38,6 +39,7 @@ use crate::protocol::tool::{Effect, Rights, ToolSpec};
 use crate::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, Spill, Workspace};
 
 pub use secrets::Secrets;
+pub use task::Task;
 
 /// A tool that the model can call.
 pub trait Tool: Send + Sync {
@@ -100,6 +102,8 @@ pub struct ToolCx {
     pub watcher: Option<OutputWatcher>,
     /// The path that the permission check used: the tool works on this path only.
     pub checked_path: Option<CheckedPath>,
+    /// The id of the call.
+    pub call: String,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: the snapshot of the file to be changed, from its last read in this session. Injected by the

@@ -30,6 +30,7 @@ impl Desk {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cx = ToolCx {
+            call: String::new(),
             workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
             exec: Arc::new(Exec::new(&[])),
             spill: Arc::new(Spill::none(&[])),

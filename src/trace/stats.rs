@@ -305,7 +305,7 @@ impl Stats {
                 add_cost(&mut purpose.cost_usd, answer.cost_usd);
                 add_ms(&mut purpose.time_ms, answer.time_ms);
                 self.unpriced += u32::from(answer.cost_usd.is_none());
-                if answer.purpose != Purpose::Learn {
+                if answer.purpose != Purpose::Learn && event.header.is_main() {
                     add_ms(&mut self.time.models_ms, answer.time_ms);
                 }
             }
@@ -335,7 +335,10 @@ impl Stats {
                 let time_ms = envelope.stats.get("time_ms").and_then(Value::as_u64);
                 let time_ms = time_ms.unwrap_or_default().saturating_sub(waited);
                 add_ms(&mut used.time_ms, time_ms);
-                add_ms(&mut self.time.tools_ms, time_ms);
+                // The time of a sub-agent is that of its call.
+                if event.header.is_main() {
+                    add_ms(&mut self.time.tools_ms, time_ms);
+                }
             }
             Body::ControlDecided { decision, .. } => {
                 count(&mut self.decisions, decision.words());

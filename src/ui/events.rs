@@ -18,6 +18,10 @@ impl EventLines {
 }
 
 impl Sink for EventLines {
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        self.take(stamped);
+    }
+
     fn take(&mut self, stamped: &Stamped) {
         if stamped.event.body.is_stored() {
             put(self.out.as_mut(), &format!("{}\n", stamped.line));

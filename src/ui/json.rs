@@ -1,6 +1,7 @@
 //! The formats `json` and `stream-json`: compatible with scripts written for `claude -p`, with additional
 //! fields.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use super::put;
 use crate::protocol::control::Ending;
 use crate::protocol::event::{Body, Event, SessionStarted, Sink, Stamped, TurnFinished};
-use crate::protocol::model::{Purpose, StopReason, Usage};
+use crate::protocol::model::{StopReason, Usage};
 use crate::protocol::view::view;
 
 /// `json`: one `result` object at the end.
@@ -25,6 +26,10 @@ impl ResultObject {
 }
 
 impl Sink for ResultObject {
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        self.gathered.take(&stamped.event);
+    }
+
     fn take(&mut self, stamped: &Stamped) {
         let event = &stamped.event;
         self.gathered.take(event);
@@ -40,13 +45,21 @@ pub struct StreamJson {
     out: Box<dyn Write + Send>,
     gathered: Gathered,
     model: String,
+    /// The models of sub-agents.
+    models: HashMap<String, String>,
     has_turn: bool,
 }
 
 impl StreamJson {
     /// Writes lines to `out`, flushing each.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
-        Self { out, gathered: Gathered::default(), model: String::new(), has_turn: false }
+        Self {
+            out,
+            gathered: Gathered::default(),
+            model: String::new(),
+            models: HashMap::new(),
+            has_turn: false,
+        }
     }
 
     fn line(&mut self, event: &Event) -> Option<Value> {
@@ -59,8 +72,17 @@ impl StreamJson {
                 self.has_turn = true;
                 return None;
             }
+            // Its task, as the first message that it receives.
+            Body::AgentStarted { prompt, model, .. } => {
+                self.models.insert(event.header.agent.clone(), model.clone());
+                json!({
+                    "type": "user",
+                    "message": {"role": "user", "content": [{"type": "text", "text": prompt}]},
+                    "parent_tool_use_id": event.header.agent,
+                })
+            }
             // An answer before the turn was cut off in an earlier stream.
-            Body::ModelResponded(answer) if answer.purpose == Purpose::Main && self.has_turn => {
+            Body::ModelResponded(answer) if answer.purpose.is_conversation() && self.has_turn => {
                 let mut content = Vec::new();
                 if !answer.reasoning.is_empty() {
                     content.push(json!({"type": "thinking", "thinking": answer.reasoning}));
@@ -82,12 +104,12 @@ impl StreamJson {
                         "id": format!("msg_{}", event.header.seq),
                         "type": "message",
                         "role": "assistant",
-                        "model": self.model,
+                        "model": self.models.get(&event.header.agent).unwrap_or(&self.model),
                         "content": content,
                         "stop_reason": stop_reason(&answer.stop),
                         "usage": usage(answer.usage.unwrap_or_default()),
                     },
-                    "parent_tool_use_id": null,
+                    "parent_tool_use_id": parent(event),
                 })
             }
             // A synthetic result belongs to a call of an earlier stream. Scripts know only the calls of the
@@ -104,7 +126,7 @@ impl StreamJson {
                             "is_error": envelope.error().is_some(),
                         }],
                     },
-                    "parent_tool_use_id": null,
+                    "parent_tool_use_id": parent(event),
                 })
             }
             Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => json!({
@@ -124,12 +146,21 @@ impl StreamJson {
 }
 
 impl Sink for StreamJson {
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        self.take(stamped);
+    }
+
     fn take(&mut self, stamped: &Stamped) {
         self.gathered.take(&stamped.event);
         if let Some(line) = self.line(&stamped.event) {
             put(self.out.as_mut(), &format!("{line}\n"));
         }
     }
+}
+
+/// The Task call for which a sub-agent works.
+fn parent(event: &Event) -> Option<&str> {
+    (!event.header.is_main()).then_some(event.header.agent.as_str())
 }
 
 fn init(started: &SessionStarted) -> Value {
@@ -161,15 +192,11 @@ impl Gathered {
             // It is no part of the result.
             Body::Error { source, message, .. } if source == "telemetry" => super::tell(message),
             Body::TurnStarted { .. } => *self = Self::default(),
-            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                self.calls = answer
-                    .calls
-                    .iter()
-                    .map(|call| {
-                        let input = serde_json::from_str(&call.arguments).unwrap_or_default();
-                        (call.id.clone(), input)
-                    })
-                    .collect();
+            Body::ModelResponded(answer) if answer.purpose.is_conversation() => {
+                self.calls.extend(answer.calls.iter().map(|call| {
+                    let input = serde_json::from_str(&call.arguments).unwrap_or_default();
+                    (call.id.clone(), input)
+                }));
             }
             Body::PermissionDecided { call, tool, ruling, rule, .. } if ruling != "allow" => {
                 let input = self.calls.iter().find(|(id, _)| id == call).map(|(_, input)| input);

@@ -46,6 +46,8 @@ pub struct Text {
     category: Option<Category>,
     /// The program ended during the last turn of the resumed session.
     is_cut_off: bool,
+    /// The sub-agents by id: role and number.
+    agents: HashMap<String, String>,
     /// The calls that run: since when, and the line about it, which is printed once.
     running: HashMap<String, (Instant, String)>,
 }
@@ -65,6 +67,7 @@ impl Text {
             verbosity,
             category: None,
             is_cut_off: false,
+            agents: HashMap::new(),
             running: HashMap::new(),
         }
     }
@@ -165,6 +168,34 @@ impl Sink for Text {
             _ => None,
         });
         self.is_cut_off = of_turn.unwrap_or(false);
+    }
+
+    /// Its calls are indented; its beginning and end are those of the Task call.
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        let Stamped { event, .. } = stamped;
+        if let Body::AgentStarted { role, .. } = &event.body {
+            let n = self.agents.len() + 1;
+            self.agents.insert(event.header.agent.clone(), format!("{role} {n}"));
+        }
+        let agent = self.agents.get(&event.header.agent).cloned().unwrap_or_default();
+        match &event.body {
+            Body::AgentStarted { description, prompt, .. } => {
+                let what = if description.is_empty() { prompt } else { description };
+                let what = shorten(&what.replace('\n', " "), 120);
+                self.progress(&format!("    [{agent}] {what}"));
+            }
+            Body::ToolFinished { tool, envelope, by, .. } => {
+                let line = call_and_outcome(tool, envelope, *by, 0);
+                self.progress(&format!("    [{agent}] {}", line.trim()));
+            }
+            Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
+                let attempt = attempt.unwrap_or_default();
+                self.progress(&format!(
+                    "    [{agent}] ! try {attempt}: {message}; again in {delay} ms"
+                ));
+            }
+            _ => {}
+        }
     }
 
     fn take(&mut self, stamped: &Stamped) {
@@ -328,6 +359,7 @@ fn outcome(tool: &str, envelope: &Envelope) -> String {
         },
         "Grep" => stat("matched_lines").map_or_else(String::new, |n| format!("· {n} lines")),
         "Glob" => stat("matched").map_or_else(String::new, |n| format!("· {n} files")),
+        "Task" => stat("tokens").map_or_else(String::new, |n| format!("· {n} tokens")),
         "Bash" => data("exit_code").map_or_else(String::new, |code| format!("· exit {code}")),
         _ => String::new(),
     };

@@ -29,7 +29,7 @@ use std::fs;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use charset::Charset;
 pub use checkpoint::{
@@ -98,6 +98,23 @@ impl Workspace {
     pub fn with_readable(mut self, folder: &Path) -> Self {
         self.readable.push(folder.to_owned());
         self
+    }
+
+    /// The same files for another agent of the session: what it reads does not count as read by others, and its
+    /// changes have the same checkpoints.
+    #[must_use]
+    pub fn of_agent(&self) -> Self {
+        let swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Self {
+            root: self.root.clone(),
+            extra: self.extra.clone(),
+            named: self.named.clone(),
+            readable: self.readable.clone(),
+            snapshots: Snapshots::default(),
+            checkpoints: self.checkpoints.clone(),
+            guarded: self.guarded.clone(),
+            swept: Mutex::new(swept),
+        }
     }
 
     /// Protects these paths.

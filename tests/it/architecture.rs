@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use code_agent::protocol::delegate::{Delegate, Delegated, Order, RoleFacts};
+use futures_util::future::BoxFuture;
+
 /// Module → the modules it may import.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("protocol", &[]),
@@ -22,13 +25,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("otel", &["protocol"]),
     ("config", &["protocol", "disk"]),
     ("eval", &["protocol", "config"]),
+    ("extend", &["protocol", "disk"]),
 ];
 /// These may import every module.
 const TOP: [&str; 4] = ["app", "cli", "lib", "main"];
 
 /// Modules that may access the file system: the user's files, and the program's own.
 const FILES: &[&str] =
-    &["disk", "workspace", "exec", "model", "record", "learning", "config", "app", "cli"];
+    &["disk", "workspace", "exec", "model", "record", "learning", "config", "extend", "app", "cli"];
 
 /// Words that only the listed modules may use.
 const OWN: &[(&str, &[&str])] = &[
@@ -171,6 +175,23 @@ fn restricted_apis_are_used_only_in_their_modules() {
     assert_eq!(found, [""; 0]);
 }
 
+/// A session without sub-agents.
+struct NoAgents;
+
+impl Delegate for NoAgents {
+    fn role(&self, _: &str) -> Result<RoleFacts, Vec<String>> {
+        Err(Vec::new())
+    }
+
+    fn roles(&self) -> &'static str {
+        ""
+    }
+
+    fn carry_out(&self, _: Order) -> BoxFuture<'_, Result<Delegated, String>> {
+        Box::pin(async { Err("there are none".to_owned()) })
+    }
+}
+
 #[test]
 fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("prompts/tools");
@@ -179,7 +200,10 @@ fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('_', ""))
         .collect();
     files.sort();
-    let mut expected: Vec<String> = code_agent::tools::all()
+    let mut tools = code_agent::tools::all();
+    // It depends on the session.
+    tools.push(Box::new(code_agent::tools::Task::new(std::sync::Arc::new(NoAgents))));
+    let mut expected: Vec<String> = tools
         .iter()
         .flat_map(|tool| {
             let name = tool.spec().name.to_lowercase();
@@ -188,7 +212,7 @@ fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
         .collect();
     expected.sort();
     assert_eq!(files, expected);
-    for tool in code_agent::tools::all() {
+    for tool in tools {
         let spec = tool.spec();
         assert_eq!(spec.schema["type"], "object", "{}", spec.name);
         assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);

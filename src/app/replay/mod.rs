@@ -64,7 +64,10 @@ pub async fn replay(options: ReplayOptions, control: &Control) -> Result<Replaye
 
 async fn replay_all(options: ReplayOptions) -> Result<Replayed, OpenError> {
     let ReplayOptions { storage, id, dirs, keep } = options;
-    let loaded = record::load(&storage.log_path(&id)).map_err(|error| storage.log_error(error))?;
+    let loaded = record::load(&storage.log_path(&id));
+    let mut loaded = loaded.map_err(|error| storage.log_error(error))?;
+    // What sub-agents did is part of the result of their call.
+    loaded.events.retain(|event| event.header.is_main());
     let mut script = Script::of(&loaded.events);
     let Some(begun) = loaded.events.iter().find_map(begun) else {
         return Err(nothing(&id, "its log has no beginning"));

@@ -13,7 +13,7 @@ use crate::protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
 use crate::protocol::event::ModelResponded;
 use crate::protocol::model::{Delta, Model, ModelError, Request};
 use crate::protocol::tool::{Effect, ToolSpec};
-use crate::tools::{self, Target, Tool, ToolCx};
+use crate::tools::{Target, Tool, ToolCx};
 
 /// A model that gives the recorded answers.
 pub(super) struct RecordedModel {
@@ -79,10 +79,10 @@ impl RecordedModel {
     }
 }
 
-/// All tools; what must not be run again gives its recorded result.
-pub(super) fn tools(stage: &Stage) -> Vec<Box<dyn Tool>> {
-    let stand_in = |tool| Box::new(StandIn { tool, stage: stage.clone() }) as Box<dyn Tool>;
-    tools::all().into_iter().map(stand_in).collect()
+/// Replaces a tool: what must not be run again gives its recorded result.
+pub(super) fn stand_in(stage: &Stage) -> Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>> {
+    let stage = stage.clone();
+    Box::new(move |tool| Box::new(StandIn { tool, stage: stage.clone() }))
 }
 
 struct StandIn {

@@ -271,7 +271,7 @@ impl Play<'_> {
         let recall = Arc::new(RecordedLessons(self.stage.clone()));
         StandIns {
             models: Some(models),
-            tools: parts::tools(&self.stage),
+            stand_in: parts::stand_in(&self.stage),
             memory: Some(Memory { recall, max_tokens: u64::MAX }),
             clock: Arc::new(RecordedTime(self.stage.clone())),
             is_sandboxed: now.sandbox.backend != "none",

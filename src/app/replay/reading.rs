@@ -57,6 +57,21 @@ struct Question {
     modes: Vec<PermissionMode>,
 }
 
+/// Why calls with this effect are not run again.
+fn not_repeatable(effect: &Effect) -> Option<&'static str> {
+    match effect {
+        Effect::Agent { .. } => Some("sub-agents do not work again"),
+        Effect::Mcp { .. } => Some("MCP servers are not called again"),
+        Effect::Ask => Some("the user is not asked again"),
+        Effect::Read { .. }
+        | Effect::Write { .. }
+        | Effect::Command { .. }
+        | Effect::Job { .. }
+        | Effect::Plan
+        | Effect::Skill { .. } => None,
+    }
+}
+
 impl Script {
     /// The script of these events.
     pub(super) fn of(events: &[Event]) -> Self {
@@ -245,6 +260,8 @@ impl Script {
                     Some("the record does not hold a secret in its input".to_owned())
                 } else if let Some(folder) = reading.added.iter().find(|it| sent.contains(*it)) {
                     Some(format!("it uses the added directory {folder}"))
+                } else if let Some(why) = not_repeatable(effect) {
+                    Some(why.to_owned())
                 } else if let Effect::Job { id } = effect
                     && reading.skipped_jobs.contains(id)
                 {

@@ -151,4 +151,8 @@ impl Sink for Continued {
             self.0.take(stamped);
         }
     }
+
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        self.0.take(stamped);
+    }
 }

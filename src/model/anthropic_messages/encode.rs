@@ -19,7 +19,7 @@ use crate::model::wire::{
 };
 use crate::protocol::Object;
 use crate::protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
-use crate::protocol::model::{Purpose, Request};
+use crate::protocol::model::Request;
 
 /// The limit of an answer if none is configured and the model's is not known: the API requires one.
 const MAX_TOKENS: u64 = 32_000;
@@ -54,7 +54,7 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
         messages: messages(request, endpoint),
     };
     // Only the main conversation grows; for others, writing a cache would cost more than it saves.
-    if request.purpose == Purpose::Main {
+    if request.purpose.is_conversation() {
         body.set_breakpoints();
     }
     serde_json::to_vec(&body).expect("strings, numbers and valid JSON always serialise")

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::protocol::message::{Carried, Images};
+use crate::protocol::model::Purpose;
 use crate::protocol::provider::Wire;
 use crate::protocol::tool::ToolSpec;
 

@@ -12,13 +12,14 @@ use crate::protocol::model::{Purpose, Usage};
 /// The error, and its line.
 pub(super) type Wrong = (usize, String);
 
-const PURPOSES: [Purpose; 6] = [
+const PURPOSES: [Purpose; 7] = [
     Purpose::Main,
     Purpose::Reflect,
     Purpose::Plan,
     Purpose::Summary,
     Purpose::Learn,
     Purpose::Task,
+    Purpose::Agent,
 ];
 
 /// The turns of the script, in its order.
@@ -277,7 +278,7 @@ mod tests {
         check("call:", 1, "NAME");
         check("text: a\n  b", 2, "an indented line");
         check("text: a\nexpect: (", 2, "not a regular expression");
-        check("text: a\nfor: fun", 2, "main, reflect, plan, summary, learn, task");
+        check("text: a\nfor: fun", 2, "main, reflect, plan, summary, learn, task, agent");
         check("text: a\ntimes: 0", 2, "`times: 3`, or `times: any`");
         check("text: a\ntimes: 2\ntimes: any", 3, "a second `times:`");
         check("text: a\nusage: 1", 2, "usage: 1200 35");

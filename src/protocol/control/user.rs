@@ -48,13 +48,22 @@ pub enum Approval {
 /// After an interrupt nothing starts, and every call that was started gets a result; the next turn begins
 /// with [`Control::begin_turn`].
 #[derive(Clone, Debug, Default)]
-pub struct Control(Arc<Shared>);
+pub struct Control {
+    session: Arc<Session>,
+    /// Of a sub-agent: what ends it alone.
+    own: Option<Arc<Interruption>>,
+}
 
 #[derive(Debug, Default)]
-struct Shared {
-    /// For the current turn.
+struct Interruption {
     cancel: Mutex<CancellationToken>,
     by: AtomicU8,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    /// For the current turn.
+    turn: Interruption,
     /// A user can be asked.
     is_attended: AtomicBool,
     requests: Mutex<Requests>,
@@ -93,8 +102,32 @@ impl OpenQuestion {
     }
 }
 
+impl Interruption {
+    fn by(&self) -> Option<Interrupt> {
+        match self.by.load(Ordering::SeqCst) {
+            1 => Some(Interrupt::User),
+            2 => Some(Interrupt::Terminate),
+            3 => Some(Interrupt::Timeout),
+            _ => None,
+        }
+    }
+}
+
 impl Control {
-    /// Interrupts the turn. The first interrupt sets the reason; later ones have no effect.
+    /// The controls of a sub-agent, which ends with the turn and can be interrupted alone. The user's messages
+    /// are for the main agent only.
+    #[must_use]
+    pub fn of_agent(&self) -> Self {
+        let cancel = Mutex::new(self.cancel().child_token());
+        let own = Interruption { cancel, by: AtomicU8::new(0) };
+        Self { session: self.session.clone(), own: Some(Arc::new(own)) }
+    }
+
+    fn interruption(&self) -> &Interruption {
+        self.own.as_deref().unwrap_or(&self.session.turn)
+    }
+
+    /// Interrupts the turn, or only the sub-agent. The first interrupt sets the reason; later ones have no effect.
     pub fn interrupt(&self, by: Interrupt) {
         let code = match by {
             Interrupt::User => 1,
@@ -102,30 +135,27 @@ impl Control {
             Interrupt::Timeout => 3,
         };
         // The reason is written before the token is seen.
-        _ = self.0.by.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
+        let by = &self.interruption().by;
+        _ = by.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
         self.cancel().cancel();
     }
 
-    /// Who interrupted the turn, if it was interrupted.
+    /// Who interrupted the turn or the sub-agent, if it was interrupted.
     pub fn interrupted(&self) -> Option<Interrupt> {
-        match self.0.by.load(Ordering::SeqCst) {
-            1 => Some(Interrupt::User),
-            2 => Some(Interrupt::Terminate),
-            3 => Some(Interrupt::Timeout),
-            _ => None,
-        }
+        let own = self.own.as_ref().and_then(|own| own.by());
+        own.or_else(|| self.session.turn.by())
     }
 
-    /// The cancellation token of this turn.
+    /// The cancellation token of this turn, or of the sub-agent.
     pub fn cancel(&self) -> CancellationToken {
-        locked(&self.0.cancel).clone()
+        locked(&self.interruption().cancel).clone()
     }
 
     /// Clears an interrupt of the previous turn, but not a termination of the program.
     pub fn begin_turn(&self) {
         if matches!(self.interrupted(), Some(Interrupt::User | Interrupt::Timeout)) {
-            *locked(&self.0.cancel) = CancellationToken::new();
-            self.0.by.store(0, Ordering::SeqCst);
+            *locked(&self.session.turn.cancel) = CancellationToken::new();
+            self.session.turn.by.store(0, Ordering::SeqCst);
         }
     }
 
@@ -135,27 +165,30 @@ impl Control {
         if message.is_stop() {
             self.interrupt(Interrupt::User);
         }
-        locked(&self.0.requests).messages.push_back(message);
+        locked(&self.session.requests).messages.push_back(message);
     }
 
     /// There is a message that was not delivered yet.
     pub fn is_steered(&self) -> bool {
-        !locked(&self.0.requests).messages.is_empty()
+        self.own.is_none() && !locked(&self.session.requests).messages.is_empty()
     }
 
     /// Takes the messages that were not delivered yet, in order.
     pub fn take_messages(&self) -> Vec<UserInput> {
-        locked(&self.0.requests).messages.drain(..).collect()
+        if self.own.is_some() {
+            return Vec::new();
+        }
+        locked(&self.session.requests).messages.drain(..).collect()
     }
 
     /// Takes back the latest message that was not delivered yet.
     pub fn take_back(&self) -> Option<UserInput> {
-        locked(&self.0.requests).messages.pop_back()
+        locked(&self.session.requests).messages.pop_back()
     }
 
     /// Requests this mode, from the next call on. A question that waits is decided anew.
     pub fn want_mode(&self, mode: PermissionMode) {
-        let mut requests = locked(&self.0.requests);
+        let mut requests = locked(&self.session.requests);
         requests.mode = Some(mode);
         if let Some((_, sender)) = &requests.asked {
             // Nothing waits any more: the question is settled.
@@ -165,30 +198,30 @@ impl Control {
 
     /// Takes the requested mode.
     pub fn take_mode(&self) -> Option<PermissionMode> {
-        locked(&self.0.requests).mode.take()
+        locked(&self.session.requests).mode.take()
     }
 
     /// Declares that a user can be asked.
     pub fn attend(&self) {
-        self.0.is_attended.store(true, Ordering::SeqCst);
+        self.session.is_attended.store(true, Ordering::SeqCst);
     }
 
     /// A user can be asked.
     pub fn is_attended(&self) -> bool {
-        self.0.is_attended.load(Ordering::SeqCst)
+        self.session.is_attended.load(Ordering::SeqCst)
     }
 
     /// Opens the question about a call. Show it after calling this, so that no answer is lost.
     pub fn ask(&self, call: &str) -> OpenQuestion {
         let (sender, replies) = unbounded_channel();
-        locked(&self.0.requests).asked = Some((call.to_owned(), sender));
+        locked(&self.session.requests).asked = Some((call.to_owned(), sender));
         OpenQuestion { replies, cancel: self.cancel() }
     }
 
     /// The user's answer about this call. An answer to another question is ignored. A granted mode is requested
     /// at once, so that a later request of the user replaces it.
     pub fn answer(&self, call: &str, approval: Approval) {
-        let mut requests = locked(&self.0.requests);
+        let mut requests = locked(&self.session.requests);
         if let Some((_, sender)) = requests.asked.take_if(|(asked, _)| asked == call) {
             if let Approval::Always(Grant::Mode(mode)) = &approval {
                 requests.mode = Some(*mode);
@@ -229,6 +262,23 @@ mod tests {
         let mut question = control.ask("d");
         control.interrupt(Interrupt::User);
         assert_eq!(question.reply().await, None);
+    }
+
+    #[test]
+    fn sub_agent_ends_with_the_turn_and_alone() {
+        let control = Control::default();
+        let (first, second) = (control.of_agent(), control.of_agent());
+        first.interrupt(Interrupt::Timeout);
+        assert_eq!(first.interrupted(), Some(Interrupt::Timeout));
+        assert!(first.cancel().is_cancelled());
+        assert!(!second.cancel().is_cancelled() && control.interrupted().is_none());
+        control.steer("and also".into());
+        assert!(control.is_steered() && !second.is_steered());
+        assert!(second.take_messages().is_empty());
+        control.interrupt(Interrupt::User);
+        assert_eq!(second.interrupted(), Some(Interrupt::User));
+        assert!(second.cancel().is_cancelled());
+        assert_eq!(control.take_messages().len(), 1);
     }
 
     #[test]

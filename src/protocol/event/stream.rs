@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Body, Event, Header, Place, VERSION};
+use super::{Body, Event, Header, MAIN_AGENT, Place, VERSION};
 use crate::protocol::mask::Masker;
 
 /// An event as sinks receive it: masked, and serialised once for all of them.
@@ -19,8 +19,11 @@ pub struct Stamped {
 /// Called in order, synchronously, in the emitter's thread. A sink reports its own failures and never changes
 /// what the loop does.
 pub trait Sink: Send {
-    /// Takes the next event.
+    /// Takes the next event of the session's main agent.
     fn take(&mut self, stamped: &Stamped);
+
+    /// Takes the next event of a sub-agent. Whatever follows the work of the session itself ignores it.
+    fn take_from_agent(&mut self, _stamped: &Stamped) {}
 
     /// The events before this process, in a resumed session: called once, before its next event.
     fn recorded(&mut self, _events: &[&Event]) {}
@@ -34,9 +37,18 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> std::time::Instant;
 }
 
-/// Stamps events and hands them to the sinks. Clones share the stream.
+/// Stamps events of one agent and hands them to the sinks. Clones share the stream and the agent.
 #[derive(Clone)]
-pub struct Events(Arc<Shared>);
+pub struct Events {
+    shared: Arc<Shared>,
+    agent: Arc<Agent>,
+}
+
+/// An agent of the session, and its position in the work.
+struct Agent {
+    id: String,
+    place: Mutex<Place>,
+}
 
 struct Shared {
     session: String,
@@ -47,7 +59,6 @@ struct Shared {
 
 struct Stream {
     seq: u64,
-    place: Place,
     sinks: Vec<Box<dyn Sink>>,
 }
 
@@ -60,23 +71,37 @@ impl Events {
         masker: Arc<Masker>,
         sinks: Vec<Box<dyn Sink>>,
     ) -> Self {
-        let stream = Mutex::new(Stream { seq, place: Place::default(), sinks });
-        Self(Arc::new(Shared { session, clock, masker, stream }))
+        let stream = Mutex::new(Stream { seq, sinks });
+        let agent = Agent { id: MAIN_AGENT.to_owned(), place: Mutex::default() };
+        let shared = Shared { session, clock, masker, stream };
+        Self { shared: Arc::new(shared), agent: Arc::new(agent) }
+    }
+
+    /// The same stream for the events of a sub-agent, which has its own position in the work.
+    #[must_use]
+    pub fn of_agent(&self, id: &str) -> Self {
+        let agent = Agent { id: id.to_owned(), place: Mutex::new(self.place()) };
+        Self { shared: self.shared.clone(), agent: Arc::new(agent) }
+    }
+
+    /// The agent whose events these are.
+    pub fn agent(&self) -> &str {
+        &self.agent.id
     }
 
     /// The session's id.
     pub fn session(&self) -> &str {
-        &self.0.session
+        &self.shared.session
     }
 
     /// The injected clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.0.clock
+        &self.shared.clock
     }
 
     /// The masker of every event, for texts that leave the program in another way.
     pub fn masker(&self) -> &Arc<Masker> {
-        &self.0.masker
+        &self.shared.masker
     }
 
     /// Adds a sink for all further events.
@@ -86,16 +111,17 @@ impl Events {
 
     /// Sets the position of further events.
     pub fn at(&self, place: Place) {
-        self.stream().place = place;
+        *self.agent.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
     /// The current position.
     pub fn place(&self) -> Place {
-        self.stream().place
+        *self.agent.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Emits a fact; returns when every sink has taken it. Returns the event as they received it.
     pub fn emit(&self, body: Body) -> Event {
+        let place = self.place();
         let mut stream = self.stream();
         // Events that are not stored have no number, so that numbers have no gaps.
         if body.is_stored() {
@@ -104,18 +130,23 @@ impl Events {
         let header = Header {
             v: VERSION,
             seq: stream.seq,
-            ts: self.0.clock.timestamp(),
-            session: self.0.session.clone(),
-            agent: "main".to_owned(),
-            place: stream.place,
+            ts: self.shared.clock.timestamp(),
+            session: self.shared.session.clone(),
+            agent: self.agent.id.clone(),
+            place,
         };
+        let is_main = header.is_main();
         let event = Event { header, body };
         if stream.sinks.is_empty() {
             return event;
         }
         let stamped = self.stamp(event);
         for sink in &mut stream.sinks {
-            sink.take(&stamped);
+            if is_main {
+                sink.take(&stamped);
+            } else {
+                sink.take_from_agent(&stamped);
+            }
         }
         stamped.event
     }
@@ -123,7 +154,7 @@ impl Events {
     fn stamp(&self, mut event: Event) -> Stamped {
         // Events hold only strings, numbers and maps with string keys: they always serialise.
         let line = serde_json::to_string(&event).unwrap_or_default();
-        if !self.0.masker.may_find(&line) {
+        if !self.shared.masker.may_find(&line) {
             return Stamped { event, line };
         }
         if self.masked_in_its_words(&mut event.body) {
@@ -131,7 +162,7 @@ impl Events {
             return Stamped { event, line };
         }
         let mut value = serde_json::to_value(&event).unwrap_or_default();
-        self.0.masker.mask_value(&mut value);
+        self.shared.masker.mask_value(&mut value);
         // This fails only if a `redact_extra` matches the words of the format itself: then the texts are
         // dropped and the fact stays.
         let event = serde_json::from_value(value).unwrap_or_else(|_| {
@@ -151,18 +182,18 @@ impl Events {
         let words = match body {
             Body::ModeChanged { words: Some(words), .. } => words,
             Body::RuleAdded { rule } | Body::RuleRemoved { rule } => {
-                rule.rule = with_holes(&self.0.masker.mask_known(&rule.rule));
+                rule.rule = with_holes(&self.shared.masker.mask_known(&rule.rule));
                 &mut rule.words
             }
             Body::PinAdded { pin } | Body::PinRemoved { pin } => &mut pin.text,
             _ => return false,
         };
-        *words = self.0.masker.mask(words).into_owned();
+        *words = self.shared.masker.mask(words).into_owned();
         true
     }
 
     fn stream(&self) -> MutexGuard<'_, Stream> {
-        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
 
 fn cx(dir: &TempDir) -> ToolCx {
     ToolCx {
+        call: String::new(),
         workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
         exec: Arc::new(Exec::new(&[])),
         spill: Arc::new(Spill::none(&[])),

@@ -19,8 +19,9 @@ const MAX_NAME: usize = 24;
 const MAX_TEXT: usize = 56;
 
 /// The purposes, in the order in which they are shown.
-const PURPOSES: [Purpose; 6] = [
+const PURPOSES: [Purpose; 7] = [
     Purpose::Main,
+    Purpose::Agent,
     Purpose::Plan,
     Purpose::Reflect,
     Purpose::Task,
@@ -205,6 +206,7 @@ fn models(out: &mut String, stats: &Stats) {
 fn in_words(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Main => "the task",
+        Purpose::Agent => "sub-agents",
         Purpose::Plan => "planning",
         Purpose::Reflect => "reflection",
         Purpose::Task => "verifying",

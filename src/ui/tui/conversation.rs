@@ -1,10 +1,11 @@
 //! The conversation: converts events to cells, and tracks which are in the terminal's scrollback.
 
+mod agents;
 mod history;
 mod notes;
 mod requests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
@@ -26,8 +27,8 @@ pub(super) struct Conversation {
     pub(super) cells: Vec<Cell>,
     /// Number of printed cells.
     printed: usize,
-    /// The question of the next cell is printed.
-    question_is_printed: bool,
+    /// The calls whose question is printed.
+    printed_questions: HashSet<String>,
     /// The group of the last printed cell.
     last: Option<Kind>,
     /// The answer that is being streamed.
@@ -40,6 +41,8 @@ pub(super) struct Conversation {
     ended: VecDeque<Ended>,
     /// The current reasoning.
     pub(super) thought: String,
+    /// The sub-agents of the session, by id.
+    agents: HashMap<String, agents::Agent>,
     /// The user's message is already on the terminal, as it was typed.
     pub(super) hides_user: bool,
     pub(super) plan: Plan,
@@ -139,6 +142,9 @@ pub(super) struct PastTurn {
 impl Conversation {
     /// Applies an event.
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
+        if !event.header.is_main() {
+            return self.of_agent(event, now);
+        }
         match &event.body {
             Body::SessionStarted(started) => self.begin(started, None),
             Body::SessionResumed { now: started, .. } => {
@@ -249,6 +255,8 @@ impl Conversation {
             | Body::SessionForked { .. }
             | Body::SessionRewound { .. }
             | Body::Evaluation { .. }
+            | Body::AgentStarted { .. }
+            | Body::AgentFinished(_)
             | Body::SessionSummary(_) => {}
         }
     }

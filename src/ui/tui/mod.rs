@@ -109,6 +109,10 @@ impl Sink for Handle {
         self.tell(News::Event(Box::new(stamped.event.clone())));
     }
 
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        self.take(stamped);
+    }
+
     fn recorded(&mut self, events: &[&Event]) {
         self.tell(News::Recorded(events.iter().copied().cloned().collect()));
     }

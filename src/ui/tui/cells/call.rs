@@ -374,6 +374,14 @@ fn subject(tool: &str, input: &Object) -> String {
         "Glob" => format!("{}{place}", text("pattern")),
         "LS" if text("path").is_empty() => ".".to_owned(),
         "TodoWrite" => text("summary").to_owned(),
+        "Task" => {
+            let role = match text("subagent_type") {
+                "" => "general",
+                role => role,
+            };
+            let what = Some(text("description")).filter(|text| !text.is_empty());
+            format!("{role}: {}", what.unwrap_or_else(|| text("prompt")))
+        }
         _ => ["command", "path", "pattern", "id"]
             .iter()
             .map(|name| text(name))

@@ -28,11 +28,11 @@ impl Conversation {
             }
             if let Cell::Call(call) = cell
                 && call.question.is_some()
-                && !self.question_is_printed
+                && !self.printed_questions.contains(&call.id)
             {
                 let asked = call.question_lines(look);
+                self.printed_questions.insert(call.id.clone());
                 self.part(Kind::Activity, false, asked, &mut lines);
-                self.question_is_printed = true;
                 continue;
             }
             if self.hides_user && matches!(cell, Cell::User(_)) {
@@ -47,8 +47,6 @@ impl Conversation {
                 Cell::Call(call) => (Kind::Activity, call.outcome_lines(look, Detail::Brief)),
                 cell => (cell.kind(), cell.lines(look, Detail::Brief)),
             };
-            // Asides that were printed while it waited are not its result.
-            self.question_is_printed &= !matches!(cell, Cell::Call(_));
             // The stream continues after it as after any other cell.
             self.stream_has_begun = false;
             self.part(kind, false, of_cell, &mut lines);

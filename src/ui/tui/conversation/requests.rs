@@ -121,7 +121,7 @@ impl Conversation {
     pub(in crate::ui::tui) fn consults(&mut self, purpose: Purpose, now: Instant) {
         let what = match purpose {
             // Learning requests run in the background.
-            Purpose::Main | Purpose::Learn => return,
+            Purpose::Main | Purpose::Agent | Purpose::Learn => return,
             Purpose::Reflect => "reflecting",
             Purpose::Plan => "planning",
             Purpose::Summary => "compacting",

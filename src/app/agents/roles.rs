@@ -1,0 +1,287 @@
+//! The roles of sub-agents in a session: the built-in ones and those in files.
+
+use std::path::{Path, PathBuf};
+
+use super::super::models::{has_price, open_model};
+use super::super::{HostPrograms, Options};
+use crate::config::{Config, is_file};
+use crate::extend::roles::{self, Role as File};
+use crate::kernel::Speaker;
+use crate::protocol::control::Control;
+use crate::protocol::delegate::ModelChoice;
+use crate::protocol::prompt::{Prompt, prompt};
+use crate::protocol::{counted, shorten};
+use crate::tools;
+
+/// Limits of the roles in the description of Task: bytes of one, and of all.
+const ROLE_BYTES: usize = 200;
+const ROLES_BYTES: usize = 1200;
+
+/// What other agents call our tools; names with another meaning or without counterpart are not listed.
+const OTHER_NAMES: &[(&str, &str)] =
+    &[("KillShell", "BashKill"), ("KillBash", "BashKill"), ("NotebookRead", "Read")];
+
+/// Tools that no sub-agent has: a role that lists them gets the others.
+const NOT_FOR_AGENTS: &[&str] = &["TodoWrite", "TodoRead", "ExitPlanMode"];
+
+/// The task of a role, which its tools and its prompt depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    General,
+    Explore,
+    Plan,
+    Summary,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::General, Self::Explore, Self::Plan, Self::Summary];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::General => "general",
+            Self::Explore => "explore",
+            Self::Plan => "plan",
+            Self::Summary => "summary",
+        }
+    }
+
+    pub(super) fn prompt(self) -> Prompt {
+        match self {
+            Self::General => prompt!("agents/general.md"),
+            Self::Explore => prompt!("agents/explore.md"),
+            Self::Plan => prompt!("agents/plan.md"),
+            Self::Summary => prompt!("agents/summary.md"),
+        }
+    }
+}
+
+/// A role of a session.
+pub(super) struct Role {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// Names of tools; `None`: all of its kind.
+    tools: Option<Vec<String>>,
+    without: Vec<String>,
+    pub(super) model: ModelChoice,
+    /// A model of its own.
+    pub(super) speaker: Option<Speaker>,
+    /// The addition to the prompt of its kind.
+    pub(super) text: String,
+    description: String,
+}
+
+impl Role {
+    fn built_in(kind: Kind) -> Self {
+        Self {
+            name: kind.name().to_owned(),
+            kind,
+            tools: None,
+            without: Vec::new(),
+            model: ModelChoice::Main,
+            speaker: None,
+            text: String::new(),
+            description: String::new(),
+        }
+    }
+
+    /// It may use this tool.
+    pub(super) fn has(&self, tool: &str) -> bool {
+        let is_named = |names: &Vec<String>| names.iter().any(|name| name == tool);
+        self.tools.as_ref().is_none_or(is_named) && !is_named(&self.without)
+    }
+
+    /// It can change nothing.
+    pub(super) fn reads_only(&self) -> bool {
+        let changes = ["Write", "Edit", "MultiEdit", "Bash"];
+        self.kind != Kind::General || !changes.iter().any(|tool| self.has(tool))
+    }
+}
+
+/// The roles of a session.
+pub(in crate::app) struct Roles {
+    all: Vec<Role>,
+    described: String,
+    /// What the user should know about them, one line each.
+    pub(in crate::app) notices: Vec<String>,
+    /// The keys of their models.
+    pub(in crate::app) keys: Vec<String>,
+}
+
+impl Roles {
+    /// The built-in roles, and those in the folders of the project and the user. Those of the project, which are
+    /// instructions like its rules files, need no trust.
+    pub(in crate::app) async fn open(
+        options: &Options,
+        config: &Config,
+        outside: &HostPrograms,
+        control: &Control,
+    ) -> Self {
+        let built_in = |name: &str| kind_of(name).is_some();
+        let (files, notices) = roles::roles(&folders(options), built_in);
+        let all = Kind::ALL.into_iter().map(Role::built_in).collect();
+        let mut opened = Self { all, described: String::new(), notices, keys: Vec::new() };
+        for file in files {
+            let role = opened.role(file, options, config, outside, control).await;
+            opened.all.push(role);
+        }
+        opened.describe();
+        opened
+    }
+
+    async fn role(
+        &mut self,
+        file: File,
+        options: &Options,
+        config: &Config,
+        outside: &HostPrograms,
+        control: &Control,
+    ) -> Role {
+        let File { name, description, tools, without, model, text, path: _ } = file;
+        let mut unknown = Vec::new();
+        let tools = tools.map(|tools| own_names(tools, &mut unknown));
+        if !unknown.is_empty() {
+            let unknown = unknown.join(", ");
+            self.notices.push(format!(
+                "the role {name} is without {unknown}: sub-agents have no tools of these names"
+            ));
+        }
+        let mut role = Role {
+            tools,
+            without: own_names(without, &mut Vec::new()),
+            text,
+            description,
+            name,
+            ..Role::built_in(Kind::General)
+        };
+        let Some(model) = model else { return role };
+        if let Some(choice) = choice(&model) {
+            role.model = choice;
+            return role;
+        }
+        match speaker(&model, options, config, outside, control).await {
+            Ok((speaker, key)) => {
+                role.speaker = Some(speaker);
+                self.keys.extend(key);
+            }
+            Err(why) => self.notices.push(format!(
+                "the role {} uses the session's model, not {model}: {why}",
+                role.name
+            )),
+        }
+        role
+    }
+
+    /// The role of this name, also if it is the name of another agent's built-in role.
+    pub(super) fn get(&self, name: &str) -> Option<&Role> {
+        let named = self.all.iter().find(|role| role.name == name);
+        named.or_else(|| {
+            let kind = kind_of(name)?;
+            self.all.iter().find(|role| role.name == kind.name())
+        })
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.all.iter().map(|role| role.name.clone()).collect()
+    }
+
+    pub(super) fn described(&self) -> &str {
+        &self.described
+    }
+
+    /// Writes the list of the roles in files, as far as there is room: then only their names.
+    fn describe(&mut self) {
+        let (mut lines, mut names) = (Vec::new(), Vec::new());
+        let mut room = ROLES_BYTES;
+        for Role { name, description, .. } in self.all.iter().skip(Kind::ALL.len()) {
+            let line = format!("`{name}`: {}", shorten(description, ROLE_BYTES));
+            match room.checked_sub(line.len()).filter(|_| names.is_empty()) {
+                Some(left) => {
+                    room = left;
+                    lines.push(line);
+                }
+                None => names.push(format!("`{name}`")),
+            }
+        }
+        if !names.is_empty() {
+            self.notices.push(format!(
+                "the model receives only the names of {}, whose descriptions are too long together: {}",
+                counted(names.len() as u64, "role"),
+                shorten(&names.join(", "), 200)
+            ));
+            lines.push(shorten(&format!("Also {}", names.join(", ")), ROLES_BYTES));
+        }
+        self.described = lines.join("\n");
+    }
+}
+
+/// The kind with this name, as we or other agents call it.
+fn kind_of(name: &str) -> Option<Kind> {
+    let name = name.to_lowercase();
+    let name = if name == "general-purpose" { "general" } else { name.as_str() };
+    Kind::ALL.into_iter().find(|kind| kind.name() == name)
+}
+
+/// The folders with roles, in order of precedence. A folder of the project that leads outside of it is ignored.
+fn folders(options: &Options) -> Vec<PathBuf> {
+    let root = &options.root;
+    let is_inside =
+        |folder: &PathBuf| folder.canonicalize().is_ok_and(|real| real.starts_with(root));
+    let of_project = [".agent/agents", ".claude/agents"].map(|folder| root.join(folder));
+    let mut folders: Vec<PathBuf> = of_project.into_iter().filter(is_inside).collect();
+    folders.extend(options.dirs.as_ref().map(|dirs| dirs.config.join("agents")));
+    folders.extend(std::env::home_dir().map(|home| home.join(Path::new(".claude/agents"))));
+    // The home may be the project.
+    let mut known = Vec::new();
+    folders.retain(|folder| {
+        let is_new = !known.contains(folder);
+        known.push(folder.clone());
+        is_new
+    });
+    folders
+}
+
+/// The names of our tools among these; the others are unknown.
+fn own_names(names: Vec<String>, unknown: &mut Vec<String>) -> Vec<String> {
+    let all = tools::all();
+    let mut own = Vec::new();
+    for name in names {
+        let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
+        let ours = other.map_or(name.as_str(), |(_, ours)| ours);
+        if NOT_FOR_AGENTS.contains(&ours) {
+            continue;
+        }
+        if all.iter().any(|tool| tool.spec().name == ours) {
+            own.push(ours.to_owned());
+        } else {
+            unknown.push(name);
+        }
+    }
+    own
+}
+
+/// A model by its short name.
+fn choice(model: &str) -> Option<ModelChoice> {
+    serde_json::from_value(model.trim().to_lowercase().into()).ok()
+}
+
+/// The model `provider/model` of a role, and its key; an error: why it cannot be used.
+async fn speaker(
+    model: &str,
+    options: &Options,
+    config: &Config,
+    outside: &HostPrograms,
+    control: &Control,
+) -> Result<(Speaker, Option<String>), String> {
+    // A script or a record is not a model: it would execute what the file's author wrote into it.
+    if !model.contains('/') || is_file(model) {
+        return Err("it is no name like provider/model".to_owned());
+    }
+    let config = Config { model: model.to_owned(), ..config.clone() };
+    let opened = open_model(&config, &options.config.prompts, outside, control);
+    let opened = opened.await.map_err(|error| error.to_string())?;
+    let key = opened.key();
+    if config.limits.max_budget_usd.is_some() {
+        has_price(&opened.speaker).map_err(|error| error.to_string())?;
+    }
+    Ok((opened.speaker, key))
+}

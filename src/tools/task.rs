@@ -1,0 +1,105 @@
+//! Task: gives a task to a sub-agent, and returns its final answer.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+
+use super::{Target, Tool, ToolCx, parse, spec};
+use crate::protocol::Object;
+use crate::protocol::counted;
+use crate::protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::tool::{Effect, ToolSpec};
+
+/// Gives a task to a sub-agent.
+pub struct Task {
+    spec: ToolSpec,
+    delegate: Arc<dyn Delegate>,
+}
+
+#[derive(Deserialize)]
+struct Args {
+    #[serde(default)]
+    description: String,
+    prompt: String,
+    #[serde(rename = "subagent_type", default = "general")]
+    role: String,
+    model: Option<ModelChoice>,
+}
+
+fn general() -> String {
+    "general".to_owned()
+}
+
+impl Task {
+    /// The tool, whose sub-agents this runs.
+    pub fn new(delegate: Arc<dyn Delegate>) -> Self {
+        let mut spec = spec(
+            "Task",
+            include_str!("../../prompts/tools/task.md"),
+            include_str!("../../prompts/tools/task.json"),
+        );
+        let roles = delegate.roles();
+        if !roles.is_empty() {
+            spec.description = format!("{}\n{roles}", spec.description).into();
+        }
+        Self { spec, delegate }
+    }
+}
+
+impl Tool for Task {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn target(&self, input: &Object, _: &ToolCx) -> Result<Target, Failure> {
+        let Args { role, .. } = parse(input)?;
+        let RoleFacts { name: role, reads_only } = self.delegate.role(&role).map_err(|known| {
+            let message = format!("there is no sub-agent {role:?}");
+            Failure::new(ErrorCode::InvalidParam, message)
+                .hint(format!("subagent_type is one of {}", known.join(", ")))
+        })?;
+        Ok(Effect::Agent { role, reads_only }.into())
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        Box::pin(async move {
+            let Args { description, prompt, role, model } = parse(&input)?;
+            let order = Order { call: cx.call.clone(), description, prompt, role, model };
+            let delegated = self.delegate.carry_out(order).await;
+            let delegated = delegated.map_err(|why| Failure::new(ErrorCode::Cancelled, why))?;
+            result(&cx.call, delegated)
+        })
+    }
+}
+
+/// The final answer of a sub-agent; a failure with its report if it did not finish its task.
+fn result(id: &str, delegated: Delegated) -> Result<Report, Failure> {
+    let Delegated { finished, calls } = delegated;
+    let n_calls: u32 = calls.values().sum();
+    let mut data = Object::new();
+    data.insert("agent".to_owned(), id.into());
+    data.insert("ending".to_owned(), finished.ending.as_str().into());
+    data.insert("report".to_owned(), finished.result.as_str().into());
+    data.insert("files_changed".to_owned(), finished.files_changed.clone().into());
+    let mut stats = Object::new();
+    stats.insert("model_calls".to_owned(), finished.rounds.into());
+    stats.insert("tool_calls".to_owned(), n_calls.into());
+    stats.insert("tokens".to_owned(), finished.usage.total().into());
+    stats.insert("cost_usd".to_owned(), finished.cost_usd.into());
+    let by_tool: Vec<String> = calls.iter().map(|(tool, n)| format!("{tool} {n}")).collect();
+    let by_tool = if by_tool.is_empty() { "none".to_owned() } else { by_tool.join(", ") };
+    let model_calls = counted(finished.rounds.into(), "model call");
+    if finished.ending.is_success() {
+        let text = format!("The sub-agent's answer ({model_calls}; calls: {by_tool}):");
+        return Ok(Report { data, text, stats, ..Report::default() });
+    }
+    let why = finished.errors.first().map_or("no reason is known", String::as_str);
+    let ending = finished.ending.as_str().replace('_', " ");
+    let message = format!("the sub-agent did not finish its task ({ending}): {why}");
+    let mut failure = Failure::new(ErrorCode::SubagentFailed, message)
+        .hint("use what it found; do the rest yourself, or give a smaller task");
+    failure.note(&format!(" It made {model_calls}; calls: {by_tool}. Its report is below."));
+    Err(Failure { data, stats, ..failure })
+}

@@ -1,0 +1,89 @@
+//! What sub-agents do: shown in the cells of their Task calls.
+
+use std::time::Instant;
+
+use super::{Call, CallState, Cell, Conversation, Doing, Question};
+use crate::protocol::event::{Body, Event};
+use crate::protocol::model::Usage;
+use crate::protocol::view::call_line;
+use crate::protocol::{counted, thousands};
+
+/// A sub-agent that works.
+#[derive(Debug, Default)]
+pub(super) struct Agent {
+    role: String,
+    /// Its last call.
+    doing: String,
+    calls: u32,
+    usage: Usage,
+}
+
+impl Agent {
+    fn in_words(&self) -> String {
+        let calls = counted(self.calls.into(), "call");
+        let tokens = thousands(self.usage.total());
+        format!("{}\n{calls}, {tokens} tokens", self.doing)
+    }
+}
+
+impl Conversation {
+    /// Applies an event of a sub-agent.
+    pub(super) fn of_agent(&mut self, event: &Event, now: Instant) {
+        let id = event.header.agent.as_str();
+        let mut agent = self.agents.remove(id).unwrap_or_default();
+        match &event.body {
+            Body::AgentStarted { role, .. } => agent.role.clone_from(role),
+            Body::ModelRequested(_) if agent.doing.is_empty() => {
+                "thinking".clone_into(&mut agent.doing);
+            }
+            Body::ModelResponded(answer) => {
+                if let Some(cost) = answer.cost_usd {
+                    *self.cost_usd.get_or_insert(0.0) += cost;
+                }
+                let usage = answer.usage.unwrap_or_default();
+                self.usage += usage;
+                agent.usage += usage;
+            }
+            Body::ToolStarted { call, tool, input, .. } => {
+                agent.doing = call_line(tool, input);
+                agent.calls += 1;
+                self.does(Doing::Calling("Task".to_owned()), now);
+                if let Some(call) = self.call(call) {
+                    call.state = CallState::Running { tail: String::new() };
+                }
+            }
+            Body::ToolOutput { call, text } => {
+                if let Some(Call { state: CallState::Running { tail }, .. }) = self.call(call) {
+                    tail.clone_from(text);
+                }
+            }
+            // Only a call about which the user was asked has a cell.
+            Body::ToolFinished { call, envelope, .. } => {
+                if let Some(call) = self.call(call) {
+                    call.finish(envelope);
+                }
+            }
+            Body::PermissionRequested { call, tool, input, reason, rule, grants, diff, .. } => {
+                self.does(Doing::Asking, now);
+                let why = self.why(reason, rule);
+                let why = format!("the sub-agent {} asks; {why}", agent.role);
+                let why = why.trim_end_matches("; ").to_owned();
+                let question = Question { why, grants: grants.clone(), diff: diff.clone() };
+                let arguments = serde_json::to_string(input).unwrap_or_default();
+                let mut cell = Call::new(call, tool, &arguments);
+                cell.question = Some(Box::new(question));
+                self.aside(Cell::Call(Box::new(cell)));
+            }
+            Body::PermissionDecided { .. } => self.does(Doing::Calling("Task".to_owned()), now),
+            Body::Error { message, .. } => agent.doing.clone_from(message),
+            Body::AgentFinished(finished) => {
+                agent.doing = finished.ending.as_str().replace('_', " ");
+            }
+            _ => {}
+        }
+        if let Some(Call { state: CallState::Running { tail }, .. }) = self.call(id) {
+            *tail = agent.in_words();
+        }
+        self.agents.insert(id.to_owned(), agent);
+    }
+}
