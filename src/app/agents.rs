@@ -235,7 +235,7 @@ fn tools_of(role: &Role, is_sandboxed: bool) -> Vec<Box<dyn Tool>> {
 impl Kind {
     fn has(self, tool: &str) -> bool {
         match self {
-            Self::General => tool != "TodoWrite",
+            Self::General => !["TodoWrite", "AskUser"].contains(&tool),
             Self::Explore | Self::Plan | Self::Summary => {
                 ["LS", "Glob", "Grep", "Read", "Bash"].contains(&tool)
             }

@@ -175,6 +175,7 @@ pub fn open_toolbox(
         rights: Rights::default(),
         withheld: Withheld::default(),
         watcher: None,
+        inquirer: None,
         checked_path: None,
         seen: None,
         diff: DiffSize::Preview,

@@ -340,6 +340,7 @@ async fn converse(
                         }
                         Request::Interrupt => control.interrupt(Interrupt::User),
                         Request::Answer(call, approval) => control.answer(&call, approval),
+                        Request::Tell(call, answers) => control.tell(&call, answers),
                         Request::Mode(mode) => control.want_mode(mode),
                         Request::Quit => {
                             control.interrupt(Interrupt::User);

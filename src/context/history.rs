@@ -318,6 +318,8 @@ impl History {
             | Body::ModeChanged { .. }
             | Body::PermissionRequested { .. }
             | Body::PermissionDecided { .. }
+            | Body::QuestionAsked { .. }
+            | Body::QuestionAnswered { .. }
             | Body::Evaluation { .. }
             | Body::Reflected { .. }
             | Body::ControlDecided { .. }
@@ -355,6 +357,11 @@ impl History {
             } else if note.kind == Kind::Task {
                 let text = text_of(message).to_owned();
                 self.user_messages.push(UserMessage { turn: note.place.turn, text });
+            } else if let Kind::Results(outcomes) = &note.kind {
+                // An answer to a question is a message of the user, too.
+                let said = outcomes.iter().filter_map(|outcome| outcome.said.clone());
+                let turn = note.place.turn;
+                self.user_messages.extend(said.map(|text| UserMessage { turn, text }));
             }
         }
         let messages = std::mem::take(&mut self.messages).split_off(kept_from);

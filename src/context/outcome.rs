@@ -13,6 +13,8 @@ pub(super) struct Outcome {
     pub(super) tool: String,
     pub(super) what: What,
     pub(super) error: Option<ErrorCode>,
+    /// What the user said in it.
+    pub(super) said: Option<String>,
 }
 
 /// What the call did.
@@ -65,7 +67,9 @@ impl Outcome {
             },
             (path, ..) => What::Other { path },
         };
-        Self { tool: tool.to_owned(), what, error }
+        // The text repeats the question before each answer.
+        let said = (tool == "AskUser" && error.is_none()).then(|| envelope.text.clone());
+        Self { tool: tool.to_owned(), what, error, said }
     }
 
     /// A later read shows everything that this one showed.

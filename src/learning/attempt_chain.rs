@@ -84,7 +84,8 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
         .or_else(|| find(near.clone(), &|made| is_same_search(failed, made)));
     let next = || {
         let is_passed_over = |made: &Made| {
-            matches!(made.tool.as_str(), CHECK | "TodoWrite") || failed.acts && !made.acts
+            matches!(made.tool.as_str(), CHECK | "TodoWrite" | "AskUser")
+                || failed.acts && !made.acts
         };
         let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
         let is_alike = failed.tool == calls[next].tool || !failed.acts || !is_known(failed);

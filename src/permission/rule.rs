@@ -147,7 +147,9 @@ impl Rule {
             Some("") => return Err(wrong("the pattern is empty")),
             None => Pattern::Any,
             Some("*" | "**") if !is_about_files => Pattern::Any,
-            Some(_) if tool == "TodoWrite" => return Err(wrong("TodoWrite takes no pattern")),
+            Some(_) if matches!(tool, "TodoWrite" | "AskUser") => {
+                return Err(wrong(&format!("{tool} takes no pattern")));
+            }
             Some(words) if tool == "Bash" => {
                 Pattern::Words(words.split_ascii_whitespace().map(ToOwned::to_owned).collect())
             }

@@ -19,6 +19,7 @@ use super::message::{Carried, Image, ToolCall};
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
 use super::provider::Effort;
+use super::question::{Question, UserAnswer};
 use super::recall::{MemoryRecalled, MemoryWritten};
 use super::reflection::Reflection;
 use super::tool::Effect;
@@ -343,6 +344,22 @@ pub enum Body {
         /// A change was denied, not a read.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         denied_effect: bool,
+    },
+    /// The model asks the user.
+    #[serde(rename = "question.asked")]
+    QuestionAsked {
+        /// The call's id.
+        call: String,
+        /// The questions.
+        questions: Vec<Question>,
+    },
+    /// The user answered.
+    #[serde(rename = "question.answered")]
+    QuestionAnswered {
+        /// The call's id.
+        call: String,
+        /// One answer to each question, in order.
+        answers: Vec<UserAnswer>,
     },
     /// A round was evaluated.
     #[serde(rename = "evaluation")]

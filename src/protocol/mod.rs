@@ -18,6 +18,7 @@ pub mod model;
 pub mod plan;
 pub mod prompt;
 pub mod provider;
+pub mod question;
 pub mod recall;
 pub mod reflection;
 pub mod repair;

@@ -112,6 +112,7 @@ prompts![
     "system/boundary.md",
     "system/decision.md",
     "system/recovery.md",
+    "tools/ask_user.md",
     "tools/bash.md",
     "tools/bash_kill.md",
     "tools/bash_output.md",

@@ -86,8 +86,8 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
 
 /// A null, false or empty value has no information.
 fn is_worth_saying(name: &str, value: &Value) -> bool {
-    // The recap contains the plan.
-    if matches!(name, "todos" | "recap") {
+    // The recap contains the plan, and the text the answers.
+    if matches!(name, "todos" | "recap" | "answers") {
         return false;
     }
     match value {

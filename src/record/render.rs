@@ -13,6 +13,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::message::{Image, with_images};
 use crate::protocol::model::Purpose;
+use crate::protocol::question::UserAnswer;
 use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
 use crate::protocol::sanitize::without_controls;
@@ -99,12 +100,10 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::ModeChanged { mode, from, words } => {
             format!("  {}", mode_changed(*mode, *from, words.as_deref()))
         }
-        Body::PermissionRequested { tool, input, rule, .. } => {
-            format!("  asked ({rule}): {}", call_line(tool, input))
-        }
-        Body::PermissionDecided { tool, ruling, rule, .. } => {
-            format!("  permission: {tool} {ruling} by {rule}")
-        }
+        Body::PermissionRequested { .. }
+        | Body::PermissionDecided { .. }
+        | Body::QuestionAsked { .. }
+        | Body::QuestionAnswered { .. } => return dialog_line(body),
         Body::Evaluation { failure: Some(failure), .. } => {
             format!("  evidence: {}", one_line(&failure.signature, 120))
         }
@@ -166,6 +165,31 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         | Body::ModelPartial { .. }
         | Body::ToolOutput { .. }
         | Body::Evaluation { failure: None, .. } => return None,
+    })
+}
+
+/// A question to the user, or what became of it.
+fn dialog_line(body: &Body) -> Option<String> {
+    let in_a_row = |texts: Vec<String>| -> String {
+        let texts: Vec<_> = texts.iter().map(|text| one_line(text, 100)).collect();
+        texts.join(" | ")
+    };
+    Some(match body {
+        Body::PermissionRequested { tool, input, rule, .. } => {
+            format!("  asked ({rule}): {}", call_line(tool, input))
+        }
+        Body::PermissionDecided { tool, ruling, rule, .. } => {
+            format!("  permission: {tool} {ruling} by {rule}")
+        }
+        Body::QuestionAsked { questions, .. } => {
+            let questions = questions.iter().map(|it| it.question.clone()).collect();
+            format!("  the model asks: {}", in_a_row(questions))
+        }
+        Body::QuestionAnswered { answers, .. } => {
+            let answers = answers.iter().map(UserAnswer::in_words).collect();
+            format!("  the user answers: {}", in_a_row(answers))
+        }
+        _ => return None,
     })
 }
 

@@ -184,6 +184,8 @@ impl Registry {
         let approval = loop {
             match question.reply().await {
                 Some(Reply::Answer(approval)) => break Some(approval),
+                // An answer to another call's questions.
+                Some(Reply::Told(_)) => {}
                 Some(Reply::ModeRequested) => {
                     if let Ok(permit) = self.settle(call, effect) {
                         return permit;

@@ -18,6 +18,7 @@ use crate::protocol::envelope::{
 };
 use crate::protocol::event::{Body, Caller};
 use crate::protocol::message::ToolCall;
+use crate::protocol::question::Inquirer;
 use crate::protocol::tool::{Effect, Rights};
 use crate::protocol::{Object, nearest};
 use crate::tools::{Target, ToolCx};
@@ -160,7 +161,11 @@ impl Registry {
                 Err(failure) => failure.note(&note),
             }
         }
-        let time_ms = self.events.clock().now().duration_since(started).as_millis();
+        let time_ms = match known.effect {
+            // The user's time is not the tool's.
+            Some(Effect::Ask) => 0,
+            _ => self.events.clock().now().duration_since(started).as_millis(),
+        };
         Attempt { outcome, known, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
     }
 
@@ -294,6 +299,11 @@ impl Registry {
         cx.watcher = Some(Arc::new(move |text| {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
+        cx.inquirer = self.control.is_attended().then(|| Inquirer {
+            control: self.control.clone(),
+            events: self.events.clone(),
+            call: call.id.clone(),
+        });
         cx.withheld = self.withheld();
         cx.takes_images = self.state().takes_images;
         if let Some(seen) = &seen {

@@ -3,6 +3,7 @@
 //! A tool receives its input and a small [`ToolCx`]; it does not know the agent that called it. It returns a
 //! [`Report`] or a [`Failure`]; only the registry creates an envelope from it.
 
+mod ask_user;
 mod bash;
 mod change;
 mod edit;
@@ -35,6 +36,7 @@ use crate::exec::Exec;
 use crate::permission::Withheld;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::question::Inquirer;
 use crate::protocol::tool::{Effect, Rights, ToolSpec};
 use crate::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, Spill, Workspace};
 
@@ -100,6 +102,8 @@ pub struct ToolCx {
     pub withheld: Withheld,
     /// Receives the latest output of a running command.
     pub watcher: Option<OutputWatcher>,
+    /// Asks the user on behalf of the call; `None` if no user can be asked.
+    pub inquirer: Option<Inquirer>,
     /// The path that the permission check used: the tool works on this path only.
     pub checked_path: Option<CheckedPath>,
     /// The id of the call.
@@ -135,6 +139,7 @@ pub fn all() -> Vec<Box<dyn Tool>> {
         Box::new(bash::background::Job::output()),
         Box::new(bash::background::Job::kill()),
         Box::new(todo_write::TodoWrite::default()),
+        Box::new(ask_user::AskUser::default()),
     ]
 }
 

@@ -41,6 +41,7 @@ impl Desk {
             rights: Rights::default(),
             withheld: crate::permission::Withheld::default(),
             watcher: None,
+            inquirer: None,
             checked_path: None,
             seen: None,
             diff: DiffSize::Preview,

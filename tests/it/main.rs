@@ -5,6 +5,7 @@
 
 mod agents;
 mod architecture;
+mod ask_user;
 mod attention;
 mod background;
 mod bad_input;

@@ -62,6 +62,7 @@ fn tool_list_contains_every_tool_and_its_schema() {
         "BashOutput",
         "BashKill",
         "TodoWrite",
+        "AskUser",
     ];
     assert_eq!(names, expected);
     test.agent(&["tool", "list"]).expect_code(0);

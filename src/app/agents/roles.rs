@@ -22,7 +22,8 @@ const OTHER_NAMES: &[(&str, &str)] =
     &[("KillShell", "BashKill"), ("KillBash", "BashKill"), ("NotebookRead", "Read")];
 
 /// Tools that no sub-agent has: a role that lists them gets the others.
-const NOT_FOR_AGENTS: &[&str] = &["TodoWrite", "TodoRead", "ExitPlanMode"];
+const NOT_FOR_AGENTS: &[&str] =
+    &["AskUser", "AskUserQuestion", "TodoWrite", "TodoRead", "ExitPlanMode"];
 
 /// The task of a role, which its tools and its prompt depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -117,6 +117,7 @@ impl<'a> Jobs<'a> {
             | Request::Connect
             | Request::Interrupt
             | Request::Answer(..)
+            | Request::Tell(..)
             | Request::Mode(_)
             | Request::Quit => {}
         }

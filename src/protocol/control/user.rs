@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
+use crate::protocol::question::UserAnswer;
 
 /// What the answer "always" allows for the rest of the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -75,15 +76,17 @@ struct Requests {
     /// Messages that arrived while the turn runs.
     messages: VecDeque<UserInput>,
     mode: Option<PermissionMode>,
-    /// The call that waits for approval, and the replies of the user.
+    /// The call that waits for the user, and their replies.
     asked: Option<(String, UnboundedSender<Reply>)>,
 }
 
-/// A reply of the user while a call waits for approval.
+/// A reply of the user while a call waits for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The user answered the question.
+    /// The user answered the question whether the call may be made.
     Answer(Approval),
+    /// The user answered the questions of the call.
+    Told(Vec<UserAnswer>),
     /// The user requested another mode, which may settle the question.
     ModeRequested,
 }
@@ -228,6 +231,15 @@ impl Control {
             }
             // Nothing waits any more: the turn was interrupted.
             _ = sender.send(Reply::Answer(approval));
+        }
+    }
+
+    /// The user's answers to the questions of this call. An answer to another question is ignored.
+    pub fn tell(&self, call: &str, answers: Vec<UserAnswer>) {
+        let asked = locked(&self.session.requests).asked.take_if(|(asked, _)| asked == call);
+        if let Some((_, sender)) = asked {
+            // Nothing waits any more: the turn was interrupted.
+            _ = sender.send(Reply::Told(answers));
         }
     }
 }

@@ -23,6 +23,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         rights: Rights::default(),
         withheld: crate::permission::Withheld::default(),
         watcher: None,
+        inquirer: None,
         checked_path: None,
         seen: None,
         diff: DiffSize::Preview,

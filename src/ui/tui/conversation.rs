@@ -212,6 +212,13 @@ impl Conversation {
                     self.does(Doing::Waiting, now);
                 }
             }
+            Body::QuestionAsked { call, questions } => {
+                self.does(Doing::Asking, now);
+                if let Some(call) = self.call(call) {
+                    call.asks.clone_from(questions);
+                }
+            }
+            Body::QuestionAnswered { .. } => self.does(Doing::Waiting, now),
             Body::PlanUpdated { plan, .. } => self.plan_is(plan),
             Body::Error { message, reason, retry_in_ms: Some(ms), attempt, .. } => {
                 let (n, delay) = (attempt.unwrap_or(1), Duration::from_millis(*ms));

@@ -231,6 +231,11 @@ impl State {
             let rest = Span::raw(" ".repeat(width(&keys)));
             let keys = Span::styled(keys, look.theme.style(Part::User));
             let mut words = vec![Span::raw(choice.in_words())];
+            let details = choice.details();
+            if !details.is_empty() {
+                let details = format!("  {details}");
+                words.push(Span::styled(details, look.theme.style(Part::Quiet)));
+            }
             if is_counted && n == selected {
                 let count = format!(" ({}/{n_choices})", n + 1);
                 words.push(Span::styled(count, look.theme.style(Part::Quiet)));
@@ -326,12 +331,23 @@ impl State {
             Focus::PlanText => {
                 Some(format!("{send} carries out this plan in mode auto-edit · {escape} goes back"))
             }
+            Focus::AnswerText => Some(format!("{send} sends this answer · {escape} goes back")),
             Focus::Search(..) => {
                 let earlier = key(KeyAction::SearchHistory);
                 Some(format!("{send} takes it · {earlier} an earlier one · {escape} leaves"))
             }
             Focus::Composer if self.popup.is_some() => Some(format!("{escape} closes the list")),
             Focus::Question if self.asks_about_plan() => None,
+            Focus::Question if self.inquiry().is_some() => self.inquiry().map(|inquiry| {
+                let marks = if inquiry.takes_several() { "Space marks · " } else { "" };
+                let left = key(KeyAction::Left);
+                let back = if inquiry.has_earlier() {
+                    format!(" · {left} goes back")
+                } else {
+                    String::new()
+                };
+                format!("{marks}{send} answers · {escape} stops{back}")
+            }),
             Focus::Composer | Focus::Question => is_busy.then(|| {
                 let up = key(KeyAction::Up);
                 let edits = if self.has_queued() && self.focus == Focus::Composer {

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::Message;
 use super::cells::Tone;
 use super::composer::Written;
-use super::state::{Action, Asked, Choice, Input, Request, Settings, State};
+use super::state::{Action, Asked, Choice, Input, Inquiry, Request, Settings, State};
 use super::terminal;
 use super::theme::{Background, Depth, Theme};
 use crate::protocol::sanitize::clean;
@@ -115,6 +115,9 @@ pub(super) fn run(
 }
 
 fn question(state: &State) -> String {
+    if let Some(inquiry) = state.inquiry() {
+        return inquiry_text(inquiry, state);
+    }
     let choices = state.choices().into_iter().enumerate().map(|(n, choice)| {
         let letter = choice.letter(n).map(|letter| format!(" or {letter}")).unwrap_or_default();
         let words = match choice {
@@ -131,9 +134,62 @@ fn question(state: &State) -> String {
     format!("{ask}\n{choices}› ")
 }
 
+/// A question of the model, and how it is answered.
+fn inquiry_text(inquiry: &Inquiry, state: &State) -> String {
+    let options = inquiry.current().map_or(0, |question| question.options.len());
+    let choices = state.choices().into_iter().take(options).enumerate().map(|(n, choice)| {
+        let details = choice.details();
+        let details = if details.is_empty() { details } else { format!(" ({details})") };
+        let label = choice.in_words();
+        let label = label.strip_prefix("[ ] ").unwrap_or(&label);
+        format!("  {}: {label}{details}\n", n + 1)
+    });
+    let choices: String = choices.collect();
+    let how = match (options, inquiry.takes_several()) {
+        (0, _) => "write your answer",
+        (_, true) => "one or more numbers, or your answer in words",
+        (_, false) => "a number, or your answer in words",
+    };
+    format!("{}\n{choices}{how}\n› ", clean(&inquiry.in_words()))
+}
+
+/// Answers a question of the model: with numbers of its options, or in words.
+fn tell_model(state: &mut State, line: &str) -> Vec<Action> {
+    let Some(inquiry) = state.inquiry() else { return Vec::new() };
+    let n_options = inquiry.current().map_or(0, |question| question.options.len());
+    let is_between = |c: char| c == ',' || c.is_whitespace();
+    let parts = line.split(is_between).filter(|part| !part.is_empty());
+    let numbers: Option<Vec<usize>> = parts.map(|part| part.parse().ok()).collect();
+    let several = inquiry.takes_several();
+    match numbers {
+        Some(numbers) if numbers.is_empty() => {
+            state.conversation.remark(Tone::Quiet, "an answer is needed");
+            Vec::new()
+        }
+        Some(numbers) if n_options > 0 => {
+            let are_options = numbers.iter().all(|n| (1..=n_options).contains(n));
+            if are_options && (several || numbers.len() == 1) {
+                let options: Vec<usize> = numbers.iter().map(|n| n - 1).collect();
+                return state.choose_options(&options);
+            }
+            let how = if several {
+                "choose of the numbers above"
+            } else {
+                "choose one of the numbers above"
+            };
+            state.conversation.remark(Tone::Quiet, how);
+            Vec::new()
+        }
+        _ => state.say_answer(line),
+    }
+}
+
 /// A line is an answer if a question waits, else a message. Numbers and letters mean what they mean on the screen;
 /// any other line is what to do instead.
 fn take(state: &mut State, line: &str) -> Vec<Action> {
+    if state.inquiry().is_some() {
+        return tell_model(state, line);
+    }
     if let Some(asked) = &state.asked {
         let call = asked.call().map(str::to_owned);
         let words = line.trim().to_lowercase();

@@ -2,6 +2,7 @@
 
 mod appearance;
 mod command;
+mod inquiry;
 mod keys;
 mod offer;
 mod question;
@@ -11,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(super) use inquiry::Inquiry;
 pub(super) use question::{Asked, Choice, Subject};
 
 use super::cells::{Cell, Shell, Tone};
@@ -29,6 +31,7 @@ use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::prompt::Prompts;
 use crate::protocol::provider::Effort;
+use crate::protocol::question::UserAnswer;
 
 /// A second Ctrl-C within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
@@ -88,6 +91,8 @@ pub enum Request {
     Interrupt,
     /// The answer to the permission question about a call.
     Answer(String, Approval),
+    /// The answers to the questions of a call.
+    Tell(String, Vec<UserAnswer>),
     /// Change the mode.
     Mode(PermissionMode),
     /// Run a command of the user, which has this number in the chat.
@@ -257,8 +262,17 @@ pub(super) enum Focus {
     RejectionReason,
     /// To the plan, which is edited before it is carried out.
     PlanText,
+    /// To an answer to the model's question.
+    AnswerText,
     /// To the search of earlier messages: the query, and the number of the match.
     Search(String, usize),
+}
+
+impl Focus {
+    /// Keys edit a text that belongs to the answer of a question.
+    fn is_answer(&self) -> bool {
+        matches!(self, Self::RejectionReason | Self::PlanText | Self::AnswerText)
+    }
 }
 
 /// A running command of the user.
@@ -275,7 +289,7 @@ pub(super) struct RunningShell {
 pub(super) struct State {
     pub(super) conversation: Conversation,
     pub(super) composer: Composer,
-    /// The text for the answer "no".
+    /// The text of an answer.
     pub(super) answer_text: Composer,
     pub(super) focus: Focus,
     pub(super) asked: Option<Asked>,
@@ -651,6 +665,15 @@ impl State {
                 actions.extend(self.notify(&format!("may it use {tool}?")));
             }
             Body::PermissionDecided { call, .. }
+                if self.asked.as_ref().is_some_and(|asked| asked.call() == Some(call)) =>
+            {
+                self.drop_question();
+            }
+            Body::QuestionAsked { call, questions } => {
+                self.ask_user(call, questions);
+                actions.extend(self.notify("it asks you something"));
+            }
+            Body::QuestionAnswered { call, .. }
                 if self.asked.as_ref().is_some_and(|asked| asked.call() == Some(call)) =>
             {
                 self.drop_question();

@@ -9,6 +9,7 @@ use super::lines::{
 use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
+use crate::protocol::question::{Question as Inquiry, UserAnswer};
 use crate::protocol::sanitize::clean;
 use crate::protocol::view::view;
 use crate::protocol::{Object, counted};
@@ -30,6 +31,8 @@ pub(in crate::ui::tui) struct Call {
     /// Its subject: a path, a pattern, a command.
     pub(in crate::ui::tui) subject: String,
     pub(in crate::ui::tui) question: Option<Box<Question>>,
+    /// What it asks the user.
+    pub(in crate::ui::tui) asks: Vec<Inquiry>,
     pub(in crate::ui::tui) state: CallState,
 }
 
@@ -78,6 +81,8 @@ enum Body {
     /// Output of a command, whose last lines are the most important, and the number of lines that the text
     /// lacks.
     Output(String, usize),
+    /// Answers of the user.
+    Answers(Vec<UserAnswer>),
     /// Anything else, only in full.
     Text(String),
 }
@@ -91,6 +96,7 @@ impl Call {
             tool: tool.to_owned(),
             subject: subject(tool, &input),
             question: None,
+            asks: Vec::new(),
             state: CallState::Waiting,
         }
     }
@@ -156,6 +162,7 @@ impl Call {
             CallState::Running { tail } => {
                 let mut lines = vec![title(("◦ ", Part::User), &self.tool, &subject, "", look)];
                 lines.extend(live_output(tail, RUNNING_LINES, look));
+                lines.extend(self.asks.iter().flat_map(|asks| inquiry_lines(asks, look)));
                 return lines;
             }
             CallState::Done(outcome) => outcome,
@@ -200,6 +207,9 @@ impl Call {
             Body::Output(text, left_out) => {
                 let most = if outcome.mark == Mark::Bad { FAILED_LINES } else { OUTPUT_LINES };
                 lines.extend(output(text, Some(*left_out), most, look, detail));
+            }
+            Body::Answers(answers) => {
+                lines.extend(answers.iter().flat_map(|answer| answer_lines(answer, look)));
             }
             Body::Text(text) if detail == Detail::Full => {
                 lines.extend(output(text, None, usize::MAX, look, detail));
@@ -316,6 +326,11 @@ impl Outcome {
                 let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
                 if is_running { "running".to_owned() } else { "ended".to_owned() }
             }
+            ("AskUser", None) => {
+                let answers = data.get("answers").cloned().unwrap_or_default();
+                body = Body::Answers(serde_json::from_value(answers).unwrap_or_default());
+                String::new()
+            }
             (_, None) => String::new(),
         };
         if !text("diff_preview").is_empty() {
@@ -347,6 +362,29 @@ fn command_output(envelope: &Envelope) -> Body {
     });
     let left_out = if is_cut { left_out.sum() } else { 0 };
     Body::Output(texts.concat(), left_out)
+}
+
+/// A question of the model with its options.
+fn inquiry_lines(asks: &Inquiry, look: Look) -> Vec<Line<'static>> {
+    let line = |indent: &'static str, text: &str| {
+        let indent = Span::raw(indent);
+        hang(&indent, &indent, &[Span::raw(clean(text.trim()).into_owned())], look.width)
+    };
+    let mut lines = line("  ", &asks.question);
+    for option in &asks.options {
+        let what = option.description.as_ref().map(|what| format!(": {what}")).unwrap_or_default();
+        lines.extend(line("    ", &format!("{}{what}", option.label)));
+    }
+    lines
+}
+
+/// A question of the model and the user's answer.
+fn answer_lines(answer: &UserAnswer, look: Look) -> Vec<Line<'static>> {
+    let indent = Span::raw("  ");
+    let question = format!("{} → ", clean(answer.question.trim()));
+    let question = Span::styled(question, look.theme.style(Part::Quiet));
+    let words = Span::styled(clean(&answer.in_words()).into_owned(), look.theme.style(Part::User));
+    hang(&indent, &indent, &[question, words], look.width)
 }
 
 /// The failed stages of a pipeline except the last.
@@ -382,6 +420,11 @@ fn subject(tool: &str, input: &Object) -> String {
             let what = Some(text("description")).filter(|text| !text.is_empty());
             format!("{role}: {}", what.unwrap_or_else(|| text("prompt")))
         }
+        // The questions follow with their answers.
+        "AskUser" => match input.get("questions").and_then(Value::as_array).map_or(0, Vec::len) {
+            0 => String::new(),
+            n => counted(n as u64, "question"),
+        },
         _ => ["command", "path", "pattern", "id"]
             .iter()
             .map(|name| text(name))

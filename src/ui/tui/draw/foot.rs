@@ -33,6 +33,7 @@ impl Foot {
             Focus::RejectionReason => {
                 foot.write(&state.answer_text, "no › ", state, look, most);
             }
+            Focus::AnswerText => foot.write(&state.answer_text, "answer › ", state, look, most),
             Focus::PlanText => foot.write(&state.answer_text, "plan › ", state, look, most),
             Focus::Composer => foot.write(&state.composer, "› ", state, look, most),
             Focus::Search(query, back) => foot.search(state, look, query, *back),
@@ -84,6 +85,10 @@ impl Foot {
     /// The choices; the call is shown in full above.
     fn question(&mut self, state: &State, look: Look) {
         let theme = look.theme;
+        if let Some(inquiry) = state.inquiry() {
+            self.inquiry(&clean(&inquiry.in_words()), state, look);
+            return;
+        }
         let ask = match (state.asked.as_ref().map(|asked| &asked.about), state.asked_call()) {
             (Some(Subject::Plan(_)), _) => "Carry out this plan?".to_owned(),
             (_, Some(call)) => {
@@ -109,6 +114,33 @@ impl Foot {
             return;
         }
         self.lines.extend(state.choice_lines(look, false).into_iter().flatten());
+    }
+
+    /// A question of the model, in full if the screen is high enough.
+    fn inquiry(&mut self, ask: &str, state: &State, look: Look) {
+        let theme = look.theme;
+        if state.focus == Focus::Question && state.is_low_for_question(look) {
+            self.low_question(ask.to_owned(), state, look);
+            return;
+        }
+        let indent = Span::raw("  ");
+        let words = [Span::styled(ask.to_owned(), theme.style(Part::Warn))];
+        let ask = hang(&Span::raw("? "), &indent, &words, look.width);
+        // The text that is typed below needs rows, too.
+        let room = rows_of_call(state.size.1).saturating_sub(2).max(1);
+        self.lines.extend(first_lines(ask, room, look));
+        match state.focus {
+            Focus::Question => {
+                self.lines.extend(state.choice_lines(look, false).into_iter().flatten());
+            }
+            Focus::AnswerText => {}
+            _ => {
+                let key = state.settings.keymap.key_for(KeyAction::Complete);
+                let text = format!("{key} answers it; your text is kept");
+                let line = cut(&text, look.width).into_owned();
+                self.lines.push(Line::styled(line, theme.style(Part::User)));
+            }
+        }
     }
 
     /// On a low screen: the choices around the selected one. The call is more important than the others: its

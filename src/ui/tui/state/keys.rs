@@ -58,7 +58,7 @@ impl State {
         if let Some(vi) = &mut self.vi
             && self.popup.is_none()
         {
-            let is_answer = matches!(self.focus, Focus::RejectionReason | Focus::PlanText);
+            let is_answer = self.focus.is_answer();
             let composer = if is_answer { &mut self.answer_text } else { &mut self.composer };
             match vi.key(key, composer) {
                 vi::Outcome::Other => {}
@@ -124,7 +124,7 @@ impl State {
 
     /// The keys edit a text that belongs to the answer of a question.
     pub(in crate::ui::tui) fn answers_in_words(&self) -> bool {
-        matches!(self.focus, Focus::RejectionReason | Focus::PlanText)
+        self.focus.is_answer()
     }
 
     /// The text that keys edit.
@@ -146,7 +146,9 @@ impl State {
                 self.composer.paste(text);
             }
             Focus::Composer => self.composer.paste(text),
-            Focus::RejectionReason | Focus::PlanText => self.answer_text.paste(text),
+            Focus::RejectionReason | Focus::PlanText | Focus::AnswerText => {
+                self.answer_text.paste(text);
+            }
             Focus::Search(..) => {}
         }
         self.complete()
@@ -343,6 +345,10 @@ impl State {
         if self.focus == Focus::PlanText {
             let plan = self.answer_text.unfolded().text;
             return if plan.trim().is_empty() { Vec::new() } else { self.carry_out(&plan) };
+        }
+        if self.focus == Focus::AnswerText {
+            let words = self.answer_text.unfolded();
+            return self.say_answer(&words.text);
         }
         if self.focus == Focus::RejectionReason {
             let words = self.answer_text.unfolded();

@@ -1,7 +1,8 @@
-//! Questions: may a call be made, is a plan carried out; and their answers.
+//! Questions: may a call be made, is a plan carried out, what the model asks; and their answers.
 
 use std::time::{Duration, Instant};
 
+use super::inquiry::Inquiry;
 use super::{Action, Focus, Request, State};
 use crate::protocol::control::{Approval, Grant, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -32,6 +33,8 @@ pub(in crate::ui::tui) enum Subject {
     Call(String),
     /// Is this plan carried out? The session is idle.
     Plan(String),
+    /// The model asks: the call, and the number of the question, from 0.
+    Inquiry(String, usize),
 }
 
 /// A waiting question.
@@ -44,13 +47,15 @@ pub(in crate::ui::tui) struct Asked {
     pub(super) was_deferred: bool,
     /// The selected choice.
     pub(in crate::ui::tui) selected: usize,
+    /// The questions of the model.
+    pub(super) inquiry: Option<Inquiry>,
     /// A pressed letter that becomes an answer if no other follows.
     pressed: Option<Pressed>,
 }
 
 impl Asked {
-    fn new(about: Subject) -> Self {
-        Self { about, shown: None, was_deferred: false, selected: 0, pressed: None }
+    pub(super) fn new(about: Subject) -> Self {
+        Self { about, shown: None, was_deferred: false, selected: 0, inquiry: None, pressed: None }
     }
 
     /// Takes back a letter that is no answer yet.
@@ -58,10 +63,10 @@ impl Asked {
         self.pressed.take().map(|pressed| pressed.letter)
     }
 
-    /// The call that waits for permission.
+    /// The call that waits for the user.
     pub(in crate::ui::tui) fn call(&self) -> Option<&str> {
         match &self.about {
-            Subject::Call(call) => Some(call),
+            Subject::Call(call) | Subject::Inquiry(call, _) => Some(call),
             Subject::Plan(_) => None,
         }
     }
@@ -79,6 +84,19 @@ pub(in crate::ui::tui) enum Choice {
     EditPlan,
     /// The plan is not carried out.
     KeepPlanning,
+    /// An answer that the model offers.
+    Option {
+        /// Its number, from 0.
+        n: usize,
+        /// The answer.
+        label: String,
+        /// What it means; may be empty.
+        description: String,
+        /// Whether it is chosen, if several can be.
+        is_chosen: Option<bool>,
+    },
+    /// An answer in the user's words.
+    OwnWords,
 }
 
 impl Choice {
@@ -94,6 +112,8 @@ impl Choice {
             Self::NoWithText => Some('i'),
             Self::CarryOut(_) => (n == 0).then_some('y'),
             Self::EditPlan => Some('e'),
+            // A letter begins an answer in words.
+            Self::Option { .. } | Self::OwnWords => None,
         }
     }
 
@@ -111,6 +131,23 @@ impl Choice {
             Self::CarryOut(mode) => format!("yes (mode {})", mode.as_str()),
             Self::EditPlan => "edit the plan, then carry it out".to_owned(),
             Self::KeepPlanning => "no, keep planning".to_owned(),
+            Self::Option { label, is_chosen, .. } => {
+                let label = clean(label.trim()).replace('\n', " ");
+                match is_chosen {
+                    Some(true) => format!("[x] {label}"),
+                    Some(false) => format!("[ ] {label}"),
+                    None => label,
+                }
+            }
+            Self::OwnWords => "answer in your own words".to_owned(),
+        }
+    }
+
+    /// What it means, in addition to its words; may be empty.
+    pub(in crate::ui::tui) fn details(&self) -> String {
+        match self {
+            Self::Option { description, .. } => clean(description.trim()).replace('\n', " "),
+            _ => String::new(),
         }
     }
 }
@@ -196,6 +233,10 @@ impl State {
             }
             _ => {}
         }
+        let asks_user = self.inquiry().is_some();
+        if asks_user && key.typed() == Some(' ') && before.is_none() {
+            return self.mark(guard);
+        }
         match (key.typed(), before) {
             (None, Some(pressed)) if action == Some(KeyAction::Send) => self.decide(pressed),
             // Any other key cancels a letter.
@@ -206,16 +247,30 @@ impl State {
                 }
                 Vec::new()
             }
-            // Other characters start a message.
+            // Other characters start an answer to the model, or a message.
             (Some(char), before) => {
-                self.focus = Focus::Composer;
+                let is_answer = asks_user && guard.is_none();
+                self.focus = if is_answer { Focus::AnswerText } else { Focus::Composer };
                 if let Some(pressed) = before {
-                    self.composer.insert(pressed.letter);
+                    self.writing().insert(pressed.letter);
                 }
-                self.composer.insert(char);
+                self.writing().insert(char);
                 self.complete()
             }
         }
+    }
+
+    /// Marks the option under the selection, or removes its mark.
+    fn mark(&mut self, guard: Option<&'static str>) -> Vec<Action> {
+        let selected = self.asked.as_ref().map_or(0, |asked| asked.selected);
+        let takes_several = self.inquiry().is_some_and(Inquiry::takes_several);
+        let is_option = matches!(self.choices().get(selected), Some(Choice::Option { .. }));
+        if let Some(guard) = guard {
+            self.say(&format!("{guard}: press the key again"));
+        } else if takes_several && is_option {
+            return self.choose_option(selected);
+        }
+        Vec::new()
     }
 
     /// Moves the selection, or answers with it.
@@ -235,9 +290,14 @@ impl State {
                     self.say(&format!("{guard}: press Enter again"));
                     return Vec::new();
                 }
-                let choice = choices.swap_remove(asked.selected);
+                let selected = asked.selected;
+                if asked.inquiry.is_some() {
+                    return self.confirm(selected);
+                }
+                let choice = choices.swap_remove(selected);
                 return self.choose_answer(choice);
             }
+            Some(KeyAction::Left) => self.ask_again(),
             _ => {}
         }
         Vec::new()
@@ -245,6 +305,9 @@ impl State {
 
     /// The choices at the question.
     pub(in crate::ui::tui) fn choices(&self) -> Vec<Choice> {
+        if let Some(inquiry) = self.inquiry() {
+            return inquiry.choices();
+        }
         if self.asked.as_ref().is_some_and(|asked| asked.call().is_none()) {
             return vec![
                 Choice::CarryOut(PermissionMode::AutoEdit),
@@ -339,6 +402,8 @@ impl State {
             (Choice::Answer(approval), Subject::Call(call)) => {
                 return self.answered(&call, approval);
             }
+            (Choice::Option { n, .. }, Subject::Inquiry(..)) => return self.choose_option(n),
+            (Choice::OwnWords, _) => self.focus = Focus::AnswerText,
             (Choice::NoWithText, _) => self.focus = Focus::RejectionReason,
             (Choice::CarryOut(mode), _) => {
                 self.drop_question();
@@ -354,7 +419,7 @@ impl State {
                 self.drop_question();
                 self.say("say what to change in the plan, or select another mode");
             }
-            (Choice::Answer(_), Subject::Plan(_)) | (Choice::EditPlan, Subject::Call(_)) => {}
+            (Choice::Answer(_) | Choice::EditPlan | Choice::Option { .. }, _) => {}
         }
         Vec::new()
     }

@@ -1,0 +1,74 @@
+//! AskUser: asks the user questions, and waits for the answers.
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Target, Tool, ToolCx, parse, spec};
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::question::{Question, UserAnswer};
+use crate::protocol::tool::{Effect, ToolSpec};
+
+/// Asks the user.
+#[derive(Debug)]
+pub(super) struct AskUser {
+    spec: ToolSpec,
+}
+
+impl Default for AskUser {
+    fn default() -> Self {
+        Self {
+            spec: spec(
+                "AskUser",
+                include_str!("../../prompts/tools/ask_user.md"),
+                include_str!("../../prompts/tools/ask_user.json"),
+            ),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Input {
+    questions: Vec<Question>,
+}
+
+impl Tool for AskUser {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn target(&self, _: &Object, _: &ToolCx) -> Result<Target, Failure> {
+        Ok(Effect::Ask.into())
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        Box::pin(ask(input, cx))
+    }
+}
+
+async fn ask(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
+    let Input { questions } = parse(&input)?;
+    if let Some(n) = questions.iter().position(|question| question.question.trim().is_empty()) {
+        let message = format!("question {} has no text; ask something", n + 1);
+        return Err(Failure::new(ErrorCode::InvalidParam, message));
+    }
+    let Some(inquirer) = &cx.inquirer else {
+        let message = "no user can be asked here";
+        return Err(Failure::new(ErrorCode::AskUserUnavailable, message)
+            .hint("decide yourself, and say in the final answer what you assumed"));
+    };
+    let Some(answers) = inquirer.ask(&questions).await else {
+        let message = "the turn was interrupted before the user answered";
+        return Err(Failure::new(ErrorCode::Cancelled, message));
+    };
+    let mut data = Object::new();
+    data.insert("answers".to_owned(), json!(answers));
+    let text: Vec<String> = answers.iter().map(answered).collect();
+    Ok(Report { data, text: text.join("\n"), ..Report::default() })
+}
+
+/// The answer as the model receives it.
+fn answered(answer: &UserAnswer) -> String {
+    format!("{} → {}", answer.question.trim(), answer.in_words())
+}
