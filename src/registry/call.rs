@@ -589,7 +589,8 @@ fn agent_ended(outcome: &Result<Report, Failure>, known: &mut Known) {
     };
     let files = data.get("files_changed").and_then(serde_json::Value::as_array);
     let files = files.into_iter().flatten().filter_map(serde_json::Value::as_str);
-    known.changed = files.map(str::to_owned).collect();
+    let files = files.map(str::to_owned).collect();
+    known.changed = Changed { files, ignored: Vec::new() };
     let ending = data.get("ending").and_then(serde_json::Value::as_str);
     known.denied = ending == Some(Ending::PermissionDenied.as_str());
 }

@@ -70,9 +70,11 @@ fn sub_agent_returns_only_its_final_answer() {
         assert_eq!(event["agent"] == "main", texts.contains("TodoWrite"), "{texts}");
     }
     // The transcript shows the conversation, the page what the sub-agent did, too.
-    let export = |format: &str| test.agent(&["session", "export", "--format", format]).stdout;
-    assert!(!export("md").contains("Read a.txt"));
-    assert!(export("html").contains("<div class=\"agent\">"));
+    assert!(!test.agent(&["session", "export"]).stdout.contains("Read a.txt"));
+    assert!(test.agent(&["trace", "html", "-o", "-"]).stdout.contains("agent.finished"));
+    // A replay takes its report from the record.
+    let replayed = test.agent(&["trace", "replay"]).expect_code(0);
+    assert!(replayed.stdout.contains("sub-agents do not work again"), "{}", replayed.stdout);
     let timeline = test.agent(&["trace", "show"]).stdout;
     assert!(timeline.contains("[explore 1]   ▸ Read a.txt"), "{timeline}");
 }

@@ -412,6 +412,7 @@ fn rewind_list_asks_what_to_restore_and_does_not_wrap() {
     pty.wait_for("changed a.txt");
     pty.say("second");
     pty.wait_for("two");
+    pty.wait_for("/help");
     pty.send("/rewind ");
     pty.wait_for("▸ 2  second");
     // Up at the latest turn is not the oldest one.
