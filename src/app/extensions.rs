@@ -1,11 +1,234 @@
-//! Tools beyond the fixed ones: each exists only if the session has what it needs.
+//! Tools beyond the fixed ones, and commands of the user: each exists only if the session has what it needs.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::Options;
 use super::agents::Agents;
-use crate::tools::{Task, Tool};
+use crate::config::{AGENT_DIR, UserDirs};
+use crate::exec::sandbox::Sandbox;
+use crate::extend::folders::{self, Folder};
+use crate::extend::{commands, skills};
+use crate::protocol::own_command::{OwnCommand, Skill};
+use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use crate::protocol::shorten;
+use crate::tools::{self, Tool};
+use crate::workspace::Workspace;
 
-/// The tools of the main agent that depend on the session.
-pub(super) fn tools(agents: &Arc<Agents>) -> Vec<Box<dyn Tool>> {
-    vec![Box::new(Task::new(agents.clone()))]
+/// What is said after a text with commands whose output belongs into it.
+const SHELL_LINES: Prompt = prompt!("commands/shell_lines.md");
+
+/// Limits of a skill's description in bytes, from the most generous: the first with which all fit applies.
+const DESCRIPTIONS: [usize; 4] = [1024, 300, 100, 0];
+/// Bytes per token of a list of skills, carefully estimated.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// What a session has of skills.
+#[derive(Default)]
+pub(super) struct Skills {
+    tool: Option<tools::Skill>,
+    /// The user's folders of skills, outside the project: they may be read.
+    readable: Vec<PathBuf>,
+}
+
+impl Skills {
+    /// The skills of the project and of the user. They are instructions like the project's rules files, so they need
+    /// no trust. `notices` gets what the user should know about them.
+    pub(super) fn open(options: &Options, notices: &mut Vec<String>) -> Self {
+        let folders = skill_folders(&options.root, options.dirs.as_ref());
+        if folders.is_empty() {
+            return Self::default();
+        }
+        let (mut all, mut about) = skills::skills(&folders);
+        for skill in &mut all {
+            with_shell_lines(&mut skill.command, &options.config.prompts);
+        }
+        // (In an added folder the agent could have replaced it by a link.)
+        let added = |folder: &Folder| {
+            let mut places = options.add_dirs.iter().filter_map(|place| place.canonicalize().ok());
+            places.any(|place| is_in(folder, &place))
+        };
+        let users = folders.iter().filter(|folder| folder.is_users && !added(folder));
+        let readable = users.filter_map(|folder| folder.path.canonicalize().ok()).collect();
+        let for_model: Vec<Skill> = all.into_iter().filter(|skill| skill.for_model).collect();
+        let max_tokens = options.config.config.context.max_skill_tokens;
+        let (list, notice) = listed(&for_model, max_tokens);
+        about.extend(notice);
+        notices.extend(about.iter().map(|notice| in_project(notice, &options.root)));
+        let tool = (!for_model.is_empty()).then(|| tools::Skill::new(for_model, &list));
+        Self { tool, readable }
+    }
+
+    /// Makes the files of the user's skills readable for file tools and commands.
+    pub(super) fn readable_in(
+        &self,
+        mut workspace: Workspace,
+        mut sandbox: Option<Sandbox>,
+    ) -> (Workspace, Option<Sandbox>) {
+        for folder in &self.readable {
+            workspace = workspace.with_readable(folder);
+            sandbox = sandbox.map(|sandbox| sandbox.with_readable(folder));
+        }
+        (workspace, sandbox)
+    }
+
+    /// The tool that loads them, if there are any.
+    fn tool(self) -> Option<Box<dyn Tool>> {
+        self.tool.map(|tool| Box::new(tool) as Box<dyn Tool>)
+    }
+}
+
+/// The tools of the main agent: the fixed ones, and those that depend on the session.
+pub(super) fn tools(skills: Skills, agents: &Arc<Agents>) -> Vec<Box<dyn Tool>> {
+    let mut tools = tools::all();
+    tools.push(Box::new(tools::Task::new(agents.clone())));
+    tools.extend(skills.tool());
+    tools
+}
+
+/// The list of skills in the description of the tool, and what it leaves out.
+fn listed(skills: &[Skill], max_tokens: usize) -> (String, Option<String>) {
+    let room = max_tokens.saturating_mul(BYTES_PER_TOKEN);
+    let line = |skill: &Skill, max: usize| match max {
+        0 => format!("- {}", skill.name),
+        max => format!("- {}: {}", skill.name, shorten(&skill.command.description, max)),
+    };
+    for max in DESCRIPTIONS {
+        let lines: Vec<String> = skills.iter().map(|skill| line(skill, max)).collect();
+        let list = lines.join("\n");
+        if list.len() <= room {
+            let notice = (max < DESCRIPTIONS[0]).then(|| {
+                let how = match max {
+                    0 => "left out".to_owned(),
+                    max => format!("cut to {max} bytes"),
+                };
+                format!(
+                    "the descriptions of skills are {how} for the model: they are longer than context.max_skill_tokens \
+                     ({max_tokens})"
+                )
+            });
+            return (list, notice);
+        }
+    }
+    let mut list = String::new();
+    let mut left_out = 0;
+    for line in skills.iter().map(|skill| line(skill, 0)) {
+        if list.len() + line.len() < room {
+            list.push_str(&line);
+            list.push('\n');
+        } else {
+            left_out += 1;
+        }
+    }
+    let notice = format!(
+        "the model is not told of {left_out} of {} skills: context.max_skill_tokens ({max_tokens}) is used up",
+        skills.len()
+    );
+    (list.trim_end().to_owned(), Some(notice))
+}
+
+/// The commands of the user and the project, with their skills, sorted by name, and what the user should know about
+/// the others. `is_built_in`: a name that a file cannot have.
+pub fn own_commands(
+    root: &Path,
+    dirs: Option<&UserDirs>,
+    prompts: &Prompts,
+    is_built_in: impl Fn(&str) -> bool,
+) -> (Vec<OwnCommand>, Vec<String>) {
+    let mut folders = of_user(root, dirs, "commands");
+    // What a repository brings along does not replace what the user wrote.
+    folders.extend(folders::of_project(root, AGENT_DIR, "commands"));
+    let (mut all, mut notices) = commands::commands(&folders::distinct(folders), &is_built_in);
+    // (Notices about their files are those of the session.)
+    let (skills, _) = skills::skills(&skill_folders(root, dirs));
+    for Skill { command, for_user, .. } in skills {
+        let name = &command.name;
+        if !for_user {
+        } else if is_built_in(name) {
+            notices.push(format!("the skill {name} is no command: the chat has /{name}"));
+        } else if all.iter().any(|known| known.name == *name) {
+            notices.push(format!("the skill {name} is no command: a file defines /{name}"));
+        } else {
+            all.push(command);
+        }
+    }
+    for command in &mut all {
+        with_shell_lines(command, prompts);
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let notices = notices.iter().map(|notice| in_project(notice, root)).collect();
+    (all, notices)
+}
+
+/// A sentence with paths relative to the project.
+fn in_project(notice: &str, root: &Path) -> String {
+    notice.replace(&format!("{}/", root.display()), "")
+}
+
+/// A text with commands whose output belongs into it asks the model to run them, with the permissions of every call.
+fn with_shell_lines(command: &mut OwnCommand, prompts: &Prompts) {
+    let mut marks = command.text.match_indices("!`");
+    let has_some = marks.any(|(at, _)| {
+        let before = command.text[..at].chars().next_back();
+        before.is_none_or(|c| c.is_whitespace() || c == '(')
+    });
+    if has_some {
+        command.text = format!("{}\n\n{}", command.text.trim_end(), prompts.text(SHELL_LINES));
+    }
+}
+
+/// The folders of skills; those of the project come first.
+fn skill_folders(root: &Path, dirs: Option<&UserDirs>) -> Vec<Folder> {
+    let mut folders = folders::of_project(root, AGENT_DIR, "skills");
+    folders.extend(of_user(root, dirs, "skills"));
+    folders::distinct(folders)
+}
+
+/// The user's folders. Those that the agent can change, because the home is in the project, count as the project's.
+fn of_user(root: &Path, dirs: Option<&UserDirs>, name: &str) -> Vec<Folder> {
+    let Some(dirs) = dirs else { return Vec::new() };
+    let mut folders = folders::of_user(&dirs.config, std::env::home_dir().as_deref(), name);
+    folders.retain_mut(|folder| {
+        if folder.path.starts_with(&dirs.config) || !is_in(folder, root) {
+            return true;
+        }
+        folder.is_users = false;
+        folder.path.canonicalize().is_ok_and(|real| real.starts_with(root))
+    });
+    folders
+}
+
+/// The entry itself, which may be a link, is in this place.
+fn is_in(folder: &Folder, place: &Path) -> bool {
+    let above = folder.path.parent().and_then(|above| above.canonicalize().ok());
+    above.is_some_and(|above| above.starts_with(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_of_skills_stays_within_its_limit() {
+        let skill = |n: usize| Skill {
+            name: format!("skill-{n}"),
+            for_model: true,
+            for_user: true,
+            command: OwnCommand { description: "what ".repeat(100), ..OwnCommand::default() },
+        };
+        let skills: Vec<Skill> = (0..20).map(skill).collect();
+        for (max_tokens, expected) in [
+            (10_000, None),
+            (1800, Some("cut to 300 bytes")),
+            (1000, Some("cut to 100 bytes")),
+            (100, Some("left out for the model")),
+            (20, Some("not told of 12 of 20 skills")),
+            (0, Some("not told of 20 of 20 skills")),
+        ] {
+            let (list, notice) = listed(&skills, max_tokens);
+            assert!(list.len() <= max_tokens * BYTES_PER_TOKEN, "{max_tokens}");
+            let says = |part: &str| notice.as_ref().is_some_and(|it| it.contains(part));
+            assert!(expected.map_or(notice.is_none(), says), "{notice:?}");
+        }
+    }
 }

@@ -39,6 +39,8 @@ pub use added_dirs::{addable, recall};
 use agents::{Agents, Roles};
 use background::Background;
 pub use checkpoints::{limits, with_checkpoints};
+use extensions::Skills;
+pub use extensions::own_commands;
 pub use host_programs::HostPrograms;
 use learning::Learning;
 pub use memory::{identity, memory, memory_file};
@@ -74,7 +76,7 @@ use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::protocol::provider::Effort;
 use crate::record::{self, Log, SummarySink};
 use crate::registry::Registry;
-use crate::tools::{self, Tool};
+use crate::tools::Tool;
 use crate::workspace::{Spill, Workspace};
 
 /// Recorded settings besides those of the configuration: the schema of the answer, and the added directories.
@@ -271,6 +273,7 @@ impl Session {
         notices.extend(not_sent);
         let mut agents = Roles::open(&options, &used, &outside, &control).await;
         notices.append(&mut agents.notices);
+        let skills = Skills::open(&options, &mut notices);
         let mut settings = settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
         let keys: Vec<&str> = keys.iter().chain(&agents.keys).map(String::as_str).collect();
         let masker = masker(config, &keys)?;
@@ -292,7 +295,8 @@ impl Session {
         let sinks = sinks(log, &summary, learning.as_ref(), faces, loaded.as_ref());
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let kept = kept(log_path.as_deref(), &options.root, masker, &writable);
-        let mut workspace = workspace.with_readable(kept.spill.folder());
+        let workspace = workspace.with_readable(kept.spill.folder());
+        let (mut workspace, sandbox) = skills.readable_in(workspace, sandbox);
         if !is_ephemeral {
             workspace = with_checkpoints(workspace, config, &storage, &id)?;
         }
@@ -302,11 +306,9 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let exec = exec(config, &writable);
-        let tools = tools::all().into_iter().chain(extensions::tools(&agents));
-        let tools = tools.map(stand_in).collect();
+        let tools = extensions::tools(skills, &agents).into_iter().map(stand_in).collect();
         let Toolbox { mut registry, events, exec } = open_toolbox(
-            exec,
+            exec(config, &writable),
             settings,
             sandbox,
             (workspace.clone(), tools),
@@ -314,7 +316,7 @@ impl Session {
             events,
             &control,
         );
-        let started = started(&options, &registry, main.model.id(), mode, guarantees, &prompts);
+        let started = started((&options, &registry), main.model.id(), mode, guarantees, &prompts);
         let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
@@ -668,8 +670,7 @@ fn sweep(workspace: &Workspace, unanswered: &[record::Unanswered]) {
 
 /// The event for the start of a session.
 fn started(
-    options: &Options,
-    registry: &Registry,
+    (options, registry): (&Options, &Registry),
     model: &str,
     permission_mode: PermissionMode,
     sandbox: Sandbox,

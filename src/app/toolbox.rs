@@ -22,8 +22,9 @@ use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, Tool, ToolCx};
 use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
 
-/// The tool that starts sub-agents, in permission rules.
+/// Tools that depend on the session, in permission rules.
 const TASK: &str = "Task";
+const SKILL: &str = "Skill";
 
 /// The tools that only read.
 const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
@@ -269,7 +270,7 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
 pub fn permission_rules(text: &str) -> Result<Vec<Rule>, String> {
     let rules = Rule::parse_all(text)?;
     let all = tools::all();
-    let tools = all.iter().map(|tool| &*tool.spec().name).chain([MCP, TASK]);
+    let tools = all.iter().map(|tool| &*tool.spec().name).chain([MCP, SKILL, TASK]);
     let tools: Vec<&str> = tools.collect();
     match rules.iter().find(|rule| !tools.contains(&rule.tool())) {
         Some(rule) => {

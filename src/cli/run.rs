@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal as _, Read, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -13,10 +14,16 @@ use crate::disk::ResolvedPath;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
-use crate::ui::{self, Verbosity};
+use crate::protocol::nearest;
+use crate::protocol::own_command::OwnCommand;
+use crate::protocol::prompt::Prompts;
+use crate::ui::{self, Verbosity, tui};
 
 /// How long the exit waits for distillation.
 const DISTILLATION: Duration = Duration::from_secs(10);
+/// Around piped text that is added to a task.
+const BEFORE_PIPED: &str = "\n\n<stdin>\n";
+const AFTER_PIPED: &str = "\n</stdin>";
 /// Time until a silent pipe next to a task is reported, and until it is an error.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(59);
@@ -24,7 +31,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(59);
 pub(super) fn run(args: &RunArgs) -> u8 {
     let asked = which(args)
         .map_err(|error| error.to_string())
-        .and_then(|session| Ok((session, task(&args.task)?)));
+        .and_then(|session| Ok((session, Task::read(&args.task)?)));
     let (session, task) = match asked {
         Ok(asked) => asked,
         Err(reason) => {
@@ -56,7 +63,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
 async fn work(
     args: &RunArgs,
     session: Which,
-    task: UserInput,
+    task: Task,
     control: &Control,
     faces: Vec<Box<dyn Sink>>,
 ) -> Result<u8, OpenError> {
@@ -72,6 +79,7 @@ async fn work(
     for warning in &config.warnings {
         ui::tell(warning);
     }
+    let task = task.input(|given| own_command(given, &root, dirs.as_ref(), &config.prompts))?;
     let mut options = Options {
         root,
         add_dirs: args.tools.add_dir.clone(),
@@ -172,37 +180,88 @@ fn verbosity(args: &RunArgs) -> Verbosity {
     }
 }
 
-/// The task: from the command line, from standard input, or both.
-fn task(words: &[String]) -> Result<UserInput, String> {
-    let given = words.join(" ");
-    let (given, insists) = match given.trim() {
-        "-" => ("", true),
-        given => (given, false),
-    };
-    let piped = if insists || given.is_empty() {
-        if std::io::stdin().is_terminal() && !insists {
-            String::new()
+/// A task from the command line, from standard input, or both.
+struct Task {
+    given: String,
+    piped: String,
+}
+
+impl Task {
+    fn read(words: &[String]) -> Result<Self, String> {
+        let given = words.join(" ");
+        let (given, insists) = match given.trim() {
+            "-" => ("", true),
+            given => (given, false),
+        };
+        let piped = if insists || given.is_empty() {
+            if std::io::stdin().is_terminal() && !insists {
+                String::new()
+            } else {
+                read_all(&mut std::io::stdin())
+                    .map_err(|error| format!("standard input: {error}"))?
+            }
+        } else if stdin_is_piped() {
+            piped_beside_a_task()?
         } else {
-            read_all(&mut std::io::stdin()).map_err(|error| format!("standard input: {error}"))?
+            String::new()
+        };
+        if given.is_empty() && piped.trim().is_empty() {
+            return Err("the task is empty: write `agent run \"what to do\"`, or pipe it in".into());
         }
-    } else if stdin_is_piped() {
-        piped_beside_a_task()?
-    } else {
-        String::new()
-    };
-    match (given.is_empty(), piped.trim().is_empty()) {
-        (true, true) => {
-            Err("the task is empty: write `agent run \"what to do\"`, or pipe it in".into())
-        }
-        (true, false) => Ok(piped.trim_end().into()),
-        (false, true) => Ok(given.into()),
-        (false, false) => {
-            let mut input = UserInput::from(format!("{given}\n\n<stdin>\n"));
-            input.push_pasted(piped.trim_end());
-            input.text.push_str("\n</stdin>");
-            Ok(input)
-        }
+        Ok(Self { given: given.to_owned(), piped: piped.trim_end().to_owned() })
     }
+
+    /// The message, with the text of the command that it names.
+    fn input(
+        &self,
+        command: impl Fn(&str) -> Result<UserInput, OpenError>,
+    ) -> Result<UserInput, OpenError> {
+        if self.given.is_empty() {
+            return Ok(self.piped.as_str().into());
+        }
+        let mut input = command(&self.given)?;
+        if !self.piped.trim().is_empty() {
+            input.text.push_str(BEFORE_PIPED);
+            input.push_pasted(&self.piped);
+            input.text.push_str(AFTER_PIPED);
+            if let Some(prompt) = &mut input.prompt {
+                prompt.push_str(&format!("{BEFORE_PIPED}{}{AFTER_PIPED}", self.piped));
+            }
+        }
+        Ok(input)
+    }
+}
+
+/// The message for a task that may begin with a command or a skill: `/name arguments`.
+fn own_command(
+    task: &str,
+    root: &Path,
+    dirs: Option<&UserDirs>,
+    prompts: &Prompts,
+) -> Result<UserInput, OpenError> {
+    let Some(line) = task.strip_prefix('/') else { return Ok(task.into()) };
+    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    // A path is no command.
+    if name.is_empty() || name.contains('/') || Path::new("/").join(name).exists() {
+        return Ok(task.into());
+    }
+    let of_chat = |name: &str| tui::built_in(name).is_some();
+    let (commands, notices) = app::own_commands(root, dirs, prompts, of_chat);
+    if let Some(command) = OwnCommand::find(&commands, name) {
+        return Ok(command.message(arguments.trim()));
+    }
+    let hint = if of_chat(name) {
+        "it is a command of the chat".to_owned()
+    } else {
+        let names = commands.iter().map(|command| command.name.as_str());
+        let hint = match nearest(name, names) {
+            Some(known) => format!("did you mean /{known}?"),
+            None => format!("it would be in {AGENT_DIR}/commands/{name}.md"),
+        };
+        let about = |notice: &&String| notice.contains(name);
+        notices.iter().find(about).map_or(hint, Clone::clone)
+    };
+    Err(OpenError::Usage(format!("there is no command /{name}: {hint}")))
 }
 
 /// Standard input is a pipe, a socket or a file with content to read. A terminal or `/dev/null` is not.

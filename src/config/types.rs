@@ -227,6 +227,8 @@ pub struct Context {
     /// Number of the latest model calls, with their results, that are kept unchanged.
     #[schemars(range(min = 1))]
     pub keep_rounds: usize,
+    /// Limit of tokens of the names and descriptions of skills.
+    pub max_skill_tokens: usize,
     /// Limit of lines of a tool's output; longer output is cut.
     #[schemars(range(min = 1))]
     pub tool_output_max_lines: usize,
@@ -245,6 +247,7 @@ impl Default for Context {
         Self {
             compact_at: 0.8,
             keep_rounds: 6,
+            max_skill_tokens: 1000,
             tool_output_max_lines: 2000,
             tool_output_max_bytes: 50 * 1024,
             tool_output_head_tail_lines: 40,

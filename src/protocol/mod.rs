@@ -15,6 +15,7 @@ pub mod mask;
 pub mod message;
 pub mod methodology;
 pub mod model;
+pub mod own_command;
 pub mod plan;
 pub mod prompt;
 pub mod provider;

@@ -172,7 +172,8 @@ fn count(item: &Value) -> String {
 }
 
 /// The input fields that describe a call best, in order.
-const TELLING: [&str; 7] = ["command", "pattern", "path", "summary", "id", "description", "prompt"];
+const TELLING: [&str; 8] =
+    ["command", "pattern", "path", "summary", "id", "name", "description", "prompt"];
 
 /// A call in one line: `Read src/a.rs`.
 pub fn call_line(tool: &str, input: &Object) -> String {

@@ -49,6 +49,8 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("include_hidden", &["hidden"]),
     ("case_sensitive", &["-i"]),
     ("context", &["-C"]),
+    ("arguments", &["args"]),
+    ("name", &["skill", "skill_name"]),
 ];
 
 /// Aliases of values, by parameter.

@@ -18,6 +18,7 @@ mod path_facts;
 mod pattern;
 mod read;
 mod secrets;
+mod skill;
 mod task;
 #[cfg(test)]
 mod testing;
@@ -41,6 +42,7 @@ use crate::protocol::tool::{Effect, Rights, ToolSpec};
 use crate::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, Spill, Workspace};
 
 pub use secrets::Secrets;
+pub use skill::Skill;
 pub use task::Task;
 
 /// A tool that the model can call.

@@ -203,6 +203,7 @@ fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
     let mut tools = code_agent::tools::all();
     // It depends on the session.
     tools.push(Box::new(code_agent::tools::Task::new(std::sync::Arc::new(NoAgents))));
+    tools.push(Box::new(code_agent::tools::Skill::new(Vec::new(), "")));
     let mut expected: Vec<String> = tools
         .iter()
         .flat_map(|tool| {

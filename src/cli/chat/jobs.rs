@@ -106,7 +106,8 @@ impl<'a> Jobs<'a> {
             Request::Files => self.find_files(),
             Request::Models => self.find_models(),
             Request::OwnCommands => {
-                self.handle.tell(News::OwnCommands(self.places.commands()));
+                let (commands, _) = self.places.commands(&self.options.config.prompts);
+                self.handle.tell(News::OwnCommands(commands));
             }
             Request::Shell(id, command) => self.shell(id, command),
             Request::Edit(text) => self.edit(text),

@@ -1,13 +1,14 @@
 //! State of the chat outside of sessions: earlier messages, the user's own commands, the branch.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::app;
-use crate::config::{AGENT_DIR, UserDirs};
-use crate::disk::{self, read_small_text, read_small_text_without_links};
-use crate::ui::tui::{OwnCommand, built_in};
+use crate::config::UserDirs;
+use crate::disk;
+use crate::protocol::own_command::OwnCommand;
+use crate::protocol::prompt::Prompts;
+use crate::ui::tui::built_in;
 
 /// Limits: messages that are offered, and the size at which the file is truncated to them.
 const MAX_MESSAGES: usize = 1000;
@@ -15,24 +16,19 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// Limit: size of a message that is stored.
 const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Limit: files that are named in one sentence.
-const MAX_NAMED: usize = 5;
-
 /// Paths of the chat's files.
 pub(super) struct Places {
     root: PathBuf,
     /// One JSON string per line.
     history: Option<PathBuf>,
-    /// The user's own commands.
-    commands: Option<PathBuf>,
+    dirs: Option<UserDirs>,
 }
 
 impl Places {
     pub(super) fn new(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let commands = dirs.map(|dirs| dirs.config.join("commands"));
         // (A link may have been created by a command of a session with this folder as its project.)
         let history = dirs.map(|dirs| disk::canonical_prefix(&dirs.state).join("messages.jsonl"));
-        Self { root: root.to_path_buf(), history, commands }
+        Self { root: root.to_path_buf(), history, dirs: dirs.cloned() }
     }
 
     /// The messages sent before, the latest last.
@@ -69,90 +65,14 @@ impl Places {
         }
     }
 
-    /// The user's commands and the project's; the user's take precedence. Links in the project are not
-    /// followed: they may lead to files that the user does not want to send.
-    pub(super) fn commands(&self) -> Vec<OwnCommand> {
-        let in_project = self.root.join(AGENT_DIR).join("commands");
-        let mut commands = commands_in(&in_project, read_small_text_without_links);
-        if let Some(own) = &self.commands {
-            let own = commands_in(own, read_small_text);
-            commands.retain(|command| own.iter().all(|own| own.name != command.name));
-            commands.extend(own);
-        }
-        commands.sort_by(|a, b| a.name.cmp(&b.name));
-        commands
-    }
-
-    /// Files that would be commands under a valid name, in one sentence.
-    pub(super) fn misnamed(&self) -> Option<String> {
-        let folders = std::iter::once(self.root.join(AGENT_DIR).join("commands"));
-        let files = folders.chain(self.commands.clone()).flat_map(|folder| files_in(&folder));
-        let mut files: Vec<String> = files
-            .filter(|(name, _)| !is_name(name))
-            .map(|(_, path)| {
-                let shown = path.strip_prefix(&self.root).unwrap_or(&path);
-                // (Escaped: a name may contain line breaks.)
-                format!("{:?}", shown.to_string_lossy())
-            })
-            .collect();
-        files.sort();
-        let more = files.len().saturating_sub(MAX_NAMED);
-        files.truncate(MAX_NAMED);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        (!files.is_empty()).then(|| {
-            format!(
-                "no command is made of {}{more}: the name of one is letters, digits, - _ . and :, and none that the \
-                 chat itself understands",
-                files.join(", ")
-            )
-        })
+    /// The user's commands and skills and the project's, and what the user should know about the others.
+    pub(super) fn commands(&self, prompts: &Prompts) -> (Vec<OwnCommand>, Vec<String>) {
+        let is_built_in = |name: &str| built_in(name).is_some();
+        app::own_commands(&self.root, self.dirs.as_ref(), prompts, is_built_in)
     }
 
     /// The branch that is checked out, if this is a repository.
     pub(super) fn branch(&self) -> Option<String> {
         app::branch(&self.root)
     }
-}
-
-fn commands_in(folder: &Path, read: impl Fn(&Path) -> std::io::Result<String>) -> Vec<OwnCommand> {
-    let files = files_in(folder).into_iter().filter(|(name, _)| is_name(name));
-    let commands = files.filter_map(|(name, path)| {
-        let (what, text) = described(&read(&path).ok()?);
-        Some(OwnCommand { name, what, text })
-    });
-    commands.collect()
-}
-
-/// The files of commands, each with its name.
-fn files_in(folder: &Path) -> Vec<(String, PathBuf)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = entries.filter_map(|entry| {
-        let path = entry.path();
-        let is_command = path.extension().is_some_and(|extension| extension == "md");
-        let name = path.file_stem()?.to_str().filter(|_| is_command)?.to_owned();
-        Some((name, path))
-    });
-    files.collect()
-}
-
-/// A name without arguments that is not one of the chat's own commands: `mode full` would be `/mode`.
-fn is_name(name: &str) -> bool {
-    let is_letter = |letter: char| letter.is_alphanumeric() || "-_.:".contains(letter);
-    !name.is_empty() && name.chars().all(is_letter) && built_in(name).is_none()
-}
-
-/// A command's description and text: `description:` in the front matter, else its first line.
-fn described(text: &str) -> (String, String) {
-    let first_line = |text: &str| {
-        let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        line.trim_start_matches('#').trim().to_owned()
-    };
-    if let Some((front, body)) =
-        text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"))
-    {
-        let what = front.lines().find_map(|line| line.strip_prefix("description:"));
-        let what = what.map(|what| what.trim().trim_matches('"').to_owned());
-        return (what.unwrap_or_else(|| first_line(body)), body.trim_start().to_owned());
-    }
-    (first_line(text), text.to_owned())
 }

@@ -156,6 +156,7 @@ pub(super) fn settings(
         UiTheme::Auto | UiTheme::Dark => Background::Dark,
     };
     let message = args.message.join(" ");
+    let (own_commands, about_commands) = places.commands(&config.prompts);
     Ok(Settings {
         keymap: Keymap::new(&ui.keys).map_err(OpenError::Usage)?,
         theme: Theme::new(Depth::of(&variable), background),
@@ -167,7 +168,7 @@ pub(super) fn settings(
         notifications: ui.notifications,
         title: ui.title,
         history: places.history(),
-        own_commands: places.commands(),
+        own_commands,
         first_message: (!message.is_empty()).then_some(message),
         notices: config
             .warnings
@@ -176,7 +177,7 @@ pub(super) fn settings(
             .chain(config.untrusted_checks.as_ref().map(|why| {
                 format!("{AGENT_DIR}/config.toml: ignored checks.commands because {why}")
             }))
-            .chain(places.misnamed())
+            .chain(about_commands)
             .collect(),
         branch: places.branch(),
         prompts: config.prompts.clone(),

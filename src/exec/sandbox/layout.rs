@@ -126,7 +126,7 @@ impl Layout<'_> {
         binds
     }
 
-    /// Covers hidden paths, except those in a directory that the sandbox replaces. The readable directory may
+    /// Covers hidden paths, except those in a directory that the sandbox replaces. The readable directories may
     /// be in either.
     fn hide(&self, binds: &mut Vec<Mount>) {
         let facts = &self.sandbox.facts;
@@ -134,21 +134,28 @@ impl Layout<'_> {
             let places = facts.homes.iter().chain(&self.sandbox.profile.writable);
             !is_replaced(path) || places.into_iter().any(|place| path.starts_with(place))
         };
-        let readable = self.sandbox.readable.as_ref().filter(|path| is_directory(path));
-        let mut is_covered = false;
+        let readable = self.sandbox.readable.iter().filter(|path| is_directory(path));
+        let readable: Vec<&PathBuf> = readable.collect();
+        let mut covered: Vec<&PathBuf> = Vec::new();
         for path in self.profile.hidden.iter().filter(is_visible) {
-            let below = readable.and_then(|readable| readable.strip_prefix(path).ok());
-            match below.map(|below| self.session.folder.cover_with_place(below)) {
-                Some(Ok(cover)) => {
-                    binds.push(bind(&cover, path, Access::Read));
-                    is_covered = true;
+            let mut cover = None;
+            for readable in &readable {
+                let Ok(below) = readable.strip_prefix(path) else { continue };
+                if let Ok(made) = self.session.folder.cover_with_place(below) {
+                    cover = Some(made);
+                    covered.push(readable);
                 }
-                _ => binds.push(Mount::Hide(path.into())),
+            }
+            match cover {
+                Some(cover) => binds.push(bind(&cover, path, Access::Read)),
+                None => binds.push(Mount::Hide(path.into())),
             }
         }
-        if let Some(readable) = readable.filter(|path| is_covered || is_replaced(path)) {
-            self.session.folder.make_place(readable);
-            binds.push(itself(readable, Access::Read));
+        for path in readable {
+            if covered.contains(&path) || is_replaced(path) {
+                self.session.folder.make_place(path);
+                binds.push(itself(path, Access::Read));
+            }
         }
     }
 }

@@ -124,8 +124,8 @@ pub struct Sandbox {
     profile: Profile,
     namespaces: bool,
     guarantees: Guarantees,
-    /// Spilled tool output: readable even inside a hidden directory.
-    readable: Option<PathBuf>,
+    /// Spilled tool output and the like: readable even inside a hidden directory.
+    readable: Vec<PathBuf>,
     /// Further paths that rules of the session hide, and make read-only.
     closed: Mutex<(Vec<PathBuf>, Vec<PathBuf>)>,
     session: OnceCell<Session>,
@@ -209,7 +209,7 @@ impl Sandbox {
             profile,
             namespaces: probed.is_ok(),
             guarantees,
-            readable: None,
+            readable: Vec::new(),
             closed: Mutex::default(),
             session: OnceCell::new(),
             notified_of_temporary: AtomicBool::new(false),
@@ -220,7 +220,7 @@ impl Sandbox {
     /// Commands can read this directory even inside a hidden one.
     #[must_use]
     pub fn with_readable(mut self, directory: &Path) -> Self {
-        self.readable = Some(directory.to_owned());
+        self.readable.push(directory.to_owned());
         self
     }
 

@@ -1,7 +1,5 @@
 //! The commands of the chat, in the order in which they are offered.
 
-use crate::protocol::directives::UserInput;
-
 /// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandAction {
@@ -262,52 +260,4 @@ pub fn built_in(name: &str) -> Option<&'static Command> {
         name => name,
     };
     COMMANDS.iter().find(|command| command.name == name)
-}
-
-/// A command of the user, from `.agent/commands/NAME.md`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnCommand {
-    /// Its name: the file's, without `.md`.
-    pub name: String,
-    /// A description in one line.
-    pub what: String,
-    /// The text that is sent; `$ARGUMENTS` is replaced by the arguments.
-    pub text: String,
-}
-
-impl OwnCommand {
-    /// The message for these arguments. Only they count as the user's own words.
-    pub fn message(&self, arguments: &str) -> UserInput {
-        let mut message = UserInput::default();
-        let text = self.text.trim_end();
-        let mut parts = text.split("$ARGUMENTS");
-        message.push_pasted(parts.next().unwrap_or_default());
-        for part in parts {
-            message.text.push_str(arguments);
-            message.push_pasted(part);
-        }
-        if !text.contains("$ARGUMENTS") && !arguments.is_empty() {
-            message.text.push_str("\n\n");
-            message.text.push_str(arguments);
-        }
-        message
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn custom_command_takes_arguments() {
-        let own =
-            |text: &str| OwnCommand { name: "x".into(), what: String::new(), text: text.into() };
-        let sent = |text: &str, arguments: &str| own(text).message(arguments).text;
-        assert_eq!(sent("Fix $ARGUMENTS now\n", "a.rs"), "Fix a.rs now");
-        assert_eq!(sent("Review.\n", "a.rs"), "Review.\n\na.rs");
-        assert_eq!(sent("Review.\n", ""), "Review.");
-        let message = own("Don't touch src.\n$ARGUMENTS").message("Don't touch a.rs.");
-        let sentences: Vec<String> = message.directives().into_iter().map(|(_, it)| it).collect();
-        assert_eq!(sentences, ["Don't touch a.rs."], "the file's words are not the user's");
-    }
 }

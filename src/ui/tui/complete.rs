@@ -1,10 +1,12 @@
 //! Completion: commands after `/`, files after `@`, arguments of commands.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use super::commands::{COMMANDS, OwnCommand, built_in};
+use super::commands::{COMMANDS, built_in};
+use crate::protocol::own_command::OwnCommand;
 
 /// Limit: items that are kept.
 const MOST: usize = 50;
@@ -38,7 +40,7 @@ pub(super) struct Item {
     /// The text that is inserted.
     pub(super) insert: String,
     /// Its arguments.
-    pub(super) args: &'static str,
+    pub(super) args: Cow<'static, str>,
     /// The description.
     pub(super) what: String,
     /// It accepts arguments.
@@ -151,7 +153,7 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
         let takes_more = !command.args.is_empty();
         let item = Item {
             insert: format!("/{}", command.name),
-            args: command.args,
+            args: command.args.into(),
             what: command.what.to_owned(),
             takes_more,
             needs_more,
@@ -159,8 +161,10 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
         (command.name, item)
     });
     let own = own.iter().map(|command| {
-        let (insert, what) = (format!("/{}", command.name), command.what.clone());
-        (command.name.as_str(), Item { insert, what, takes_more: true, ..Item::default() })
+        let (insert, what) = (format!("/{}", command.name), command.description.clone());
+        let args = command.argument_hint.clone().into();
+        let item = Item { insert, args, what, takes_more: true, ..Item::default() };
+        (command.name.as_str(), item)
     });
     let all = built_in.chain(own);
     let mut fitting: Vec<(usize, Item)> = all

@@ -16,7 +16,7 @@ pub(super) use inquiry::Inquiry;
 pub(super) use question::{Asked, Choice, Subject};
 
 use super::cells::{Cell, Shell, Tone};
-use super::commands::{CommandAction, OwnCommand};
+use super::commands::CommandAction;
 use super::complete::{Finder, Popup};
 use super::composer::{Composer, Written};
 use super::conversation::{Conversation, Doing};
@@ -29,6 +29,7 @@ use super::viewer::{PageViewer, Viewer};
 use crate::protocol::control::{Approval, Ending, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event};
+use crate::protocol::own_command::OwnCommand;
 use crate::protocol::prompt::Prompts;
 use crate::protocol::provider::Effort;
 use crate::protocol::question::UserAnswer;

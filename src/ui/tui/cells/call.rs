@@ -425,6 +425,7 @@ fn subject(tool: &str, input: &Object) -> String {
             0 => String::new(),
             n => counted(n as u64, "question"),
         },
+        "Skill" => text("name").to_owned(),
         _ => ["command", "path", "pattern", "id"]
             .iter()
             .map(|name| text(name))

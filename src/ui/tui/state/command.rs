@@ -3,6 +3,7 @@
 use super::{Action, Focus, PagePlace, Request, RunningShell, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
+use crate::protocol::own_command::OwnCommand;
 use crate::protocol::sanitize::without_controls;
 use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, CommandAction, Timing, built_in};
@@ -36,13 +37,14 @@ impl State {
             if let Some(command) = built_in(name) {
                 return self.command(command.action, arguments.trim());
             }
-            if let Some(own) = self.settings.own_commands.iter().find(|own| own.name == name) {
+            if let Some(own) = OwnCommand::find(&self.settings.own_commands, name) {
                 let message = own.message(arguments.trim());
                 return self.submit(message);
             }
             // A path is not a command.
             if !name.contains('/') {
-                let names = COMMANDS.iter().map(|command| command.name);
+                let own = self.settings.own_commands.iter().map(|own| own.name.as_str());
+                let names = COMMANDS.iter().map(|command| command.name).chain(own);
                 let hint = crate::protocol::nearest(name, names).map_or_else(
                     || "/help lists them".to_owned(),
                     |it| format!("did you mean /{it}?"),
@@ -261,7 +263,12 @@ impl State {
             (format!("/{} {}", command.name, command.args), command.what.to_owned())
         });
         let own = self.settings.own_commands.iter();
-        let own = own.map(|own| (format!("/{}", own.name), format!("{} (your own)", own.what)));
+        let own = own.map(|own| {
+            (
+                format!("/{} {}", own.name, own.argument_hint),
+                format!("{} (your own)", own.description),
+            )
+        });
         let mut text = columns(&built_in.chain(own).collect::<Vec<_>>());
         let key = |action| self.settings.keymap.key_for(action);
         text.push_str(&format!(

@@ -3,8 +3,9 @@
 use super::{Action, Focus, Request, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::counted;
+use crate::protocol::own_command::OwnCommand;
 use crate::protocol::provider::Effort;
-use crate::ui::tui::commands::{COMMANDS, CommandAction, DEFAULT_EFFORT, OwnCommand};
+use crate::ui::tui::commands::{COMMANDS, CommandAction, DEFAULT_EFFORT};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::keys::KeyAction;
@@ -421,7 +422,7 @@ mod tests {
             state.update(Input::Typed(Typed::Key(Key::plain(code)), now), now);
         };
         let own = || {
-            let own = OwnCommand { name: "aaa".into(), what: String::new(), text: String::new() };
+            let own = OwnCommand { name: "aaa".into(), ..OwnCommand::default() };
             Input::News(News::OwnCommands(vec![own]))
         };
         let marked = |state: &State| {

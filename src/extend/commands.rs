@@ -1,0 +1,116 @@
+//! Commands: Markdown files whose text is sent as a message.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::folders::Folder;
+use super::{argument_hint, described, front_matter, is_name};
+use crate::disk::{read_small_text, read_small_text_without_links};
+use crate::protocol::own_command::OwnCommand;
+
+/// Limits: files of one folder, and levels of folders in it.
+const MAX_FILES: usize = 500;
+const MAX_LEVELS: usize = 4;
+/// Limit: files that are named in one sentence.
+const MAX_NAMED: usize = 5;
+
+/// The commands in these folders, sorted by name, and what the user should know about the other files. Of several with
+/// one name that of the first folder counts.
+pub fn commands(
+    folders: &[Folder],
+    is_reserved: impl Fn(&str) -> bool,
+) -> (Vec<OwnCommand>, Vec<String>) {
+    let (mut commands, mut notices): (Vec<(OwnCommand, PathBuf)>, _) = (Vec::new(), Vec::new());
+    let mut misnamed = Vec::new();
+    for folder in folders {
+        let mut files = Vec::new();
+        find(&folder.path, "", folder.is_users, MAX_LEVELS, &mut files);
+        files.sort();
+        files.truncate(MAX_FILES);
+        for (name, path) in files {
+            if !is_name(&name) || is_reserved(&name) {
+                // (Escaped: a name may contain line breaks.)
+                misnamed.push(format!("{:?}", path.to_string_lossy()));
+                continue;
+            }
+            let shown = path.display();
+            let text = match read(&path, folder.is_users) {
+                Ok(text) => text,
+                Err(error) => {
+                    notices.push(format!("{shown}: {error}; the command is left out"));
+                    continue;
+                }
+            };
+            match command(name, &text) {
+                Ok(command) => match commands.iter().find(|it| it.0.name == command.name) {
+                    Some((known, _)) if *known == command => {}
+                    Some((known, at)) => {
+                        let (name, at) = (&known.name, at.display());
+                        notices.push(format!("{shown}: not used, {at} defines /{name} too"));
+                    }
+                    None => commands.push((command, path)),
+                },
+                Err(why) => notices.push(format!("{shown}: {why}; the command is left out")),
+            }
+        }
+    }
+    notices.extend(of_misnamed(misnamed));
+    let mut commands: Vec<OwnCommand> = commands.into_iter().map(|(command, _)| command).collect();
+    commands.sort_by(|a, b| a.name.cmp(&b.name));
+    (commands, notices)
+}
+
+fn of_misnamed(mut files: Vec<String>) -> Option<String> {
+    files.sort();
+    let more = files.len().saturating_sub(MAX_NAMED);
+    files.truncate(MAX_NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!files.is_empty()).then(|| {
+        format!(
+            "no command is made of {}{more}: the name of one is letters, digits, - _ . and :, and none that the \
+             chat itself understands",
+            files.join(", ")
+        )
+    })
+}
+
+fn read(path: &Path, is_users: bool) -> io::Result<String> {
+    // A link of the project may lead to a file that the user does not want to send.
+    if is_users { read_small_text(path) } else { read_small_text_without_links(path) }
+}
+
+/// Adds the Markdown files of a folder with their names: `git/commit.md` is `git:commit`.
+fn find(
+    folder: &Path,
+    prefix: &str,
+    follows_links: bool,
+    levels: usize,
+    files: &mut Vec<(String, PathBuf)>,
+) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+        if let Some(stem) = name.strip_suffix(".md") {
+            files.push((format!("{prefix}{stem}"), path));
+        } else if levels > 0 && (follows_links || !is_link) && path.is_dir() {
+            find(&path, &format!("{prefix}{name}:"), follows_links, levels - 1, files);
+        }
+        if files.len() > 2 * MAX_FILES {
+            return;
+        }
+    }
+}
+
+fn command(name: String, text: &str) -> Result<OwnCommand, String> {
+    let (matter, text) = front_matter::split(text)?;
+    Ok(OwnCommand {
+        name,
+        description: described(&matter, text),
+        argument_hint: argument_hint(&matter),
+        parameters: matter.list("arguments").unwrap_or_default(),
+        text: text.trim().to_owned(),
+        folder: None,
+    })
+}
