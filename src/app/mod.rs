@@ -199,12 +199,15 @@ pub struct Session {
     pub chosen_effort: Option<(String, Effort)>,
 }
 
+/// Replaces a tool by another one of the same name.
+type ToolStandIn = Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>>;
+
 /// Parts of a session that replace the usual ones.
 struct StandIns {
     /// Instead of the configured models.
     models: Option<Models>,
     /// Replaces each tool.
-    stand_in: Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>>,
+    stand_in: ToolStandIn,
     /// Instead of the stored lessons.
     memory: Option<Memory>,
     clock: Arc<dyn Clock>,
@@ -239,7 +242,7 @@ impl Session {
         control: Control,
         faces: Vec<Box<dyn Sink>>,
     ) -> Result<Self, OpenError> {
-        Self::open_with(options, control, faces, None).await
+        Box::pin(Self::open_with(options, control, faces, None)).await
     }
 
     /// The same with parts that replace the usual ones.
@@ -296,12 +299,10 @@ impl Session {
         let events = Events::new(id.clone(), seq, clock, masker.clone(), sinks);
         let kept = kept(log_path.as_deref(), &options.root, masker, &writable);
         let workspace = workspace.with_readable(kept.spill.folder());
-        let (mut workspace, sandbox) = skills.readable_in(workspace, sandbox);
-        if !is_ephemeral {
-            workspace = with_checkpoints(workspace, config, &storage, &id)?;
-        }
-        let workspace = Arc::new(workspace);
-        let begin = (&events, config, (!is_ephemeral).then_some(&storage), loaded.as_ref());
+        let (workspace, sandbox) = skills.readable_in(workspace, sandbox);
+        let stored = (!is_ephemeral).then_some(&storage);
+        let workspace = with_history(workspace, config, stored, &id)?;
+        let begin = (&events, config, stored, loaded.as_ref());
         let background = Background::begin(begin, &workspace, &mut notices);
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
@@ -358,9 +359,7 @@ impl Session {
             learning.session(&events, request, &prompts);
         }
         match loaded {
-            None => {
-                events.emit(Body::SessionStarted(started));
-            }
+            None => _ = events.emit(Body::SessionStarted(started)),
             Some(loaded) => {
                 let notice = |live: &[&Event]| changed_files::notice(&prompts, &workspace, live);
                 resume(&mut kernel, &events, &summary, &loaded, started, &notice);
@@ -497,6 +496,19 @@ async fn models_of(
         Some(models) => Ok((models, options.config.config.clone())),
         None => open_recorded(options, recorded, outside, control).await,
     }
+}
+
+/// The project's files, with checkpoints if the session is stored.
+fn with_history(
+    workspace: Workspace,
+    config: &Config,
+    stored: Option<&Storage>,
+    id: &str,
+) -> Result<Arc<Workspace>, OpenError> {
+    Ok(Arc::new(match stored {
+        Some(storage) => with_checkpoints(workspace, config, storage, id)?,
+        None => workspace,
+    }))
 }
 
 /// What is kept beside this log, if there is one.

@@ -106,7 +106,7 @@ async fn replay_all(options: ReplayOptions) -> Result<Replayed, OpenError> {
         not_replayed: Vec::new(),
         guarantees: None,
     };
-    play.all().await?;
+    Box::pin(play.all()).await?;
     not_reproducible.extend(script.not_replayed.iter().cloned());
     not_reproducible.append(&mut play.not_replayed);
     not_reproducible.extend(differing_sandbox(&begun.sandbox, play.guarantees.as_ref()));

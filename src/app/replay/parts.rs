@@ -8,6 +8,7 @@ use futures_util::stream::{self, BoxStream};
 
 use super::script::Outcome;
 use super::stage::Stage;
+use crate::app::ToolStandIn;
 use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
 use crate::protocol::event::ModelResponded;
@@ -80,7 +81,7 @@ impl RecordedModel {
 }
 
 /// Replaces a tool: what must not be run again gives its recorded result.
-pub(super) fn stand_in(stage: &Stage) -> Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>> {
+pub(super) fn stand_in(stage: &Stage) -> ToolStandIn {
     let stage = stage.clone();
     Box::new(move |tool| Box::new(StandIn { tool, stage: stage.clone() }))
 }
