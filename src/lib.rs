@@ -23,6 +23,7 @@ pub mod exec;
 pub mod extend;
 pub mod kernel;
 pub mod learning;
+pub mod mcp;
 pub mod model;
 pub mod otel;
 pub mod permission;

@@ -10,6 +10,7 @@ use super::{HostPrograms, OpenError, Options, Session, Storage, UndoOptions, Wri
 use crate::config::Config;
 use crate::context::Project as _;
 use crate::exec::Exec;
+use crate::mcp::Servers;
 use crate::permission::Rule;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::Body;
@@ -47,6 +48,11 @@ impl Session {
     /// Runs its commands, in the sandbox.
     pub fn exec(&self) -> &Arc<Exec> {
         &self.exec
+    }
+
+    /// Its MCP servers, if there are any.
+    pub fn servers(&self) -> Option<&Servers> {
+        self.mcp.servers.as_ref()
     }
 
     /// The permission mode, after applying a requested one.

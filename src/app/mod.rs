@@ -11,6 +11,7 @@ pub mod evaluation;
 mod extensions;
 mod host_programs;
 mod learning;
+mod mcp_servers;
 mod memory;
 mod messages;
 mod models;
@@ -43,6 +44,7 @@ use extensions::Skills;
 pub use extensions::own_commands;
 pub use host_programs::HostPrograms;
 use learning::Learning;
+pub use mcp_servers::McpServers;
 pub use memory::{identity, memory, memory_file};
 use models::Models;
 pub use models::{Facts, endpoint, facts, no_model, script};
@@ -187,6 +189,7 @@ pub struct Session {
     writable: Writable,
     learning: Option<Learning>,
     background: Background,
+    mcp: McpServers,
     /// Distils the last turn, while it is polled.
     distilling: Option<BoxFuture<'static, ()>>,
     /// Notices for the user before the session begins, one line each.
@@ -268,12 +271,14 @@ impl Session {
         let project = identity(workspace.root(), is_trusted);
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
+        let mcp = McpServers::started(&options.config, &writable, options.dirs.as_ref())?;
         let outside = HostPrograms::of(&writable);
         let StandIns { models, stand_in, memory, clock, is_sandboxed } =
             stand_ins.unwrap_or_else(|| StandIns::none(sandbox.is_some()));
         let (Models { main, light, fallback, verifier, keys, notices: not_sent }, used) =
             models_of(models, &options, recorded.as_deref(), &outside, &control).await?;
         notices.extend(not_sent);
+        notices.extend(mcp.notices.iter().cloned());
         let mut agents = Roles::open(&options, &used, &outside, &control).await;
         notices.append(&mut agents.notices);
         let skills = Skills::open(&options, &mut notices);
@@ -307,7 +312,8 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let tools = extensions::tools(skills, &agents).into_iter().map(stand_in).collect();
+        let tools = extensions::tools(skills, &agents).into_iter().chain(mcp.tools());
+        let tools = tools.map(stand_in).collect();
         let Toolbox { mut registry, events, exec } = open_toolbox(
             exec(config, &writable),
             settings,
@@ -367,6 +373,7 @@ impl Session {
                 sweep(&workspace, &record::unanswered(&loaded.events));
             }
         }
+        mcp.announce(&events);
         Ok(Self {
             kernel,
             events,
@@ -378,6 +385,7 @@ impl Session {
             writable,
             learning,
             background,
+            mcp,
             distilling: None,
             notices,
             log_path,
@@ -474,6 +482,7 @@ impl Session {
     /// Ends the session: ends remaining processes of commands, and writes the summary.
     pub async fn close(self) {
         self.exec.close().await;
+        self.mcp.close().await;
         self.kernel.settle_background(true);
         if let Some(learning) = &self.learning {
             learning.end();

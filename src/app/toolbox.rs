@@ -253,7 +253,9 @@ pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> 
     for key in keys {
         masker.add("api-key", key);
     }
-    for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
+    let of_providers = config.providers.values().flat_map(|provider| &provider.headers);
+    let of_servers = config.mcp.servers.values().flat_map(|it| it.headers.iter().chain(&it.env));
+    for (name, value) in of_providers.chain(of_servers) {
         if is_secret_name(name) {
             masker.add(name, value);
         }
@@ -310,7 +312,7 @@ fn policy(
 }
 
 /// Variables that contain keys of providers, whatever their name is: hidden from commands.
-fn secret_variables(config: &Config) -> Vec<String> {
+pub(super) fn secret_variables(config: &Config) -> Vec<String> {
     let presets = config::presets().iter().flat_map(|preset| preset.keys.iter().cloned());
     let own = config.providers.values().filter_map(|provider| provider.api_key_env.clone());
     presets.chain(own).collect()

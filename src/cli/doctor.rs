@@ -7,10 +7,11 @@ use clap::Args;
 
 use super::options::{self, RunArgs, ToolOptions};
 use super::sandbox_probe;
-use crate::app::{self, HostPrograms, Options, StateDirs, Storage};
+use crate::app::{self, HostPrograms, McpServers, Options, StateDirs, Storage, Writable};
 use crate::config::{self, Config, Loaded, UserDirs};
 use crate::exec::Command;
 use crate::learning::store::SqliteStore;
+use crate::mcp::ServerState;
 use crate::model::{self, Endpoint, Probed};
 use crate::protocol::control::Control;
 use crate::protocol::model::ModelErrorKind;
@@ -21,6 +22,8 @@ use crate::ui;
 /// Time limits for the list of models, and for an answer.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit for the start of MCP servers.
+const SERVER_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
@@ -185,6 +188,37 @@ impl Setup {
         }
     }
 
+    /// One line for each MCP server.
+    async fn examine_servers(&self, report: &mut Report) {
+        if self.config.config.mcp.servers.is_empty() {
+            return;
+        }
+        let writable = Writable::around(&self.config.config, &self.root, &self.add_dirs);
+        let mcp = match McpServers::of(&self.config, &writable, self.dirs.as_ref()) {
+            Ok(mcp) => mcp,
+            Err(error) => return report.bad("mcp", &error.to_string()),
+        };
+        for notice in &mcp.notices {
+            report.note("mcp", notice);
+        }
+        let Some(servers) = &mcp.servers else { return };
+        if self.asks_server {
+            servers.start();
+            _ = tokio::time::timeout(SERVER_PATIENCE, servers.settled(None)).await;
+        }
+        for server in servers.states() {
+            match server.state {
+                ServerState::Idle | ServerState::Connected(_) => {
+                    report.good("mcp", &server.to_string());
+                }
+                ServerState::Connecting | ServerState::Failed(_) => {
+                    report.note("mcp", &server.to_string());
+                }
+            }
+        }
+        mcp.close().await;
+    }
+
     /// The setup of a chat. Its server is not contacted: the chat shows whether it responds.
     pub(super) fn of_chat(options: &Options, add_dirs: &[PathBuf], model: &str) -> Self {
         let mut config = options.config.clone();
@@ -216,6 +250,7 @@ impl Setup {
             report.note("config", warning);
         }
         examine_memory(&loaded.config, dirs, report);
+        self.examine_servers(report).await;
         let own = StateDirs::of(dirs);
         match app::open_workspace(&self.root, &self.add_dirs, &own) {
             Ok(workspace) => {

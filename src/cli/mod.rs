@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod editor;
 mod eval;
+mod mcp;
 mod memory;
 mod models;
 mod options;
@@ -76,6 +77,9 @@ enum Command {
     /// Show and change the lessons of earlier sessions
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
+    /// List, add, remove and try MCP servers
+    #[command(subcommand)]
+    Mcp(mcp::McpCommand),
     /// Show the active configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -131,6 +135,7 @@ fn dispatch() -> u8 {
         Some(Command::Trace(command)) => trace::trace(&command),
         Some(Command::Eval(args)) => eval::eval(&args),
         Some(Command::Memory(command)) => memory::memory(&command),
+        Some(Command::Mcp(command)) => mcp::mcp(command),
         Some(Command::Config(command)) => config::config(&command),
         Some(Command::Trust(args)) => trust::trust(&args),
         Some(Command::Models(args)) => models::models(&args),

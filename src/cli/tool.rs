@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::options::{self, ToolOptions};
-use crate::app::{self, Kept, OpenError, StateDirs, Storage, SystemClock, Toolbox, Writable};
+use crate::app::{
+    self, Kept, McpServers, OpenError, StateDirs, Storage, SystemClock, Toolbox, Writable,
+};
 use crate::config::UserDirs;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
@@ -221,6 +223,7 @@ fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<Vec<u8>>>> {
 /// The registry, and the record of its calls.
 struct Tools {
     gate: Toolbox,
+    mcp: McpServers,
     /// For a recorded session.
     summary: Option<SummarySink>,
 }
@@ -229,6 +232,7 @@ impl Tools {
     /// Ends remaining processes of commands, and the session.
     async fn close(self) {
         self.gate.exec.close().await;
+        self.mcp.close().await;
         self.gate.registry.settle_background(true);
         if let Some(summary) = &self.summary {
             self.gate.events.emit(Body::SessionSummary(summary.summary()));
@@ -287,9 +291,13 @@ fn open(
     let cwd = workspace.root().display().to_string();
     let inner = events.clone();
     let exec = app::exec(&config.config, &writable);
+    let mcp = McpServers::of(&config, &writable, dirs.as_ref())?;
+    for notice in &mcp.notices {
+        ui::tell(notice);
+    }
     // (Without a model there are no sub-agents.)
-    let gate =
-        app::open_toolbox(exec, settings, sandbox, (workspace, tools::all()), kept, inner, control);
+    let tools = tools::all().into_iter().chain(mcp.tools()).collect();
+    let gate = app::open_toolbox(exec, settings, sandbox, (workspace, tools), kept, inner, control);
     if record {
         events.emit(Body::SessionStarted(SessionStarted {
             cwd,
@@ -304,7 +312,8 @@ fn open(
         events.at(Place { turn: 1, ..Place::default() });
         gate.registry.begin_turn(1);
     }
-    Ok(Tools { gate, summary })
+    mcp.announce(&events);
+    Ok(Tools { gate, mcp, summary })
 }
 
 fn no_call(error: &serde_json::Error) -> Sealed {

@@ -8,7 +8,7 @@ use toml::Value;
 use super::config::leaves;
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError};
-use crate::config::{self, AGENT_DIR, Loaded, Trust, UserDirs};
+use crate::config::{self, AGENT_DIR, Loaded, MCP_FILE, Trust, UserDirs};
 use crate::ui;
 
 #[derive(Debug, Args)]
@@ -62,11 +62,19 @@ fn in_words(loaded: &Loaded) -> Result<String, OpenError> {
     let (mut settings, mut out) = (Vec::new(), ", with these current settings:\n".to_owned());
     for (name, value) in loaded.needs.iter() {
         let mut value = value.clone();
-        if name == "providers" {
-            let providers = value.as_table_mut().into_iter().flatten();
-            let headers = providers.filter_map(|(_, it)| it.get_mut("headers")?.as_table_mut());
-            for (_, header) in headers.flatten() {
-                *header = Value::from(masker.mask(header.as_str().unwrap_or_default()).as_ref());
+        let with_secrets = match name {
+            "providers" | MCP_FILE => Some(&mut value),
+            "mcp" => value.get_mut("servers"),
+            _ => None,
+        };
+        let tables = with_secrets.and_then(Value::as_table_mut).into_iter().flatten();
+        for (_, table) in tables.filter_map(|(name, it)| Some((name, it.as_table_mut()?))) {
+            for key in ["headers", "env"] {
+                let fields = table.get_mut(key).and_then(Value::as_table_mut);
+                for (_, field) in fields.into_iter().flatten() {
+                    let shown = masker.mask(field.as_str().unwrap_or_default()).into_owned();
+                    *field = Value::from(shown);
+                }
             }
         }
         match (name.strip_prefix("prompts/"), value.as_str()) {

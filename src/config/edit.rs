@@ -1,7 +1,117 @@
 //! Changes a configuration file without rewriting the rest of its text.
 
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
+
+use super::mcp::McpServer;
+use crate::disk;
+
+/// Replaces the text of a configuration file, which may not exist yet.
+pub fn change_file(
+    file: &Path,
+    change: impl FnOnce(String) -> Result<String, String>,
+) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {}", file.display(), disk::in_words(&error));
+    let old = match fs::read_to_string(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        read => read.map_err(failed)?,
+    };
+    let new = change(old).map_err(|reason| format!("{}: {reason}", file.display()))?;
+    // (The user's configuration may be a link to a file elsewhere.)
+    let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let folder = real.parent().unwrap_or(&real);
+    fs::create_dir_all(folder).map_err(failed)?;
+    let permissions = fs::metadata(&real).map(|data| data.permissions());
+    let permissions = permissions.unwrap_or_else(|_| Permissions::from_mode(0o644));
+    let mut copy = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    copy.write_all(new.as_bytes()).map_err(failed)?;
+    copy.as_file().set_permissions(permissions).map_err(failed)?;
+    copy.persist(&real).map(drop).map_err(|error| failed(error.error))
+}
+
+/// The text of a configuration file with a further MCP server.
+pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String, String> {
+    let known: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    if server_in(&known, name).is_some() {
+        return Err(format!("there is an MCP server {name} already; remove it first"));
+    }
+    let default = McpServer::default();
+    let of = |server: &McpServer| Table::try_from(server).map_err(|error| error.to_string());
+    let (mut own, default) = (of(server)?, of(&default)?);
+    own.retain(|key, value| default.get(key) != Some(value));
+    let header = format!("[mcp.servers.{}]", toml_key(name));
+    let lines: String =
+        own.iter().map(|(key, value)| format!("{key} = {}\n", inline(value))).collect();
+    let new = format!("{}{header}\n{lines}", ended(text));
+    let is_there = |table: &Table| server_in(table, name) == Some(&Value::Table(own.clone()));
+    let is_wanted = toml::from_str::<Table>(&new).is_ok_and(|table| is_there(&table));
+    if is_wanted { Ok(new) } else { Err(format!("add {header} yourself")) }
+}
+
+/// The text of a configuration file without an MCP server.
+pub fn without_server(text: &str, name: &str) -> Result<String, String> {
+    let mut wanted: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    let servers = wanted.get_mut("mcp").and_then(|mcp| mcp.get_mut("servers"));
+    let removed = servers.and_then(Value::as_table_mut).and_then(|servers| servers.remove(name));
+    removed.ok_or_else(|| format!("there is no MCP server {name}"))?;
+    // The tables of the server, up to the header of another table.
+    let mut new = String::with_capacity(text.len());
+    let mut is_removed = false;
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with('[') {
+            let header = toml::from_str::<Table>(line);
+            is_removed = header.is_ok_and(|table| server_in(&table, name).is_some());
+        }
+        if !is_removed {
+            new.push_str(line);
+        }
+    }
+    let empty = |table: &mut Table| {
+        // The last server leaves an empty table or none.
+        if let Some(mcp) = table.get_mut("mcp").and_then(Value::as_table_mut) {
+            mcp.retain(|_, value| value.as_table().is_none_or(|servers| !servers.is_empty()));
+        }
+        table.retain(|_, value| value.as_table().is_none_or(|table| !table.is_empty()));
+    };
+    empty(&mut wanted);
+    let is_wanted = toml::from_str::<Table>(&new).is_ok_and(|mut table| {
+        empty(&mut table);
+        table == wanted
+    });
+    if is_wanted { Ok(new) } else { Err(format!("remove [mcp.servers.{name}] yourself")) }
+}
+
+fn server_in<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
+    table.get("mcp")?.get("servers")?.get(name)
+}
+
+fn toml_key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if !name.is_empty() && name.bytes().all(is_bare) {
+        name.to_owned()
+    } else {
+        Value::from(name).to_string()
+    }
+}
+
+/// A value in one line.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Table(table) => {
+            let fields: Vec<String> = table
+                .iter()
+                .map(|(key, value)| format!("{} = {}", toml_key(key), inline(value)))
+                .collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
 
 /// The text of a configuration file with a further permission rule in this list. Comments and order are kept.
 pub fn with_rule(text: &str, list: &str, rule: &str) -> Result<String, String> {
@@ -66,6 +176,30 @@ fn ended(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn server_is_added_and_removed_again() {
+        let server = McpServer {
+            command: Some("npx".to_owned()),
+            args: vec!["-y".to_owned(), "a b".to_owned()],
+            env: [("A.B".to_owned(), "\"x\"".to_owned())].into(),
+            ..McpServer::default()
+        };
+        let text = "# mine\nmodel = \"a/b\"\n";
+        let added = with_server(text, "my git", &server).expect("added");
+        let lines = "[mcp.servers.\"my git\"]\nargs = [\"-y\", \"a b\"]\ncommand = \"npx\"\nenv = { \"A.B\" = '\"x\"' }\n";
+        assert_eq!(added, format!("{text}\n{lines}"));
+        assert!(with_server(&added, "my git", &server).is_err());
+        let more = format!("{added}\n[ui]\nscreen = \"full\"\n");
+        let removed = without_server(&more, "my git").expect("removed");
+        assert_eq!(removed, format!("{text}\n[ui]\nscreen = \"full\"\n"));
+        let tables = "[mcp.servers.a]\ncommand = \"x\"\n[mcp.servers.a.env]\nB = \"c\"\n[mcp.servers.b]\nurl = \"u\"\n";
+        let removed = without_server(tables, "a");
+        assert_eq!(removed.as_deref(), Ok("[mcp.servers.b]\nurl = \"u\"\n"));
+        let inline = "mcp.servers = { a = { command = \"x\" } }\n";
+        assert_eq!(without_server(inline, "a"), Err("remove [mcp.servers.a] yourself".to_owned()));
+        assert_eq!(without_server("", "a"), Err("there is no MCP server a".to_owned()));
+    }
 
     #[test]
     fn rule_is_added_and_the_rest_of_the_file_is_kept() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::mcp::{self, MCP_FILE, McpFile};
 use super::needs::{self, Needs, Seal};
 use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
@@ -110,8 +111,16 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         }
     }
     if let Some(path) = &sources.project_file {
-        let project = loaded.load_project(path, &sources.trust, &merged)?;
+        let (project, servers) = loaded.load_project(path, &sources.trust, &merged)?;
+        if let Some((path, McpFile { table, lines, .. })) = servers {
+            mcp::replace_servers(&mut merged, &table);
+            let line = |key: &str| lines.iter().find(|(name, _)| key.starts_with(name.as_str()));
+            let line = |key: &str| line(key).map_or(1, |(_, line)| *line);
+            let origin = |key: &str| Origin::Project(path.clone(), line(key));
+            loaded.lay_over(&mut merged, table, &origin);
+        }
         if let Some((table, lines)) = project {
+            mcp::replace_servers(&mut merged, &table);
             let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
             loaded.lay_over(&mut merged, table, &origin);
         }
@@ -172,13 +181,13 @@ impl Loaded {
         }
     }
 
-    /// The settings that need trust from a project's file and its prompts, for a folder with this trust.
+    /// The settings of a project's files, for a folder with this trust.
     fn load_project(
         &mut self,
         path: &Path,
         trust: &Trust,
         user: &Table,
-    ) -> Result<Option<(Table, Lines)>, ConfigError> {
+    ) -> Result<ProjectFiles, ConfigError> {
         let folder = path.with_file_name(own_prompts::FOLDER);
         // Commands can write the target of a link: then the file counts as that of an untrusted folder.
         let config_is_redirectable = is_redirectable(path);
@@ -201,6 +210,11 @@ impl Loaded {
         };
         for (name, text) in &own {
             self.needs.add_prompt(name, text);
+        }
+        let mcp_file = path.ancestors().nth(2).map(|root| root.join(MCP_FILE));
+        let servers = mcp_file.and_then(|path| Some((path.clone(), mcp::read(&path)?)));
+        if let Some(servers) = servers.as_ref().and_then(|(_, file)| file.table.get("mcp")) {
+            self.needs.add_file(MCP_FILE, servers["servers"].clone());
         }
         let why = match trust {
             Trust::Once => None,
@@ -226,13 +240,42 @@ impl Loaded {
             }
             Some(_) => {}
         }
+        let servers = self.with_trusted_servers(servers, trust, why.as_deref());
         // The user who trusted it is notified, even if nothing is ignored.
         if let (Trust::With(_), Some(why)) = (trust, why)
             && self.warnings.len() == n_told
         {
             self.warnings.push(why);
         }
-        Ok(project)
+        Ok((project, servers))
+    }
+
+    /// The servers of `.mcp.json`, which are used only with trust; warns if they are ignored, and of what is wrong with
+    /// them.
+    fn with_trusted_servers(
+        &mut self,
+        servers: Option<(PathBuf, McpFile)>,
+        trust: &Trust,
+        why: Option<&str>,
+    ) -> Option<(PathBuf, McpFile)> {
+        let (path, file) = servers?;
+        match (why, trust) {
+            (None, _) => {
+                self.warnings.extend(file.warnings.iter().cloned());
+                Some((path, file))
+            }
+            (Some(_), _) if file.table.is_empty() => None,
+            (Some(_), Trust::Never) => {
+                self.warnings.push(format!(
+                    "{MCP_FILE}: ignored because this folder is not trusted; read it, then run `agent trust`"
+                ));
+                None
+            }
+            (Some(why), Trust::Once | Trust::With(_)) => {
+                self.warnings.push(format!("{MCP_FILE}: ignored because {why}"));
+                None
+            }
+        }
     }
 
     /// Removes the settings that need trust from a project's file, with warnings.
@@ -329,6 +372,19 @@ impl Loaded {
                 return self.wrong(key, &reason);
             }
         }
+        for (name, server) in &config.mcp.servers {
+            if let Err((key, reason)) = server.check() {
+                let key = format!("mcp.servers.{name}.{key}");
+                let origin = self.origins.get(&key);
+                let origin = origin.or_else(|| {
+                    let of_server = format!("mcp.servers.{name}.");
+                    let key = self.origins.iter().find(|(key, _)| key.starts_with(&of_server));
+                    key.map(|(_, origin)| origin)
+                });
+                let origin = origin.map_or_else(String::new, |origin| format!("{origin}: "));
+                return Err(ConfigError(format!("{origin}{key}: {reason}")));
+            }
+        }
         for shape in &config.record.redact_extra {
             if let Err(error) = regex::Regex::new(shape) {
                 let reason = error.to_string().replace('\n', " ");
@@ -375,6 +431,9 @@ fn target_of(link: &Path) -> Option<PathBuf> {
     }
     Some(folder.join(rest.as_path()))
 }
+
+/// The configuration file of a project, and the servers of its `.mcp.json`.
+type ProjectFiles = (Option<(Table, Lines)>, Option<(PathBuf, McpFile)>);
 
 /// The line number of each key.
 type Lines = BTreeMap<String, usize>;

@@ -6,6 +6,7 @@
 
 mod edit;
 mod layers;
+mod mcp;
 mod model_types;
 mod models;
 mod needs;
@@ -15,8 +16,9 @@ mod recorded;
 mod trust;
 mod types;
 
-pub use edit::with_rule;
+pub use edit::{change_file, with_rule, with_server, without_server};
 pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load, with_suggestion};
+pub use mcp::{MCP_FILE, Mcp, McpServer};
 pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{choices, is_file, known};
 pub use needs::{Needs, Seal};

@@ -19,7 +19,7 @@ impl Needs {
             needs.insert(name, value.clone());
         };
         // (Key bindings are the user's: one of them switches to a more permissive mode, another interrupts.)
-        for key in ["providers", "models", "requests", "sandbox", "verify", "record", "ui"] {
+        for key in ["providers", "models", "requests", "sandbox", "verify", "record", "ui", "mcp"] {
             if let Some(value) = table.get(key) {
                 need(key.to_owned(), value);
             }
@@ -60,6 +60,11 @@ impl Needs {
     /// Adds a prompt of the folder.
     pub(super) fn add_prompt(&mut self, name: &str, text: &str) {
         self.0.insert(format!("prompts/{name}"), Value::from(text));
+    }
+
+    /// Adds the servers of a file.
+    pub(super) fn add_file(&mut self, name: &str, servers: Value) {
+        self.0.insert(name.to_owned(), servers);
     }
 
     /// With further rules that allow calls.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::mcp::Mcp;
 use super::model_types::{ModelTable, ProviderTable, Requests};
 use crate::protocol::control::{PermissionMode, Recovery};
 use crate::protocol::provider::Effort;
@@ -67,6 +68,8 @@ pub struct Config {
     pub record: Record,
     /// Lessons of earlier sessions.
     pub learning: Learning,
+    /// Tools of other programs.
+    pub mcp: Mcp,
     /// Appearance and behaviour of the chat.
     pub ui: Ui,
 }
@@ -461,6 +464,7 @@ impl Default for Config {
             breaker: Breaker::default(),
             record: Record::default(),
             learning: Learning::default(),
+            mcp: Mcp::default(),
             ui: Ui::default(),
         }
     }

@@ -184,7 +184,7 @@ impl History {
                 call: call.id.clone(),
                 text: view(envelope),
                 is_error: envelope.error().is_some(),
-                images: envelope.image().into_iter().collect(),
+                images: envelope.images(),
             })
         });
         let message = Message { role: Role::Tool, parts: results.collect() };
@@ -327,6 +327,7 @@ impl History {
             | Body::CheckFinished { .. }
             | Body::Verified(_)
             | Body::MemoryWritten(_)
+            | Body::McpServer { .. }
             | Body::Error { .. }
             | Body::AgentStarted { .. }
             | Body::AgentFinished(_)

@@ -14,6 +14,7 @@ mod live;
 mod process;
 mod running;
 pub mod sandbox;
+mod service;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ pub use capture::{Captured, WholeOutput};
 pub use foreground::foreground;
 pub use itself::Itself;
 pub use live::Watcher;
+pub use service::{Service, ServiceCommand};
 pub use stages::Statuses;
 
 /// How a command's directory is opened.

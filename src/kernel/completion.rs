@@ -102,7 +102,8 @@ impl Completion {
                 | Effect::Ask
                 | Effect::Skill { .. }
                 | Effect::Agent { .. }
-                | Effect::Mcp { .. },
+                | Effect::Mcp { .. }
+                | Effect::Lookup,
             )
             | None => {}
         }

@@ -77,7 +77,8 @@ impl FailedCall {
                     | Effect::Plan
                     | Effect::Ask
                     | Effect::Skill { .. }
-                    | Effect::Agent { .. },
+                    | Effect::Agent { .. }
+                    | Effect::Lookup,
                 ),
                 _,
             ) => true,

@@ -224,7 +224,7 @@ impl Kernel {
                 call: call.id.clone(),
                 text,
                 is_error,
-                images: envelope.image().into_iter().collect(),
+                images: envelope.images(),
             }));
         }
         let parts = answer_parts(&text, &calls, &carried);

@@ -40,6 +40,7 @@ pub async fn probe(
         name: "Ready".into(),
         description: description.to_owned().into(),
         schema: json!({"type": "object", "properties": {}}),
+        is_foreign: false,
     }];
     let messages = [Message::text(Role::User, message)];
     let request = Request {

@@ -226,7 +226,8 @@ impl Policy {
                 | Effect::Ask
                 | Effect::Skill { .. }
                 | Effect::Agent { .. }
-                | Effect::Mcp { .. } => ErrorCode::AccessDenied,
+                | Effect::Mcp { .. }
+                | Effect::Lookup => ErrorCode::AccessDenied,
             };
             return Some(Ruling::Refuse(code, self.reason_of(entry, text)));
         }
@@ -275,7 +276,7 @@ impl Policy {
             (Effect::Command { .. }, Some((line, findings))) => {
                 return self.decided_for_line(question.tool, line, findings);
             }
-            (Effect::Mcp { server, tool }, _) => {
+            (Effect::Mcp { server, tool, .. }, _) => {
                 let fits = |rule: &Rule| rule.fits_name(&format!("{server}.{tool}"));
                 self.rule_outcome(question.tool, fits, fits, None)
             }
@@ -283,9 +284,14 @@ impl Policy {
                 let fits = |rule: &Rule| rule.fits_name(name);
                 self.rule_outcome(question.tool, fits, fits, None)
             }
-            (Effect::Command { .. } | Effect::Job { .. } | Effect::Plan | Effect::Ask, _) => {
-                self.rule_outcome(question.tool, Rule::is_bare, Rule::is_bare, None)
-            }
+            (
+                Effect::Command { .. }
+                | Effect::Job { .. }
+                | Effect::Plan
+                | Effect::Ask
+                | Effect::Lookup,
+                _,
+            ) => self.rule_outcome(question.tool, Rule::is_bare, Rule::is_bare, None),
         };
         match outcome {
             RuleOutcome::Allowed(reason) => Some(Ruling::Allow(reason)),
@@ -460,7 +466,8 @@ impl Policy {
                 | Effect::Plan
                 | Effect::Ask
                 | Effect::Skill { .. }
-                | Effect::Agent { .. },
+                | Effect::Agent { .. }
+                | Effect::Lookup,
                 _,
             )
             | (_, PermissionMode::Full)
@@ -510,7 +517,7 @@ impl Policy {
                 );
                 Ruling::Refuse(ErrorCode::AccessDenied, reason(mode, text))
             }
-            (Effect::Mcp { server, tool }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
+            (Effect::Mcp { server, tool, .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
                 let how = allowing_hint(&[format!("mcp({server}.{tool})")]);
                 let text = format!("a tool of the MCP server {server} needs approval: {how}");
                 Ruling::Ask(reason(mode, text))
@@ -599,7 +606,8 @@ impl Question<'_> {
             | Effect::Ask
             | Effect::Skill { .. }
             | Effect::Agent { .. }
-            | Effect::Mcp { .. } => None,
+            | Effect::Mcp { .. }
+            | Effect::Lookup => None,
         }
     }
 
@@ -609,9 +617,9 @@ impl Question<'_> {
             Effect::Read { path } | Effect::Write { path } => {
                 rule.holds_for_path(path, self.places)
             }
-            Effect::Job { .. } | Effect::Plan | Effect::Ask => rule.is_bare(),
+            Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Lookup => rule.is_bare(),
             Effect::Skill { name } | Effect::Agent { role: name, .. } => rule.fits_name(name),
-            Effect::Mcp { server, tool } => rule.fits_name(&format!("{server}.{tool}")),
+            Effect::Mcp { server, tool, .. } => rule.fits_name(&format!("{server}.{tool}")),
             Effect::Command { .. } => self.command.as_ref().is_some_and(|(line, _)| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             }),
@@ -660,7 +668,8 @@ fn never(question: &Question<'_>) -> Option<Ruling> {
         | Effect::Ask
         | Effect::Skill { .. }
         | Effect::Agent { .. }
-        | Effect::Mcp { .. } => None,
+        | Effect::Mcp { .. }
+        | Effect::Lookup => None,
     }
 }
 

@@ -28,7 +28,7 @@ pub fn propose(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
             }
             proposed.dedup();
         }
-        Effect::Mcp { server, tool } => {
+        Effect::Mcp { server, tool, .. } => {
             proposed.push(vec![format!("mcp({server}.{tool})")]);
             proposed.push(vec![format!("mcp({server}.*)")]);
         }
@@ -36,7 +36,8 @@ pub fn propose(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
         | Effect::Plan
         | Effect::Ask
         | Effect::Skill { .. }
-        | Effect::Agent { .. } => {}
+        | Effect::Agent { .. }
+        | Effect::Lookup => {}
     }
     proposed.into_iter().map(Grant::Rules).collect()
 }

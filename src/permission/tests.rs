@@ -603,7 +603,8 @@ fn check_proposal((tool, effect): &(&'static str, Effect), expected: &[&str]) {
 
 #[test]
 fn tools_of_mcp_servers_need_approval_or_a_rule() {
-    let effect = Effect::Mcp { server: "git".to_owned(), tool: "log".to_owned() };
+    let effect =
+        Effect::Mcp { server: "git".to_owned(), tool: "log".to_owned(), reads_only: false };
     let call = ("mcp__git__log", effect);
     check(Ask, &[], &call, "ask: mode ask");
     check(AutoEdit, &[], &call, "ask: mode auto-edit");

@@ -106,6 +106,13 @@ impl Envelope {
         is_image.then(|| Image::deserialize(&self.data).ok()).flatten()
     }
 
+    /// All images that the result shows: the one that it is, or those that belong to it (`images`).
+    pub fn images(&self) -> Vec<Image> {
+        let others = self.data.get("images").and_then(serde_json::Value::as_array);
+        let others = others.into_iter().flatten().filter_map(|it| Image::deserialize(it).ok());
+        self.image().into_iter().chain(others).collect()
+    }
+
     /// The value of `status`.
     pub fn status(&self) -> &'static str {
         match self.verdict {

@@ -470,6 +470,19 @@ pub enum Body {
     /// Lessons of a turn were stored. Written in the background, so some events later.
     #[serde(rename = "memory.written")]
     MemoryWritten(MemoryWritten),
+    /// The connection to an MCP server changed.
+    #[serde(rename = "mcp.server")]
+    McpServer {
+        /// Its name in the configuration.
+        server: String,
+        /// Its state from now on.
+        state: McpState,
+        /// The number of its tools, if it is connected.
+        tools: usize,
+        /// What happened, and what to do; empty if it is connected.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        detail: String,
+    },
     /// Something failed that is not a tool call.
     #[serde(rename = "error")]
     Error {
@@ -527,6 +540,32 @@ impl Body {
             reason: None,
             retry_in_ms: None,
             attempt: None,
+        }
+    }
+}
+
+/// The state of the connection to an MCP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum McpState {
+    /// It answers, and its tools are known.
+    Connected,
+    /// Its tools changed. The list of tools that the model receives stays as it is.
+    Changed,
+    /// It ended, and is started again.
+    Lost,
+    /// It is not used any more in this session.
+    Failed,
+}
+
+impl McpState {
+    /// Its name in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Changed => "changed",
+            Self::Lost => "lost",
+            Self::Failed => "failed",
         }
     }
 }

@@ -19,14 +19,19 @@ pub struct ToolSpec {
     /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
     /// additional properties. A property with `"x-unlisted": true` is accepted, but not listed to the model.
     pub schema: Value,
+    /// The schema comes from an MCP server: it is passed on whole, whatever it says, and arguments keep their
+    /// names.
+    pub is_foreign: bool,
 }
 
 impl ToolSpec {
-    /// The schema as the model receives it: without unlisted properties and without the bounds that the error of a call
+    /// The schema as the model receives it. One of ours is without unlisted properties and without the bounds that the error of a call
     /// names. They would cost tokens in every request.
     pub fn parameters(&self) -> Value {
         let mut parameters = self.schema.clone();
-        shorten_schema(&mut parameters);
+        if !self.is_foreign {
+            shorten_schema(&mut parameters);
+        }
         parameters
     }
 }
@@ -105,18 +110,23 @@ pub enum Effect {
         server: String,
         /// The tool's name on the server.
         tool: String,
+        /// The server says that it only reads. It decides only what runs in parallel, because nobody checks it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reads_only: bool,
     },
+    /// Looks up the descriptions of tools.
+    Lookup,
 }
 
 impl Effect {
     /// Calls without side effects may run in parallel.
     pub fn is_read_only(&self) -> bool {
         match self {
-            Self::Read { .. } | Self::Skill { .. } => true,
-            Self::Command { reads_only, .. } | Self::Agent { reads_only, .. } => *reads_only,
-            Self::Write { .. } | Self::Job { .. } | Self::Plan | Self::Ask | Self::Mcp { .. } => {
-                false
-            }
+            Self::Read { .. } | Self::Skill { .. } | Self::Lookup => true,
+            Self::Command { reads_only, .. }
+            | Self::Agent { reads_only, .. }
+            | Self::Mcp { reads_only, .. } => *reads_only,
+            Self::Write { .. } | Self::Job { .. } | Self::Plan | Self::Ask => false,
         }
     }
 }

@@ -78,8 +78,8 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
             envelope.data.get("applied") == Some(&Value::Bool(true))
         }
         "nearest" | "lines" => envelope.error().is_some(),
-        // The text begins with it, or is about it: the id of a sub-agent is that of the call.
-        "redirected_to" | "agent" | "ending" => true,
+        // The text begins with it, or is about it: the id of a sub-agent is that of the call; or the images follow.
+        "redirected_to" | "agent" | "ending" | "images" => true,
         _ => false,
     }
 }
@@ -175,8 +175,25 @@ fn count(item: &Value) -> String {
 const TELLING: [&str; 8] =
     ["command", "pattern", "path", "summary", "id", "name", "description", "prompt"];
 
+/// What a call of a tool of an MCP server does: `git.log {"n":3}` for the tool that calls any of them, the arguments for
+/// others; `None` for our own tools.
+pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {
+    if tool != "McpTool" {
+        return tool.starts_with("mcp__").then(|| Value::Object(input.clone()).to_string());
+    }
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    let arguments = input.get("arguments").map(Value::to_string).unwrap_or_default();
+    Some(match (text("tool"), text("search")) {
+        (Some(tool), _) => format!("{tool} {arguments}").trim_end().to_owned(),
+        (None, search) => format!("search {:?}", search.unwrap_or_default()),
+    })
+}
+
 /// A call in one line: `Read src/a.rs`.
 pub fn call_line(tool: &str, input: &Object) -> String {
+    if let Some(subject) = mcp_subject(tool, input) {
+        return format!("{tool} {}", shorten(&subject, 90));
+    }
     let telling = TELLING
         .iter()
         .find_map(|name| input.get(*name).and_then(Value::as_str))

@@ -96,7 +96,8 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
                         | Effect::Job { .. }
                         | Effect::Plan
                         | Effect::Ask
-                        | Effect::Skill { .. } => false,
+                        | Effect::Skill { .. }
+                        | Effect::Lookup => false,
                     };
                     if let Effect::Write { path } = effect {
                         unanswered.writes = Some((path.clone(), input.clone()));

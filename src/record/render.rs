@@ -9,7 +9,8 @@ use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
-    Body, Caller, Compacted, Event, ModelResponded, Summary, TurnFinished, mode_changed,
+    Body, Caller, Compacted, Event, McpState, ModelResponded, Pin, Summary, TurnFinished,
+    mode_changed,
 };
 use crate::protocol::message::{Image, with_images};
 use crate::protocol::model::Purpose;
@@ -140,13 +141,12 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         }
         Body::ContextCompacted(compacted) => compacted_line(compacted),
         Body::ContextOverflowed { estimated_tokens: n, .. } => format!("  too long: ~{n} tokens"),
-        Body::PinAdded { pin } => format!("  pin {}: {}", pin.id, one_line(&pin.text, 120)),
-        Body::PinRemoved { pin } => {
-            format!("  pin {} removed: {}", pin.id, one_line(&pin.text, 120))
-        }
+        Body::PinAdded { pin } => pin_line(pin, ""),
+        Body::PinRemoved { pin } => pin_line(pin, " removed"),
         Body::RulesFound { path, .. } => format!("  rules found: {path}"),
         Body::MemoryRecalled(recalled) => recalled_line(recalled),
         Body::MemoryWritten(written) => learnt_line(written),
+        Body::McpServer { server, state, tools, detail } => of_mcp(server, *state, *tools, detail),
         Body::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
@@ -280,6 +280,18 @@ fn summary_line(summary: &Summary) -> String {
     let cost = cost_line(summary.usage, summary.cost_usd);
     let s = if turns == 1 { "" } else { "s" };
     format!("session: {turns} turn{s}, calls: {calls}{failures}; {cost}")
+}
+
+fn pin_line(pin: &Pin, how: &str) -> String {
+    format!("  pin {}{how}: {}", pin.id, one_line(&pin.text, 120))
+}
+
+fn of_mcp(server: &str, state: McpState, tools: usize, detail: &str) -> String {
+    let state = state.as_str();
+    match detail {
+        "" => format!("  mcp {server}: {state}, {}", counted(tools as u64, "tool")),
+        detail => format!("  mcp {server}: {state}: {}", one_line(detail, 200)),
+    }
 }
 
 fn compacted_line(compacted: &Compacted) -> String {

@@ -78,6 +78,7 @@ impl Registry {
                         | Effect::Ask
                         | Effect::Skill { .. }
                         | Effect::Agent { .. }
+                        | Effect::Lookup
                 );
                 if !reads && !is_always_allowed {
                     self.decided(call, "allow", reason, false);

@@ -49,7 +49,9 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("include_hidden", &["hidden"]),
     ("case_sensitive", &["-i"]),
     ("context", &["-C"]),
-    ("arguments", &["args"]),
+    ("tool", &["name", "tool_name"]),
+    ("arguments", &["args", "input", "parameters", "params"]),
+    ("search", &["query"]),
     ("name", &["skill", "skill_name"]),
 ];
 

@@ -1,5 +1,6 @@
 //! Runs one call through all steps of the registry, and the calls of one answer together.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -178,7 +179,8 @@ impl Registry {
         if cut.iter().any(|field| field == "content") {
             self.set_not_shown(&outcome);
         }
-        let envelope = self.seal(&call.name, outcome, known.input.clone(), time_ms);
+        let is_of_mcp = matches!(known.effect, Some(Effect::Mcp { .. }));
+        let envelope = self.seal(&call.name, outcome, known.input.clone(), time_ms, is_of_mcp);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -196,7 +198,7 @@ impl Registry {
         let failure =
             Failure::new(ErrorCode::Cancelled, "cancelled: the user sent a message first")
                 .hint("read it, and repeat the call only if it is still right");
-        let envelope = self.seal(&call.name, Err(failure), arguments::input_of(call), 0);
+        let envelope = self.seal(&call.name, Err(failure), arguments::input_of(call), 0, false);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -234,7 +236,7 @@ impl Registry {
         let key = repetition::key(&call.name, entry.tool.canonical(&arguments), effect);
         self.refuse_repetition(&call.name, &key, effect)?;
         if let CircuitState::Open { seconds_left } =
-            self.state().breaker.enter(&call.name, self.events.clock().now())
+            self.state().breaker.enter(&circuit_of(&call.name, effect), self.events.clock().now())
         {
             return Err(Failure::new(
                 ErrorCode::CircuitOpen,
@@ -256,7 +258,9 @@ impl Registry {
                 known.denied = denied;
                 known.violates_instruction = violates_instruction;
                 // The tool did not run: the trial call is still open.
-                self.state().breaker.leave(&call.name);
+                let effect = known.effect.as_ref();
+                let circuit = effect.map(|effect| circuit_of(&call.name, effect));
+                self.state().breaker.leave(circuit.as_deref().unwrap_or(&call.name));
                 Err(failure)
             }
         }
@@ -290,7 +294,8 @@ impl Registry {
             | Effect::Job { .. }
             | Effect::Plan
             | Effect::Ask
-            | Effect::Skill { .. } => false,
+            | Effect::Skill { .. }
+            | Effect::Lookup => false,
         };
         if changes {
             self.state().could_change = true;
@@ -350,12 +355,14 @@ impl Registry {
             | Effect::Plan
             | Effect::Ask
             | Effect::Skill { .. }
+            | Effect::Lookup
             | Effect::Mcp { .. } => {}
         }
 
         let mut state = self.state();
         let class = outcome.as_ref().err().map(|failure| failure.code.class(&call.name));
-        state.breaker.record(&call.name, class, self.events.clock().now());
+        let circuit = circuit_of(&call.name, &effect);
+        state.breaker.record(&circuit, class, self.events.clock().now());
         if may_have_changed_something(&effect, &outcome) {
             state.repetition.world_changed();
         }
@@ -400,9 +407,11 @@ impl Registry {
         outcome: Result<Report, Failure>,
         input: Object,
         time_ms: u64,
+        is_of_mcp: bool,
     ) -> Sealed {
         let mut envelope = envelope(outcome, input, time_ms);
-        if tool.starts_with("Bash") {
+        // (A server runs with the user's environment, like a command.)
+        if tool.starts_with("Bash") || is_of_mcp {
             self.events.masker().mask_envelope(&mut envelope);
         }
         envelope.into()
@@ -411,8 +420,14 @@ impl Registry {
     /// The tool, the arguments under its own names, and what the model should know about them.
     fn understood(&self, call: &ToolCall) -> Result<(&Entry, Object, arguments::Notes), Failure> {
         let entry = self.find(&call.name)?;
+        let spec = entry.tool.spec();
+        let schema = &spec.schema;
+        if spec.is_foreign {
+            let (arguments, is_repaired) = validate::arguments(&call.arguments)?;
+            let arguments = entry.validator.check_foreign(schema, arguments)?;
+            return Ok((entry, arguments, arguments::Notes { is_repaired, ..Default::default() }));
+        }
         let (mut arguments, is_repaired) = arguments::of(call)?;
-        let schema = &entry.tool.spec().schema;
         let notes = arguments::Notes {
             ignored: arguments::canonical(schema, &mut arguments)?,
             is_repaired,
@@ -513,7 +528,7 @@ impl Registry {
             // The user may answer differently, and a sub-agent may find something else.
             Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Agent { .. } => return Ok(()),
             Effect::Command { .. } | Effect::Mcp { .. } => 5,
-            Effect::Read { .. } | Effect::Write { .. } | Effect::Skill { .. } => 3,
+            Effect::Read { .. } | Effect::Write { .. } | Effect::Skill { .. } | Effect::Lookup => 3,
         };
         let times = self.state().repetition.times(key);
         if times + 1 < limit {
@@ -557,6 +572,7 @@ impl Registry {
                 | Effect::Ask
                 | Effect::Skill { .. }
                 | Effect::Agent { .. }
+                | Effect::Lookup
                 | Effect::Mcp { .. } => (None, None),
             }
         };
@@ -595,6 +611,14 @@ fn agent_ended(outcome: &Result<Report, Failure>, known: &mut Known) {
     known.denied = ending == Some(Ending::PermissionDenied.as_str());
 }
 
+/// The circuit of a call: each tool of a server has its own, by whatever tool it is called.
+fn circuit_of<'a>(tool: &'a str, effect: &Effect) -> Cow<'a, str> {
+    if let Effect::Mcp { server, tool, .. } = effect {
+        return Cow::Owned(format!("{server}.{tool}"));
+    }
+    Cow::Borrowed(tool)
+}
+
 /// A write that was refused changed nothing, but CONFLICT shows that another process did; a command may have
 /// changed anything, whatever its result is.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
@@ -604,6 +628,7 @@ fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>
         | Effect::Plan
         | Effect::Ask
         | Effect::Skill { .. }
+        | Effect::Lookup
         | Effect::Agent { reads_only: true, .. } => false,
         Effect::Agent { .. } | Effect::Mcp { .. } => true,
         Effect::Write { .. } => match outcome {

@@ -144,7 +144,9 @@ fn too_large(value: &Value, limits: &OutputLimits) -> bool {
             items.len() > limits.max_lines
                 || items.iter().map(size).sum::<usize>() > limits.max_bytes
         }
-        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        // (It is cut as the text that it is shown as.)
+        Value::Object(_) => value.to_string().len() > limits.max_bytes,
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
@@ -163,11 +165,13 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// A field as plain lines: a text unchanged, a list with one item per line, a match as `file:line: text`.
+/// A field as plain lines: a text unchanged, a list with one item per line, a match as `file:line: text`, an object as
+/// JSON with a field per line.
 fn natural(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(|item| line(item) + "\n").collect(),
+        Value::Object(_) => serde_json::to_string_pretty(value).unwrap_or_default(),
         other => other.to_string(),
     }
 }

@@ -79,7 +79,8 @@ pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> String {
         | Effect::Ask
         | Effect::Skill { .. }
         | Effect::Agent { .. }
-        | Effect::Mcp { .. } => ("", None),
+        | Effect::Mcp { .. }
+        | Effect::Lookup => ("", None),
     };
     if let (Some(path), true) = (path, input.contains_key(field)) {
         input.insert(field.to_owned(), path.as_str().into());

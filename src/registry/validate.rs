@@ -30,6 +30,22 @@ impl Validator {
         }
         Err(Failure::new(ErrorCode::InvalidParam, problems.join("; ")).hint(parameters(schema)))
     }
+
+    /// The same for a schema that we did not write: one that cannot be compiled accepts everything, since the server
+    /// checks its arguments itself. Where null is no valid value, it stands for a parameter that is left out.
+    pub(super) fn check_foreign(&self, schema: &Value, input: Object) -> Result<Object, Failure> {
+        if self.0.get_or_init(|| Schema::new(schema)).is_err() {
+            return Ok(input);
+        }
+        let Err(failure) = self.check(schema, &input) else { return Ok(input) };
+        let mut without_null = input;
+        let n_before = without_null.len();
+        without_null.retain(|_, value| !value.is_null());
+        if without_null.len() == n_before || self.check(schema, &without_null).is_err() {
+            return Err(failure);
+        }
+        Ok(without_null)
+    }
 }
 
 /// The parameters of a tool, as a hint.

@@ -149,7 +149,8 @@ pub fn all() -> Vec<Box<dyn Tool>> {
 pub(crate) fn spec(name: &'static str, description: &'static str, schema: &str) -> ToolSpec {
     // The file is embedded, and a test parses each.
     let schema = serde_json::from_str(schema).unwrap_or(Value::Null);
-    ToolSpec { name: name.into(), description: description.trim_end().into(), schema }
+    let description = description.trim_end().into();
+    ToolSpec { name: name.into(), description, schema, is_foreign: false }
 }
 
 /// The input as a type. It matches the schema; further restrictions of the type give `INVALID_PARAM` too.

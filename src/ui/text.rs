@@ -10,7 +10,7 @@ use super::{CUT_MESSAGE, is_cut, put};
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
-    Body, Caller, Event, Sink, Stamped, TurnFinished, mode_changed, resumed_after,
+    Body, Caller, Event, McpState, Sink, Stamped, TurnFinished, mode_changed, resumed_after,
 };
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::{MemoryRecalled, Moment, Recalled};
@@ -94,6 +94,16 @@ impl Text {
     /// For users, whether or not it is a terminal.
     fn tell(&mut self, line: &str) {
         put(self.err.as_mut(), &format!("{}\n", clean(line)));
+    }
+
+    /// A server that failed is reported, whatever else is printed.
+    fn server(&mut self, server: &str, state: McpState, detail: &str) {
+        match state {
+            McpState::Failed => self.tell(&format!("agent: MCP server {server}: {detail}")),
+            McpState::Connected | McpState::Changed | McpState::Lost => {
+                self.verbose(&format!("  mcp {server}: {}", state.as_str()));
+            }
+        }
     }
 
     fn progress(&mut self, line: &str) {
@@ -320,6 +330,7 @@ impl Sink for Text {
             Body::Error { source, message, .. } if TOLD.contains(&source.as_str()) => {
                 self.tell(&format!("agent: {message}"));
             }
+            Body::McpServer { server, state, detail, .. } => self.server(server, *state, detail),
             Body::TurnFinished(finished) => self.finished(finished),
             _ => {}
         }

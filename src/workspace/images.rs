@@ -84,6 +84,29 @@ impl ImageKind {
     }
 }
 
+impl Picture {
+    /// An image that did not come from a file; the error says why it cannot be shown.
+    pub fn of_bytes(bytes: Vec<u8>) -> Result<Self, String> {
+        if bytes.len() as u64 > MAX_BYTES {
+            let size = thousands(bytes.len() as u64);
+            return Err(format!("it has {size} bytes, and models accept at most 5 MB"));
+        }
+        let kind = ImageKind::of(&bytes).ok_or("models accept PNG, JPEG and WebP")?;
+        Self::checked(bytes, kind).map_err(str::to_owned)
+    }
+
+    fn checked(bytes: Vec<u8>, kind: ImageKind) -> Result<Self, &'static str> {
+        let size = imagesize::blob_size(&bytes).map_err(|_| "its header is broken")?;
+        if size.width == 0 || size.height == 0 {
+            return Err("its header is broken");
+        }
+        if kind.is_cut_off(&bytes) {
+            return Err("it is cut off");
+        }
+        Ok(Self { bytes, kind, width: size.width, height: size.height })
+    }
+}
+
 impl Workspace {
     /// The image in a file; `None`: the file is no image that models accept.
     pub fn picture(&self, path: &ProjectPath) -> Result<Option<Picture>, Failure> {
@@ -117,21 +140,13 @@ fn read_picture(file: &File, length: u64, at: &str) -> Result<Option<Picture>, F
             .hint("make a smaller copy with a command, and use that one")
             .at(at));
     }
-    let invalid = |why: &str| {
+    let picture = Picture::checked(bytes, kind).map_err(|why| {
         let name = kind.name();
         Failure::new(ErrorCode::BinaryFile, format!("{at} is no valid {name} image: {why}"))
             .hint("check the file with a command that knows the format")
             .at(at)
-    };
-    let size = imagesize::blob_size(&bytes).map_err(|_| invalid("its header is broken"))?;
-    if size.width == 0 || size.height == 0 {
-        return Err(invalid("its header is broken"));
-    }
-    if kind.is_cut_off(&bytes) {
-        return Err(invalid("it is cut off"));
-    }
-    let (width, height) = (size.width, size.height);
-    Ok(Some(Picture { bytes, kind, width, height }))
+    });
+    picture.map(Some)
 }
 
 /// The images of a session, each once.

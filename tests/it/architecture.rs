@@ -17,6 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("context", &["protocol"]),
     ("learning", &["protocol"]),
     ("tools", &["protocol", "workspace", "exec", "permission"]),
+    ("mcp", &["protocol", "disk", "workspace", "exec", "model", "tools"]),
     ("registry", &["protocol", "permission", "workspace", "tools"]),
     ("kernel", &["protocol", "registry", "context", "exec"]),
     ("record", &["protocol", "disk"]),

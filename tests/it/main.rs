@@ -29,6 +29,7 @@ mod host_programs;
 mod images;
 mod learning;
 mod learning_traces;
+mod mcp;
 mod memory;
 mod memory_use;
 mod never_lose;

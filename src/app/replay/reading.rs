@@ -68,7 +68,8 @@ fn not_repeatable(effect: &Effect) -> Option<&'static str> {
         | Effect::Command { .. }
         | Effect::Job { .. }
         | Effect::Plan
-        | Effect::Skill { .. } => None,
+        | Effect::Skill { .. }
+        | Effect::Lookup => None,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::cli::editor::edited;
 use crate::cli::{config, doctor, memory};
 use crate::disk::{self, ResolvedPath, canonical_prefix};
 use crate::exec::{Command, Exec, Watcher};
+use crate::mcp::{self, Servers};
 use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::mask::Masker;
 use crate::protocol::sanitize::without_controls;
@@ -50,6 +51,7 @@ pub(super) struct Jobs<'a> {
     exec: Arc<Exec>,
     /// Cancels the user's commands.
     stop: CancellationToken,
+    servers: Option<Servers>,
     log: Option<PathBuf>,
     session: String,
     /// The current model.
@@ -75,6 +77,7 @@ impl<'a> Jobs<'a> {
             masker: session.masker(),
             exec: Arc::new(outside.exec()),
             stop: CancellationToken::new(),
+            servers: session.servers().cloned(),
             log: session.log_path.clone(),
             session: session.id().to_owned(),
             model: session.model().to_owned(),
@@ -169,6 +172,11 @@ impl<'a> Jobs<'a> {
                 self.page("Configuration", text, PagePlace::Viewer);
             }
             CommandAction::Doctor => self.examine(),
+            CommandAction::Mcp => {
+                let text = self.servers.as_ref().map(Servers::in_words);
+                let text = text.ok_or_else(|| mcp::NO_SERVERS.to_owned());
+                self.page("MCP servers", text, PagePlace::Conversation);
+            }
             CommandAction::Diff => {
                 let diff = self.workspace.session_diff();
                 match diff.as_deref() {

@@ -1,14 +1,13 @@
 //! `/permissions`: lists, adds and removes permission rules.
 
-use std::fs::{self, Permissions};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::app::{self, OpenError, Options, Session};
 use crate::cli::options::{self, ToolOptions};
-use crate::config::{self, AGENT_DIR, Loaded, Needs, Origin, Trust, UserDirs, with_rule};
-use crate::disk;
+use crate::config::{
+    self, AGENT_DIR, Loaded, Needs, Origin, Trust, UserDirs, change_file, with_rule,
+};
 use crate::permission::Rule;
 use crate::protocol::event::SessionRule;
 use crate::ui::tui::{News, PagePlace};
@@ -166,26 +165,9 @@ fn file_of(options: &Options, scope: Scope) -> Result<Option<PathBuf>, String> {
 
 /// Adds the rules to the file, which keeps everything else.
 fn store(file: &Path, list: &str, rules: &[Rule]) -> Result<(), String> {
-    let failed = |error: std::io::Error| {
-        let why = disk::in_words(&error);
-        format!("{}: {why}; the rule is not stored", file.display())
-    };
-    let old = match fs::read_to_string(file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        read => read.map_err(failed)?,
-    };
-    let new = rules.iter().try_fold(old, |text, rule| with_rule(&text, list, rule.text()));
-    let new = new.map_err(|reason| format!("{}: {reason}", file.display()))?;
-    // (The user's configuration may be a link to a file elsewhere.)
-    let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let folder = real.parent().unwrap_or(&real);
-    fs::create_dir_all(folder).map_err(failed)?;
-    let permissions = fs::metadata(&real).map(|data| data.permissions());
-    let permissions = permissions.unwrap_or_else(|_| Permissions::from_mode(0o644));
-    let mut copy = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-    copy.write_all(new.as_bytes()).map_err(failed)?;
-    copy.as_file().set_permissions(permissions).map_err(failed)?;
-    copy.persist(&real).map(drop).map_err(|error| failed(error.error))
+    let add =
+        |old: String| rules.iter().try_fold(old, |text, rule| with_rule(&text, list, rule.text()));
+    change_file(file, add).map_err(|reason| format!("{reason}; the rule is not stored"))
 }
 
 fn in_words(session: &Session, options: &Options) -> String {

@@ -16,7 +16,7 @@ mod refusal;
 mod sockets;
 mod standby;
 mod supervisor;
-mod sys;
+pub(super) mod sys;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -48,16 +48,22 @@ pub(super) use git_guard::GitGuard as Guard;
 pub(super) use plan::Run;
 pub use profile::{Facts, GitPaths, Profile};
 pub(super) use sockets::Socket;
+pub(super) use supervisor::{has_children, is_readable, kill_children, wait_any};
 pub use tables::{SECRET_STORES, STARTUP_FILES};
 
 /// Set once `main` has called [`supervise`]: this program's binary can be a supervisor.
 static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
 
-/// Must be the first call in `main`. If this process was started as a stand-by or supervisor, runs it and returns its exit
+/// Must be the first call in `main`. If this process was started as a stand-by, supervisor or guard, runs it and returns its exit
 /// code. A program that does not call this has no sandbox.
 pub fn supervise() -> Option<u8> {
     CAN_SUPERVISE.store(true, Ordering::Relaxed);
-    supervisor::main()
+    supervisor::main().or_else(super::service::main)
+}
+
+/// This program's binary can supervise others.
+pub(super) fn can_supervise() -> bool {
+    CAN_SUPERVISE.load(Ordering::Relaxed)
 }
 
 /// What enforces the profile.

@@ -99,7 +99,10 @@ fn outer(channel: &mut UnixStream, descriptors: Vec<OwnedFd>) -> Result<(), Stri
 }
 
 /// Whether one of these can be read within this time, or is at its end.
-fn is_readable<const N: usize>(descriptors: [BorrowedFd<'_>; N], time: Option<&Timespec>) -> bool {
+pub(in crate::exec) fn is_readable<const N: usize>(
+    descriptors: [BorrowedFd<'_>; N],
+    time: Option<&Timespec>,
+) -> bool {
     let mut polled = descriptors.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
     !matches!(retry_on_intr(|| poll(&mut polled, time)), Ok(0))
 }
@@ -164,13 +167,15 @@ fn inner(
 }
 
 /// A child that has ended, of any kind: also one that sends its parent no signal.
-fn wait_any(options: WaitOptions) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
+pub(in crate::exec) fn wait_any(
+    options: WaitOptions,
+) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
     let all = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     retry_on_intr(|| wait(options | all))
 }
 
 /// Whether any child lives. Children that have ended are reaped.
-fn has_children() -> bool {
+pub(in crate::exec) fn has_children() -> bool {
     loop {
         match wait_any(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
@@ -182,7 +187,7 @@ fn has_children() -> bool {
 
 /// Kills the children, which for a subreaper include orphaned descendants: a process that only starts the
 /// next one and exits may be gone before all processes have been listed.
-fn kill_children() {
+pub(in crate::exec) fn kill_children() {
     let own = getpid();
     let children = fs::read_to_string(format!("/proc/self/task/{own}/children"));
     let children = children.unwrap_or_default();

@@ -69,7 +69,7 @@ pub(super) fn restrict_mounts(tree: &OwnedFd, flags: u64) -> io::Result<()> {
 }
 
 /// Returns twice: `None` in the new process. Only where this process has one thread: another could hold a lock.
-pub(super) fn fork() -> io::Result<Option<Pid>> {
+pub(in crate::exec) fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: neither the stand-by nor a supervisor starts a thread.
     let pid = unsafe { libc::fork() };
     check(pid >= 0)?;

@@ -54,6 +54,7 @@ fn a_whole_conversation() {
         name: "Read".into(),
         description: "reads".into(),
         schema: json!({"type": "object", "properties": {}}),
+        is_foreign: false,
     }];
     let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
     let messages = [
@@ -147,7 +148,12 @@ fn breakpoints_are_at_the_layers_and_at_the_ends_of_this_and_the_previous_reques
     assert!(marked(&body["messages"][2]["content"][11]));
     assert_eq!(encoded(&request(&messages)).matches(BREAKPOINT).count(), 4);
 
-    let tools = [ToolSpec { name: "LS".into(), description: "lists".into(), schema: json!({}) }];
+    let tools = [ToolSpec {
+        name: "LS".into(),
+        description: "lists".into(),
+        schema: json!({}),
+        is_foreign: false,
+    }];
     let no_system = Request { system: "", tools: &tools, ..request(&messages[..1]) };
     assert!(marked(&sent(&no_system)["tools"][0]));
     // A question outside the conversation is not asked again.
@@ -267,6 +273,7 @@ fn dialect_and_thinking_are_applied() {
         name: "Read".into(),
         description: "reads".into(),
         schema: json!({"type": "object"}),
+        is_foreign: false,
     }];
     let sent = |endpoint: &Endpoint, purpose: Purpose| {
         let request = Request { purpose, tools: &tools, ..request(&[]) };

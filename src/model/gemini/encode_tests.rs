@@ -58,6 +58,7 @@ fn a_whole_conversation() {
         name: "Read".into(),
         description: "reads".into(),
         schema: json!({"type": "object"}),
+        is_foreign: false,
     }];
     let failed = ToolResult { is_error: true, ..result("c2", "no file") };
     let messages = [
@@ -257,7 +258,12 @@ fn answer_schema_is_sent_without_what_servers_reject() {
         ]
         .concat()
     );
-    let tools = [ToolSpec { name: "Read".into(), description: "reads".into(), schema: json!({}) }];
+    let tools = [ToolSpec {
+        name: "Read".into(),
+        description: "reads".into(),
+        schema: json!({}),
+        is_foreign: false,
+    }];
     assert!(!encoded(&Request { tools: &tools, ..request }).contains("responseJsonSchema"));
 }
 

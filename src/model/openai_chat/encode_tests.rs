@@ -35,6 +35,7 @@ fn a_whole_conversation() {
         name: "Read".into(),
         description: "reads".into(),
         schema: json!({"type": "object"}),
+        is_foreign: false,
     }];
     let messages = [
         Message::text(Role::User, "fix it"),
@@ -189,6 +190,7 @@ fn dialect_is_applied() {
         description: "reads".into(),
         schema: json!({"type": "object", "required": ["path"], "properties": {
             "path": {"type": "string"}, "limit": {"type": "integer", "default": 5}}}),
+        is_foreign: false,
     }];
     let schema = json!({"type": "object"});
     let messages = [Message { role: Role::Tool, parts: vec![result("one")] }];

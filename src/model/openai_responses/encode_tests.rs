@@ -49,6 +49,7 @@ fn a_whole_conversation() {
         name: "Read".into(),
         description: "reads".into(),
         schema: json!({"type": "object"}),
+        is_foreign: false,
     }];
     let schema = json!({"type": "object"});
     let messages = [
@@ -188,8 +189,12 @@ fn reasoning_that_the_server_rejects_is_neither_requested_nor_sent() {
 #[test]
 fn dialect_is_applied() {
     let schema = json!({"type": "object"});
-    let tools =
-        [ToolSpec { name: "Read".into(), description: "reads".into(), schema: schema.clone() }];
+    let tools = [ToolSpec {
+        name: "Read".into(),
+        description: "reads".into(),
+        schema: schema.clone(),
+        is_foreign: false,
+    }];
     let request = Request { answer_schema: Some(&schema), tools: &tools, ..request(&[]) };
     let mut endpoint = Endpoint::new("p/m", "http://h/v1");
     let sent = |endpoint: &Endpoint| {

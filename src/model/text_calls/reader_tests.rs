@@ -14,6 +14,7 @@ fn tools() -> [ToolSpec; 2] {
         name: name.into(),
         description: "".into(),
         schema: schema.clone(),
+        is_foreign: false,
     })
 }
 

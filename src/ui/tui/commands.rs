@@ -69,6 +69,8 @@ pub enum CommandAction {
     Vim,
     /// Shows the keys.
     Keys,
+    /// Shows the MCP servers.
+    Mcp,
     /// Checks the installation.
     Doctor,
     /// Ends the chat.
@@ -245,6 +247,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     command(CommandAction::Vim, "vim", "", "vi's modes for writing a message, on or off"),
     command(CommandAction::Keys, "keys", "", "every key and what it does"),
+    command(CommandAction::Mcp, "mcp", "", "the MCP servers: their state and their tools"),
     command(CommandAction::Doctor, "doctor", "", "check the installation, and how to fix problems"),
     command(CommandAction::Quit, "quit", "", "end the chat; `agent -c` resumes it"),
 ];

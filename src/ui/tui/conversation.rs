@@ -252,6 +252,7 @@ impl Conversation {
             | Body::Verified(_)
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
+            | Body::McpServer { .. }
             | Body::TurnUndone { .. } => self.noted(&event.body),
             // Commands of the user are shown when they end; rewinds and forks are reported when the session
             // continues.

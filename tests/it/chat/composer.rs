@@ -90,7 +90,9 @@ fn restored_message_is_never_a_command() {
         [(WORDS, "› !touch owned"), ("/mode full", "› /mode full"), (&long, "[paste 1: 42 lines]")]
     {
         let test = Test::new().script("text: heard");
-        test.run(&[words]).expect_code(0);
+        // Words on the command line of a chat are a message.
+        let args = ["chat", "--plain", "--model", "script:../script", words];
+        test.agent(&args).expect_code(0);
         let mut pty = Pty::chat(&test, &["-c"]);
         pty.wait_for("heard");
         pty.wait_for("/help");

@@ -11,7 +11,7 @@ use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::question::{Question as Inquiry, UserAnswer};
 use crate::protocol::sanitize::clean;
-use crate::protocol::view::view;
+use crate::protocol::view::{mcp_subject, view};
 use crate::protocol::{Object, counted};
 use crate::ui::tui::text::hang;
 use crate::ui::tui::theme::Part;
@@ -140,7 +140,7 @@ impl Call {
         match &question.diff {
             Some(diff) => lines.extend(diff_lines(diff, 0, usize::MAX, look, Detail::Full)),
             // Not repeated if the title contains the whole command.
-            None if self.tool == "Bash" && !is_whole => {
+            None if (self.tool == "Bash" || is_of_mcp(&self.tool)) && !is_whole => {
                 lines.extend(command_lines(&self.subject, look));
             }
             None => {}
@@ -400,8 +400,16 @@ fn failing_stages(data: &Object) -> String {
     failing.collect::<Vec<_>>().join(", ")
 }
 
+/// Its arguments are shown whole before it is called.
+fn is_of_mcp(tool: &str) -> bool {
+    mcp_subject(tool, &Object::new()).is_some()
+}
+
 /// The input field that describes the call best.
 fn subject(tool: &str, input: &Object) -> String {
+    if let Some(subject) = mcp_subject(tool, input) {
+        return subject;
+    }
     let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
     let place = match text("path") {
         "" | "." => String::new(),

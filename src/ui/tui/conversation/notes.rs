@@ -1,7 +1,7 @@
 //! Notes about decisions, rules, checks and compactions.
 
 use super::{Cell, Conversation, Tone};
-use crate::protocol::event::{Body, mode_changed};
+use crate::protocol::event::{Body, McpState, mode_changed};
 use crate::protocol::recall::Moment;
 use crate::protocol::{counted, without_reminder_tags};
 use crate::ui::tui::cells::{decision, seconds, thousands};
@@ -145,6 +145,9 @@ impl Conversation {
                 for item in &recalled.items {
                     self.note(Tone::Quiet, &format!("{how}: {} [{}]", item.text, item.id));
                 }
+            }
+            Body::McpServer { server, state: McpState::Failed, detail, .. } => {
+                self.note(Tone::Bad, &format!("MCP server {server}: {detail}"));
             }
             Body::MemoryWritten(written) => {
                 for item in &written.new {

@@ -1,0 +1,129 @@
+//! The MCP servers of a session, from the configuration.
+
+use std::path::Path;
+
+use super::{HostPrograms, OpenError, Writable};
+use crate::config::{self, Config, Loaded, McpServer, UserDirs};
+use crate::exec::{Exec, ServiceCommand};
+use crate::mcp::{self, Servers};
+use crate::protocol::event::Events;
+use crate::tools::Tool;
+
+/// The MCP servers of a session.
+pub struct McpServers {
+    /// `None` if none is configured.
+    pub servers: Option<Servers>,
+    /// What is not used, and why: one line each.
+    pub notices: Vec<String>,
+}
+
+impl McpServers {
+    /// The servers that are configured. None is started.
+    pub fn of(
+        loaded: &Loaded,
+        writable: &Writable,
+        dirs: Option<&UserDirs>,
+    ) -> Result<Self, OpenError> {
+        let mut notices = Vec::new();
+        let servers = servers(loaded, writable, dirs, &mut notices)?;
+        Ok(Self { servers, notices })
+    }
+
+    /// The same, and they are started in the background.
+    pub(super) fn started(
+        loaded: &Loaded,
+        writable: &Writable,
+        dirs: Option<&UserDirs>,
+    ) -> Result<Self, OpenError> {
+        let mcp = Self::of(loaded, writable, dirs)?;
+        if let Some(servers) = &mcp.servers {
+            servers.start();
+        }
+        Ok(mcp)
+    }
+
+    /// Changes of their states are events of this session.
+    pub fn announce(&self, events: &Events) {
+        if let Some(servers) = &self.servers {
+            servers.announce(events);
+        }
+    }
+
+    /// Their tools, in a fixed order.
+    pub fn tools(&self) -> Vec<Box<dyn Tool>> {
+        self.servers.iter().flat_map(Servers::tools).collect()
+    }
+
+    /// Ends those that were started.
+    pub async fn close(&self) {
+        if let Some(servers) = &self.servers {
+            servers.close().await;
+        }
+    }
+}
+
+/// The configured servers.
+fn servers(
+    loaded: &Loaded,
+    writable: &Writable,
+    dirs: Option<&UserDirs>,
+    notices: &mut Vec<String>,
+) -> Result<Option<Servers>, OpenError> {
+    let config = &loaded.config;
+    let enabled = config.mcp.servers.iter().filter(|(_, server)| server.enabled);
+    let mut settings = Vec::new();
+    for (name, server) in enabled {
+        match server_settings(name, server, writable.root())? {
+            Ok(server) => settings.push(server),
+            Err(variable) => notices.push(format!(
+                "MCP server {name} is not used: the environment variable {variable} is not set (`${{{variable}:-}}` \
+                 makes it optional)"
+            )),
+        }
+    }
+    if settings.is_empty() {
+        return Ok(None);
+    }
+    let cache = dirs.map(|dirs| dirs.cache.join("mcp"));
+    let exec = host_exec(config, writable);
+    Ok(Some(Servers::new(settings, exec, cache, config.mcp.max_tool_tokens, &loaded.prompts)))
+}
+
+/// Runs programs as the user, without the sandbox and without keys.
+fn host_exec(config: &Config, writable: &Writable) -> Exec {
+    let environment = HostPrograms::of(writable).environment();
+    Exec::with_environment(environment, &super::toolbox::secret_variables(config))
+}
+
+/// The settings of a server, or the variable that is missing.
+fn server_settings(
+    name: &str,
+    server: &McpServer,
+    root: &Path,
+) -> Result<Result<mcp::Settings, String>, OpenError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let server = match server.expanded(&variable) {
+        Ok(server) => server,
+        Err(missing) => return Ok(Err(missing)),
+    };
+    let timeout = config::parse_duration(&server.timeout).map_err(OpenError::Usage)?;
+    let passed = server.pass_keys.iter().map(|name| Some((name.clone(), variable(name)?)));
+    let start = match (server.url, server.command) {
+        (Some(url), _) => {
+            mcp::Start::Address { url, headers: server.headers.into_iter().collect() }
+        }
+        (None, program) => mcp::Start::Program(ServiceCommand {
+            program: program.unwrap_or_default(),
+            arguments: server.args,
+            environment: passed.flatten().chain(server.env).collect(),
+            directory: root.to_owned(),
+        }),
+    };
+    Ok(Ok(mcp::Settings {
+        name: name.to_owned(),
+        start,
+        timeout,
+        enabled_tools: server.enabled_tools,
+        disabled_tools: server.disabled_tools,
+    }))
+}

@@ -1,0 +1,228 @@
+//! `agent mcp`: lists, adds, removes and tries MCP servers.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, Subcommand};
+
+use super::options::{self, ToolOptions};
+use crate::app::{self, McpServers, OpenError, StateDirs, Writable};
+use crate::config::{self, AGENT_DIR, McpServer, UserDirs};
+use crate::mcp::{NO_SERVERS, ServerState};
+use crate::protocol::control::Control;
+use crate::ui;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum McpCommand {
+    /// List the configured servers; none is started
+    List {
+        #[command(flatten)]
+        options: ToolOptions,
+    },
+    /// Add a server: `agent mcp add git uvx mcp-server-git`
+    Add(AddArgs),
+    /// Remove a server
+    Remove {
+        /// Its name
+        name: String,
+        /// From the project's configuration, not from yours
+        #[arg(long)]
+        project: bool,
+    },
+    /// Start servers, and list their tools
+    Test {
+        /// The server; where none is given, all
+        name: Option<String>,
+        #[command(flatten)]
+        options: ToolOptions,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AddArgs {
+    /// Its name
+    name: String,
+    /// To the project's configuration, not to yours
+    #[arg(long)]
+    project: bool,
+    /// The address of a server that speaks streamable HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+    /// A header of each request to it
+    #[arg(long, value_name = "NAME: VALUE", requires = "url")]
+    header: Vec<String>,
+    /// A variable of its environment
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
+    env: Vec<String>,
+    /// A variable with a key that it receives from your environment
+    #[arg(long, value_name = "NAME", conflicts_with = "url")]
+    pass_key: Vec<String>,
+    /// The program, and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "url")]
+    command: Vec<String>,
+}
+
+pub(super) fn mcp(command: McpCommand) -> u8 {
+    let done = match command {
+        McpCommand::List { options } => list(&options),
+        McpCommand::Add(args) => add(args),
+        McpCommand::Remove { name, project } => remove(&name, project),
+        McpCommand::Test { name, options } => return test(name.as_deref(), &options),
+    };
+    match done {
+        Ok(text) => {
+            ui::print(&text);
+            0
+        }
+        Err(error) => {
+            ui::tell(&error.to_string());
+            error.exit_code()
+        }
+    }
+}
+
+/// The configured servers with their settings, for a project.
+fn configured(options: &ToolOptions) -> Result<McpServers, OpenError> {
+    let root = options::root(options.cwd.as_deref())?;
+    let dirs = UserDirs::find();
+    let loaded = options::load(&root, dirs.as_ref(), options, None)?;
+    for warning in &loaded.warnings {
+        ui::tell(warning);
+    }
+    let own = StateDirs::of(dirs.as_ref());
+    let workspace = app::open_workspace(&root, &options.add_dir, &own)?;
+    let writable = Writable::of(&loaded.config, &workspace)?;
+    let mcp = McpServers::of(&loaded, &writable, dirs.as_ref())?;
+    for notice in &mcp.notices {
+        ui::tell(notice);
+    }
+    Ok(mcp)
+}
+
+fn list(options: &ToolOptions) -> Result<String, OpenError> {
+    let root = options::root(options.cwd.as_deref())?;
+    let dirs = UserDirs::find();
+    let loaded = options::load(&root, dirs.as_ref(), options, None)?;
+    for warning in &loaded.warnings {
+        ui::tell(warning);
+    }
+    let masker = app::masker(&loaded.config, &[])?;
+    let mut out = String::new();
+    for (name, server) in &loaded.config.mcp.servers {
+        let how = server.url.clone().unwrap_or_else(|| {
+            let program = server.command.iter().chain(&server.args);
+            program.cloned().collect::<Vec<_>>().join(" ")
+        });
+        let of_server = format!("mcp.servers.{name}.");
+        let origin = loaded.origins.iter().find(|(key, _)| key.starts_with(&of_server));
+        let origin = origin.map_or_else(String::new, |(_, origin)| format!("  # {origin}"));
+        let off = if server.enabled { "" } else { " (not enabled)" };
+        out.push_str(&masker.mask(&format!("{name}: {how}{off}{origin}\n")));
+    }
+    Ok(if out.is_empty() { format!("{NO_SERVERS}\n") } else { out })
+}
+
+/// The configuration file: the user's, or the project's.
+fn file(project: bool) -> Result<PathBuf, OpenError> {
+    let folder = if project {
+        let folder = options::root(None)?.join(AGENT_DIR);
+        let file = folder.join(config::FILE_NAME);
+        if folder.is_symlink() || file.is_symlink() {
+            let file = file.display();
+            return Err(OpenError::Usage(format!(
+                "{file}: a link is not changed; edit the file it leads to"
+            )));
+        }
+        folder
+    } else {
+        let no_home = || OpenError::Usage("there is no home folder: set HOME".to_owned());
+        UserDirs::find().ok_or_else(no_home)?.config
+    };
+    Ok(folder.join(config::FILE_NAME))
+}
+
+fn add(args: AddArgs) -> Result<String, OpenError> {
+    let AddArgs { name, project, url, header, env, pass_key, command } = args;
+    let pairs = |items: &[String], separator: char, option: &str| {
+        let pair = |item: &String| {
+            let (name, value) = item.split_once(separator).ok_or_else(|| {
+                OpenError::Usage(format!("--{option} {item:?}: write NAME{separator}VALUE"))
+            })?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        };
+        items.iter().map(pair).collect::<Result<_, OpenError>>()
+    };
+    let mut words = command.into_iter();
+    let server = McpServer {
+        command: words.next(),
+        args: words.collect(),
+        env: pairs(&env, '=', "env")?,
+        pass_keys: pass_key,
+        url,
+        headers: pairs(&header, ':', "header")?,
+        ..McpServer::default()
+    };
+    let file = file(project)?;
+    config::change_file(&file, |text| config::with_server(&text, &name, &server))
+        .map_err(OpenError::Usage)?;
+    let then = if project { "run `agent trust` in this folder, then " } else { "" };
+    Ok(format!("{name} is in {}\n{then}try it: agent mcp test {name}\n", file.display()))
+}
+
+fn remove(name: &str, project: bool) -> Result<String, OpenError> {
+    let file = file(project)?;
+    config::change_file(&file, |text| config::without_server(&text, name))
+        .map_err(OpenError::Usage)?;
+    Ok(format!("{name} is no longer in {}\n", file.display()))
+}
+
+fn test(name: Option<&str>, options: &ToolOptions) -> u8 {
+    let control = Control::default();
+    super::block_on(
+        async {
+            match control.cancel().run_until_cancelled(try_servers(name, options)).await {
+                Some(Ok((text, is_good))) => {
+                    ui::print(&text);
+                    u8::from(!is_good)
+                }
+                Some(Err(error)) => {
+                    ui::tell(&error.to_string());
+                    error.exit_code()
+                }
+                None => 130,
+            }
+        },
+        &control,
+    )
+}
+
+async fn try_servers(
+    name: Option<&str>,
+    options: &ToolOptions,
+) -> Result<(String, bool), OpenError> {
+    let mcp = configured(options)?;
+    let Some(servers) = &mcp.servers else {
+        return Ok((format!("{NO_SERVERS}\n"), name.is_none()));
+    };
+    let is_wanted = |server: &str| name.is_none_or(|name| name == server);
+    if !servers.states().iter().any(|server| is_wanted(&server.name)) {
+        let name = name.unwrap_or_default();
+        return Err(OpenError::Usage(format!(
+            "there is no MCP server {name} that can be used; `agent mcp list` shows them"
+        )));
+    }
+    let begun = Instant::now();
+    servers.start();
+    servers.settled(name).await;
+    let time = begun.elapsed().as_millis();
+    let (mut text, mut is_good) = (String::new(), true);
+    for server in servers.states().iter().filter(|server| is_wanted(&server.name)) {
+        let is_connected = matches!(server.state, ServerState::Connected(_));
+        is_good &= is_connected;
+        let mark = if is_connected { '✓' } else { '✗' };
+        text.push_str(&format!("{mark} {server}\n"));
+    }
+    text.push_str(&format!("ready after {time} ms\n"));
+    mcp.close().await;
+    Ok((text, is_good))
+}

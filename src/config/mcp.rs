@@ -1,0 +1,267 @@
+//! MCP servers: their configuration, and the file `.mcp.json` that other agents use as well.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use toml::{Table, Value};
+
+use crate::disk::read_small_text_without_links;
+
+/// The file in a project's root.
+pub const MCP_FILE: &str = ".mcp.json";
+
+/// Tools of other programs, by the Model Context Protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mcp {
+    /// Limit of tokens that the tools of all servers take in a request. Beyond it, an index of them is sent, and the
+    /// model looks up the tools that it needs.
+    pub max_tool_tokens: u64,
+    /// The servers by name.
+    pub servers: BTreeMap<String, McpServer>,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self { max_tool_tokens: 1200, servers: BTreeMap::new() }
+    }
+}
+
+/// One MCP server: a program (`command`) or an address (`url`). `${NAME}` and `${NAME:-default}` in the values stand for
+/// environment variables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpServer {
+    /// Whether it is used.
+    pub enabled: bool,
+    /// The program. It runs as you, without the sandbox.
+    #[schemars(example = &"uvx")]
+    pub command: Option<String>,
+    /// Its arguments.
+    #[schemars(example = ["mcp-server-git"])]
+    pub args: Vec<String>,
+    /// Variables of its environment, which contains no keys.
+    #[schemars(example = serde_json::json!({"LOG": "debug"}))]
+    pub env: BTreeMap<String, String>,
+    /// Names of variables with keys that it receives from your environment.
+    #[schemars(example = ["GITHUB_TOKEN"])]
+    pub pass_keys: Vec<String>,
+    /// The address of a server that speaks streamable HTTP.
+    #[schemars(example = &"https://mcp.example.com/mcp")]
+    pub url: Option<String>,
+    /// Headers of each request to it.
+    #[schemars(example = serde_json::json!({"Authorization": "Bearer ${MCP_TOKEN}"}))]
+    pub headers: BTreeMap<String, String>,
+    /// Time limit of its start, and of each call.
+    pub timeout: String,
+    /// The tools that are used; empty: all.
+    #[schemars(example = ["log", "diff"])]
+    pub enabled_tools: Vec<String>,
+    /// Tools that are not used.
+    #[schemars(example = ["push"])]
+    pub disabled_tools: Vec<String>,
+}
+
+impl Default for McpServer {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            pass_keys: Vec::new(),
+            url: None,
+            headers: BTreeMap::new(),
+            timeout: "60s".into(),
+            enabled_tools: Vec::new(),
+            disabled_tools: Vec::new(),
+        }
+    }
+}
+
+impl McpServer {
+    /// Why it cannot be used.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        match (&self.command, &self.url) {
+            (Some(_), Some(_)) => return Err(("url", "set command or url, not both".to_owned())),
+            (None, None) => {
+                let why = "set command (a program) or url (a streamable HTTP server)";
+                return Err(("command", why.to_owned()));
+            }
+            (Some(_), None) | (None, Some(_)) => {}
+        }
+        super::parse_duration(&self.timeout).map(drop).map_err(|why| ("timeout", why))
+    }
+
+    /// With the variables in its values replaced; the error is the name of one that is not set.
+    pub fn expanded(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let expand = |text: &String| expand(text, variable);
+        let map = |map: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, String> {
+            map.iter().map(|(name, value)| Ok((name.clone(), expand(value)?))).collect()
+        };
+        Ok(Self {
+            command: self.command.as_ref().map(expand).transpose()?,
+            args: self.args.iter().map(expand).collect::<Result<_, String>>()?,
+            env: map(&self.env)?,
+            url: self.url.as_ref().map(expand).transpose()?,
+            headers: map(&self.headers)?,
+            ..self.clone()
+        })
+    }
+}
+
+/// A text with `${NAME}` and `${NAME:-default}` replaced; the error is the name of a variable that is not set.
+fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((inner, after)) = after.split_once('}') else { break };
+        let (name, default) = match inner.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inner, None),
+        };
+        let value = variable(name).filter(|value| !value.is_empty() || default.is_none());
+        expanded.push_str(before);
+        expanded.push_str(&value.or(default.map(str::to_owned)).ok_or(name)?);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+/// The content of a `.mcp.json`.
+#[derive(Debug, Default)]
+pub(super) struct McpFile {
+    /// The same settings in a configuration file.
+    pub(super) table: Table,
+    /// The line of each server.
+    pub(super) lines: BTreeMap<String, usize>,
+    /// What is not used of it, and why.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads a `.mcp.json`; `None` if there is none. Nothing in it is an error: it was written for another program.
+pub(super) fn read(path: &Path) -> Option<McpFile> {
+    let mut file = McpFile::default();
+    let text = match read_small_text_without_links(path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return None;
+        }
+        Err(error) => {
+            file.warnings.push(format!("{}: {error}; its servers are not used", path.display()));
+            return Some(file);
+        }
+    };
+    let shown = path.display();
+    let json: Json = match serde_json::from_str(&text) {
+        Ok(json) => json,
+        Err(error) => {
+            file.warnings
+                .push(format!("{shown}:{}: {error}; its servers are not used", error.line()));
+            return Some(file);
+        }
+    };
+    let mut servers = Table::new();
+    for (name, server) in json["mcpServers"].as_object().into_iter().flatten() {
+        let quoted = Json::from(name.as_str()).to_string();
+        let line = text.find(&quoted).map_or(1, |at| text[..at].matches('\n').count() + 1);
+        match server_of(server) {
+            Ok(table) => {
+                file.lines.insert(format!("mcp.servers.{name}"), line);
+                servers.insert(name.clone(), Value::Table(table));
+            }
+            Err(why) => {
+                file.warnings.push(format!("{shown}:{line}: MCP server {name} is not used: {why}"));
+            }
+        }
+    }
+    if !servers.is_empty() {
+        let servers = Table::from_iter([("servers".to_owned(), Value::Table(servers))]);
+        file.table.insert("mcp".to_owned(), Value::Table(servers));
+    }
+    Some(file)
+}
+
+/// The settings of a server of `.mcp.json`. Unknown fields are for other programs.
+fn server_of(server: &Json) -> Result<Table, String> {
+    let kind = server["type"].as_str().unwrap_or_default();
+    if !matches!(kind, "" | "stdio" | "http" | "streamable-http" | "streamableHttp") {
+        return Err(format!("the type {kind:?} is not supported; use stdio or http"));
+    }
+    let mut table = Table::new();
+    for key in ["command", "url"] {
+        if let Some(text) = server[key].as_str() {
+            table.insert(key.to_owned(), text.into());
+        }
+    }
+    if let Some(args) = server["args"].as_array() {
+        table.insert("args".to_owned(), args.iter().map(text_of).collect::<Vec<_>>().into());
+    }
+    for key in ["env", "headers"] {
+        if let Some(fields) = server[key].as_object() {
+            let fields = fields.iter().map(|(name, value)| (name.clone(), text_of(value).into()));
+            table.insert(key.to_owned(), Value::Table(fields.collect()));
+        }
+    }
+    if server["disabled"] == true {
+        table.insert("enabled".to_owned(), false.into());
+    }
+    let parsed: McpServer = table
+        .clone()
+        .try_into()
+        .map_err(|error: toml::de::Error| error.message().trim_end().replace('\n', " "))?;
+    parsed.check().map_err(|(_, why)| why)?;
+    Ok(table)
+}
+
+fn text_of(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Removes the servers of `merged` that `over` has: a server of a later layer is another server, which gets nothing of
+/// the earlier one.
+pub(super) fn replace_servers(merged: &mut Table, over: &Table) {
+    let of = |table: &Table| -> Vec<String> {
+        let servers = table.get("mcp").and_then(|mcp| mcp.get("servers"));
+        servers
+            .and_then(Value::as_table)
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.clone())
+            .collect()
+    };
+    let names = of(over);
+    let servers = merged.get_mut("mcp").and_then(|mcp| mcp.get_mut("servers"));
+    if let Some(servers) = servers.and_then(Value::as_table_mut) {
+        servers.retain(|name, _| !names.iter().any(|own| own == name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_expanded_with_defaults() {
+        let variable = |name: &str| match name {
+            "A" => Some("x".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        let check = |text: &str, expected: Result<&str, &str>| {
+            let found = expand(text, &variable);
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");
+        };
+        check("plain $A ${", Ok("plain $A ${"));
+        check("-${A}-${A}", Ok("-x-x"));
+        check("${B:-d}${A:-d}${EMPTY:-d}", Ok("dxd"));
+        check("${EMPTY}", Ok(""));
+        check("${B}", Err("B"));
+        check("${B:-}", Ok(""));
+    }
+}

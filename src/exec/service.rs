@@ -1,0 +1,208 @@
+//! Programs that run beside the session and are spoken to through their standard input and output: MCP servers.
+//!
+//! Such a program runs as the user, without the sandbox. Its parent is a *guard*: this binary, which ends the program with
+//! all of its descendants when the agent has ended, however it ended.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::process::{
+    PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper,
+    set_parent_process_death_signal, setsid,
+};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::timeout;
+
+use super::process::end_descendants;
+use super::sandbox::{can_supervise, has_children, is_readable, kill_children, sys, wait_any};
+use super::{Exec, new_command};
+
+/// The argument that makes this binary a guard.
+const WORD: &str = "__guard";
+/// How often a guard reaps orphans of its program.
+const REAP_TIME: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+/// A guard needs a few milliseconds to end everything.
+const END_TIME: Duration = Duration::from_secs(5);
+
+/// A program to start.
+#[derive(Clone, Debug)]
+pub struct ServiceCommand {
+    /// A name that is searched in PATH, or a path, relative to `directory`.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Variables besides those of every command, which has no keys.
+    pub environment: Vec<(String, String)>,
+    /// The working directory.
+    pub directory: PathBuf,
+}
+
+/// A running program. When this is dropped, it ends with all of its processes.
+#[derive(Debug)]
+pub struct Service {
+    /// Its standard input.
+    pub stdin: Option<ChildStdin>,
+    /// Its standard output.
+    pub stdout: Option<ChildStdout>,
+    /// Its standard error.
+    pub stderr: Option<ChildStderr>,
+    guard: Child,
+    /// Open as long as the agent wants the program to run.
+    lifeline: Option<io::PipeWriter>,
+}
+
+impl Exec {
+    /// Starts a program. Must be called in a runtime.
+    pub fn serve(&self, wanted: &ServiceCommand) -> io::Result<Service> {
+        if !can_supervise() {
+            return Err(io::Error::other("this program cannot supervise others"));
+        }
+        let program = self.program(wanted).ok_or_else(|| {
+            let program = &wanted.program;
+            let where_to = if program.contains('/') { "" } else { " in PATH" };
+            let message = format!("there is no program {program}{where_to}");
+            io::Error::new(io::ErrorKind::NotFound, message)
+        })?;
+        let (theirs, lifeline) = io::pipe()?;
+        let theirs = OwnedFd::from(theirs);
+        let mark = uuid::Uuid::now_v7().to_string();
+        let wanted_ones = wanted.environment.iter().map(|(name, value)| (name, value));
+        let mut command = new_command(Path::new("/proc/self/exe"));
+        command
+            .arg(WORD)
+            .arg(theirs.as_raw_fd().to_string())
+            .arg(program)
+            .args(&wanted.arguments)
+            .current_dir(&wanted.directory)
+            .env_clear()
+            .envs(self.environment.variables(&mark))
+            .envs(wanted_ones)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        inherit(&mut command, theirs);
+        let mut guard = command.spawn()?;
+        Ok(Service {
+            stdin: guard.stdin.take(),
+            stdout: guard.stdout.take(),
+            stderr: guard.stderr.take(),
+            guard,
+            lifeline: Some(lifeline),
+        })
+    }
+
+    fn program(&self, wanted: &ServiceCommand) -> Option<PathBuf> {
+        if wanted.program.contains('/') {
+            let path = wanted.directory.join(&wanted.program);
+            return path.is_file().then_some(path);
+        }
+        let own = wanted.environment.iter().find(|(name, _)| name == "PATH");
+        match own {
+            Some((_, list)) => std::env::split_paths(list)
+                .map(|folder| folder.join(&wanted.program))
+                .find(|path| path.is_absolute() && path.is_file()),
+            None => self.environment.find(&wanted.program, &[]),
+        }
+    }
+}
+
+/// The child keeps this descriptor, and leaves the terminal and the process group of the agent.
+fn inherit(command: &mut tokio::process::Command, descriptor: OwnedFd) {
+    let in_child = move || {
+        setsid()?;
+        rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::empty())?;
+        Ok(())
+    };
+    #[expect(unsafe_code, reason = "nothing else runs between fork and exec")]
+    // SAFETY: the closure makes two system calls, does not allocate and takes no lock.
+    unsafe {
+        command.pre_exec(in_child);
+    }
+}
+
+impl Service {
+    /// Waits for its end: the exit status, 128 + n after signal n.
+    pub async fn ended(&mut self) -> Option<i32> {
+        self.guard.wait().await.ok()?.code()
+    }
+
+    /// Closes its input, and ends it after this time if it still runs.
+    pub async fn end(mut self, patience: Duration) {
+        self.stdin = None;
+        if timeout(patience, self.guard.wait()).await.is_err() {
+            self.lifeline = None;
+            _ = timeout(END_TIME, self.guard.wait()).await;
+        }
+    }
+}
+
+/// Runs the guard if this process was started as one; then its exit code.
+pub(super) fn main() -> Option<u8> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != WORD {
+        return None;
+    }
+    let number: RawFd = arguments.next()?.to_str()?.parse().ok()?;
+    if number < 3 || rustix::io::fcntl_getfd(borrowed(number)).is_err() {
+        return Some(2);
+    }
+    #[expect(unsafe_code, reason = "the number of an inherited descriptor")]
+    // SAFETY: it is open, as just checked, and nothing else in this process knows it.
+    let lifeline = unsafe { OwnedFd::from_raw_fd(number) };
+    let program = PathBuf::from(arguments.next()?);
+    Some(guard(&lifeline, &program, arguments.collect()).unwrap_or(2))
+}
+
+fn borrowed(number: RawFd) -> BorrowedFd<'static> {
+    #[expect(unsafe_code, reason = "only to ask whether it is open")]
+    // SAFETY: it is used for one system call, which fails if the descriptor is not open.
+    unsafe {
+        BorrowedFd::borrow_raw(number)
+    }
+}
+
+fn guard(lifeline: &OwnedFd, program: &Path, arguments: Vec<OsString>) -> io::Result<u8> {
+    rustix::io::fcntl_setfd(lifeline, rustix::io::FdFlags::CLOEXEC)?;
+    let own = getpid();
+    set_child_subreaper(Some(own))?;
+    let Some(child) = sys::fork()? else {
+        // (The guard has one thread, so the signal comes when it ends.)
+        _ = set_parent_process_death_signal(Some(Signal::KILL));
+        _ = setsid();
+        #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
+        let error = std::process::Command::new(program).args(arguments).exec();
+        _ = io::Write::write_all(&mut io::stderr(), format!("{error}\n").as_bytes());
+        std::process::exit(127);
+    };
+    // The pipes close when the program closes them.
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    let watched = pidfd_open(child, PidfdFlags::empty())?;
+    let mut code = None;
+    while code.is_none() {
+        let is_quiet = !is_readable([lifeline.as_fd(), watched.as_fd()], Some(&REAP_TIME));
+        while let Ok(Some((ended, status))) = wait_any(WaitOptions::NOHANG) {
+            if ended == child {
+                let signal = status.terminating_signal().map(|signal| 128 + signal);
+                code = Some(status.exit_status().or(signal).unwrap_or(255));
+            }
+        }
+        if !is_quiet && code.is_none() {
+            // The agent has ended, or ends the program.
+            code = Some(128 + Signal::KILL.as_raw());
+        }
+    }
+    while has_children() {
+        kill_children();
+        end_descendants();
+    }
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255))
+}

@@ -1,0 +1,161 @@
+//! What the model receives of the servers' tools: their schemas, or beyond a limit of tokens an index of them.
+//!
+//! It is made once, so that each request begins like the one before.
+
+use std::sync::Arc;
+
+use super::names::Names;
+use super::server::{Server, ToolInfo};
+use super::tool::{McpTool, ServerTool};
+use super::{Servers, TOOL};
+use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
+use crate::protocol::tool::ToolSpec;
+use crate::tools::Tool;
+
+const DESCRIPTION: Prompt = prompt!("mcp/tool.md");
+const SCHEMA: &str = include_str!("../../prompts/mcp/tool.json");
+
+/// Bytes of a schema per token. (An index has more tokens than its text: names are unusual words.)
+const BYTES_PER_TOKEN: usize = 4;
+const INDEX_BYTES_PER_TOKEN: usize = 3;
+/// Limit of the words of a description in the index, in bytes.
+const FIRST_WORDS: usize = 40;
+
+/// The tools of all servers, for the model.
+pub(super) struct Catalog {
+    direct: Vec<Direct>,
+    /// `None` without servers.
+    spec: Option<ToolSpec>,
+}
+
+/// A tool that the model can call under its own name.
+struct Direct {
+    server: Arc<Server>,
+    name: String,
+    tool: ToolInfo,
+}
+
+impl Catalog {
+    /// The smallest servers are offered directly, as long as they and an index of the others take at most `max_tokens`.
+    pub(super) fn new(servers: &[Arc<Server>], max_tokens: u64, prompts: &Prompts) -> Self {
+        let room = usize::try_from(max_tokens).unwrap_or(usize::MAX);
+        let mut names = Names::default();
+        let mut known: Vec<(usize, Vec<Direct>)> = Vec::new();
+        for server in servers {
+            let tools = server.cached.iter().flatten().map(|tool| Direct {
+                server: Arc::clone(server),
+                name: names.name(server.name(), &tool.name),
+                tool: tool.clone(),
+            });
+            let tools: Vec<Direct> = tools.collect();
+            let tokens = tools.iter().map(|tool| tool.bytes() / BYTES_PER_TOKEN + 1).sum();
+            known.push((tokens, tools));
+        }
+        known.sort_by_key(|(tokens, _)| *tokens);
+        let (mut direct, mut taken) = (Vec::new(), 0);
+        let mut is_indexed: Vec<&Arc<Server>> = servers.iter().collect();
+        // The servers that are not offered directly should at least have their names in the index.
+        let fits = tokens_of(&index(&is_indexed, Detail::Names)) <= room;
+        let least = if fits { Detail::Names } else { Detail::Counts };
+        for (tokens, tools) in known {
+            let Some(first) = tools.first() else { continue };
+            let others = is_indexed.iter().copied().filter(|it| it.name() != first.server.name());
+            let others: Vec<&Arc<Server>> = others.collect();
+            let index = tokens_of(&index(&others, least));
+            if taken + tokens + index > room {
+                break;
+            }
+            taken += tokens;
+            direct.extend(tools);
+            is_indexed = others;
+        }
+        direct.sort_by(|a, b| a.server.name().cmp(b.server.name()));
+        let index = [Detail::Words, Detail::Names, Detail::Counts]
+            .map(|detail| index(&is_indexed, detail))
+            .into_iter()
+            .find(|index| taken + tokens_of(index) <= room)
+            .unwrap_or_else(|| index(&is_indexed, Detail::Counts));
+        let spec = (!servers.is_empty()).then(|| {
+            let text = prompts.text(DESCRIPTION).trim_end();
+            ToolSpec {
+                name: TOOL.into(),
+                description: fill(text, &[("index", &index)]).into(),
+                schema: serde_json::from_str(SCHEMA).unwrap_or_default(),
+                is_foreign: false,
+            }
+        });
+        Self { direct, spec }
+    }
+
+    /// The tools, in a fixed order.
+    pub(super) fn tools(&self, servers: &Servers) -> Vec<Box<dyn Tool>> {
+        let direct = self.direct.iter().map(|direct| {
+            let Direct { server, name, tool } = direct;
+            Box::new(ServerTool::new(servers.clone(), Arc::clone(server), name, tool))
+                as Box<dyn Tool>
+        });
+        let mut tools: Vec<Box<dyn Tool>> = direct.collect();
+        if let Some(spec) = &self.spec {
+            tools.push(Box::new(McpTool::new(servers.clone(), spec.clone())));
+        }
+        tools
+    }
+}
+
+impl Direct {
+    fn bytes(&self) -> usize {
+        self.name.len() + self.tool.description.len() + self.tool.schema.to_string().len()
+    }
+}
+
+/// How much an index says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Names and the first words of descriptions.
+    Words,
+    /// Names.
+    Names,
+    /// The number of tools of each server.
+    Counts,
+}
+
+/// The tools of these servers, one server per paragraph; nothing if there are none.
+fn index(servers: &[&Arc<Server>], detail: Detail) -> String {
+    let mut index = String::new();
+    for server in servers {
+        let name = server.name();
+        let Some(tools) = &server.cached else {
+            index.push_str(&format!("\n{name}: not connected yet, search it"));
+            continue;
+        };
+        match detail {
+            Detail::Words => {
+                index.push_str(&format!("\n{name}:"));
+                for tool in tools {
+                    index.push_str(&format!("\n- {}{}", tool.name, first_words(tool)));
+                }
+            }
+            Detail::Names => {
+                let tools: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+                index.push_str(&format!("\n{name}: {}", tools.join(" ")));
+            }
+            Detail::Counts => index.push_str(&format!("\n{name}: {} tools", tools.len())),
+        }
+    }
+    index
+}
+
+fn first_words(tool: &ToolInfo) -> String {
+    let line = tool.description.lines().next().unwrap_or_default();
+    let line = line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.');
+    let words = match line.get(..=FIRST_WORDS).and_then(|cut| cut.rfind(' ')) {
+        Some(end) if line.len() > FIRST_WORDS => &line[..end],
+        _ if line.len() <= FIRST_WORDS => line,
+        _ => "",
+    };
+    if words.is_empty() { String::new() } else { format!(": {words}") }
+}
+
+fn tokens_of(index: &str) -> usize {
+    index.len().div_ceil(INDEX_BYTES_PER_TOKEN)
+}

@@ -1,0 +1,57 @@
+//! Streamable HTTP: the transport to a server with an address.
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+
+use super::stdio::MAX_MESSAGE;
+use crate::model;
+
+/// The transport to this address.
+pub(super) fn transport(
+    url: &str,
+    headers: &[(String, String)],
+) -> Result<StreamableHttpClientTransport<model::HttpClient>, String> {
+    let client = model::http_client(url)?;
+    let mut all = HashMap::new();
+    for (name, value) in headers {
+        let parsed = name.parse().ok().zip(value.parse().ok());
+        let (name, value) =
+            parsed.ok_or_else(|| format!("the header {name} is not a valid HTTP header"))?;
+        all.insert(name, value);
+    }
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(all)
+        .max_sse_event_size(MAX_MESSAGE)
+        .max_json_response_size(MAX_MESSAGE);
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+const LOGIN: &str = "it wants a login (HTTP 401): give it a token, \
+    headers = { Authorization = \"Bearer ${TOKEN}\" } in its settings; a login by OAuth is not supported";
+
+/// The message if a call failed because the server wants a login.
+pub(super) fn refused(error: &ServiceError) -> Option<String> {
+    wants_login(error, error.auth_challenge().is_some()).then(|| LOGIN.to_owned())
+}
+
+/// Why there is no connection.
+pub(super) fn not_connected(error: &ClientInitializeError) -> String {
+    if wants_login(error, error.is_authorization_required()) {
+        return LOGIN.to_owned();
+    }
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        words = inner.to_string();
+        source = inner.source();
+    }
+    words
+}
+
+fn wants_login(error: &dyn Error, is_challenge: bool) -> bool {
+    is_challenge || error.to_string().contains("HTTP 401")
+}

@@ -1,0 +1,54 @@
+//! Names under which the model calls the tools of servers: `mcp__server__tool`, accepted by every provider.
+
+use std::collections::HashSet;
+
+/// Limit of a name, in bytes.
+const MAX_BYTES: usize = 64;
+/// Bytes of a hash in a name.
+const HASH: usize = 6;
+
+/// Names in use.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashSet<String>);
+
+impl Names {
+    /// The name of a tool. A hash makes it unique if it was cut, or if another one has the same letters.
+    pub(super) fn name(&mut self, server: &str, tool: &str) -> String {
+        let plain = format!("mcp__{}__{}", sanitized(server), sanitized(tool));
+        let mut name = plain.clone();
+        let mut n = 0;
+        while name.len() > MAX_BYTES || !self.0.insert(name.clone()) {
+            let hash = blake3::hash(format!("{server}\0{tool}\0{n}").as_bytes()).to_hex();
+            // (All of it is ASCII.)
+            let cut = &plain[..plain.len().min(MAX_BYTES - HASH - 1)];
+            name = format!("{cut}_{}", &hash[..HASH]);
+            n += 1;
+        }
+        name
+    }
+}
+
+fn sanitized(name: &str) -> String {
+    let valid = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    name.chars().map(|letter| if valid(letter) { letter } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_valid_and_bounded() {
+        let mut names = Names::default();
+        assert_eq!(names.name("git", "log"), "mcp__git__log");
+        assert_eq!(names.name("my server", "get.it"), "mcp__my_server__get_it");
+        let other = names.name("my.server", "get it");
+        assert!(other.starts_with("mcp__my_server__get_it_") && other.len() < 64, "{other}");
+        let long = "x".repeat(200);
+        let cut: Vec<String> = (0..3).map(|n| names.name("s", &format!("{long}{n}"))).collect();
+        assert!(cut.iter().all(|name| name.len() == 64), "{cut:?}");
+        assert!(cut[0] != cut[1] && cut[1] != cut[2], "{cut:?}");
+        // The same letters are shown for other scripts, too.
+        assert_ne!(names.name("地", "图"), names.name("天", "气"));
+    }
+}

@@ -1,0 +1,100 @@
+//! Finds tools of servers by words.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::Servers;
+use super::server::{Server, ServerState, ToolInfo};
+use crate::protocol::counted;
+use crate::protocol::envelope::Report;
+
+/// Limits: tools that are shown with their schemas, bytes of those, and tools that are only named.
+const MAX_WHOLE: usize = 8;
+const MAX_BYTES: usize = 16 * 1024;
+const MAX_NAMED: usize = 40;
+
+/// A word in a name counts more than one in a description.
+const NAME_WEIGHT: usize = 3;
+
+struct Match {
+    score: usize,
+    server: Arc<Server>,
+    tool: ToolInfo,
+}
+
+/// The tools that match these words best, with their schemas.
+pub(super) fn search(servers: &Servers, words: &str) -> Report {
+    let words: Vec<String> = words
+        .split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let mut matches: Vec<Match> = Vec::new();
+    for server in servers.servers() {
+        for tool in server.tools().iter().flat_map(|tools| tools.iter()) {
+            let score = score(server.name(), tool, &words);
+            if score > 0 {
+                matches.push(Match { score, server: Arc::clone(server), tool: tool.clone() });
+            }
+        }
+    }
+    matches.sort_by_key(|found| Reverse(found.score));
+    let mut content = String::new();
+    let mut n_whole = 0;
+    for found in matches.iter().take(MAX_WHOLE) {
+        let text = described(found.server.name(), &found.tool);
+        if n_whole > 0 && content.len() + text.len() > MAX_BYTES {
+            break;
+        }
+        content.push_str(&text);
+        n_whole += 1;
+    }
+    let rest = &matches[n_whole..];
+    if !rest.is_empty() {
+        let names = rest.iter().take(MAX_NAMED);
+        let names = names.map(|it| format!("{}.{}", it.server.name(), it.tool.name));
+        let names = names.collect::<Vec<_>>().join(" ");
+        content.push_str(&format!("also: {names}\n"));
+    }
+    let mut text = format!("{} found.", counted(matches.len() as u64, "tool"));
+    if rest.len() > MAX_NAMED {
+        text.push_str(&format!(" {} are not named: use more words.", rest.len() - MAX_NAMED));
+    }
+    if matches.is_empty() {
+        text.push_str(&format!(" The servers are {}.", states(servers)));
+    }
+    let data = [("content".to_owned(), content.into())];
+    Report { data: data.into_iter().collect(), text, ..Report::default() }
+}
+
+/// A tool with its schema.
+pub(super) fn described(server: &str, tool: &ToolInfo) -> String {
+    format!("{server}.{}: {}\n{}\n", tool.name, tool.description, tool.schema)
+}
+
+/// The servers with their states.
+fn states(servers: &Servers) -> String {
+    let states = servers.servers().iter().map(|server| {
+        let state = match server.state() {
+            ServerState::Connected(connected) => counted(connected.tools.len() as u64, "tool"),
+            ServerState::Idle | ServerState::Connecting => "still starting".to_owned(),
+            ServerState::Failed(why) => format!("not available: {why}"),
+        };
+        format!("{} ({state})", server.name())
+    });
+    states.collect::<Vec<_>>().join(", ")
+}
+
+/// Without words every tool matches.
+fn score(server: &str, tool: &ToolInfo, words: &[String]) -> usize {
+    if words.is_empty() {
+        return 1;
+    }
+    let name = format!("{server} {}", tool.name).to_lowercase();
+    let description = tool.description.to_lowercase();
+    let scores = words.iter().map(|word| {
+        NAME_WEIGHT * usize::from(name.contains(word.as_str()))
+            + usize::from(description.contains(word.as_str()))
+    });
+    scores.sum()
+}

@@ -1,0 +1,168 @@
+//! One server: its settings, its state, and the tools that it has.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use rmcp::service::{Peer, RoleClient};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{Settings, cache};
+use crate::protocol::Object;
+
+/// Limit of a description, in bytes.
+const MAX_DESCRIPTION: usize = 2048;
+/// Limit of tools of one server.
+pub(super) const MAX_TOOLS: usize = 2000;
+
+/// A tool as its server describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolInfo {
+    /// Its name on the server.
+    pub name: String,
+    /// What it does, up to a limit.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub schema: Value,
+    /// The server says that it only reads.
+    #[serde(default)]
+    pub reads_only: bool,
+}
+
+impl ToolInfo {
+    /// A tool without a schema takes any object.
+    pub(super) fn new(
+        name: String,
+        description: &str,
+        schema: Option<Object>,
+        reads_only: bool,
+    ) -> Self {
+        let mut description = description.trim();
+        if description.len() > MAX_DESCRIPTION {
+            description = &description[..description.floor_char_boundary(MAX_DESCRIPTION)];
+        }
+        let schema = match schema.filter(|schema| !schema.is_empty()) {
+            Some(schema) => Value::Object(schema),
+            None => json!({"type": "object", "properties": {}}),
+        };
+        Self { name, description: description.to_owned(), schema, reads_only }
+    }
+}
+
+/// The state of a server.
+#[derive(Clone)]
+pub enum ServerState {
+    /// It was not started.
+    Idle,
+    /// It is being started.
+    Connecting,
+    /// It answers.
+    Connected(Connected),
+    /// It is not used any more, for this reason.
+    Failed(Arc<str>),
+}
+
+/// A connection.
+#[derive(Clone)]
+pub struct Connected {
+    pub(super) peer: Peer<RoleClient>,
+    /// Its tools.
+    pub tools: Arc<Vec<ToolInfo>>,
+}
+
+/// A server.
+pub(super) struct Server {
+    pub(super) settings: Settings,
+    state: watch::Sender<ServerState>,
+    /// Its tools changed and are being listed.
+    is_listing: watch::Sender<bool>,
+    /// The tools that it had last time; `None` if that is not known.
+    pub(super) cached: Option<Vec<ToolInfo>>,
+}
+
+impl Server {
+    pub(super) fn new(settings: Settings, cache: Option<&Path>) -> Self {
+        let cached = cache.and_then(|folder| cache::read(folder, &settings));
+        let cached = cached.map(|tools| enabled(&settings, tools));
+        Self {
+            settings,
+            state: watch::Sender::new(ServerState::Idle),
+            is_listing: watch::Sender::new(false),
+            cached,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    pub(super) fn state(&self) -> ServerState {
+        self.state.borrow().clone()
+    }
+
+    pub(super) fn connecting(&self) {
+        self.state.send_replace(ServerState::Connecting);
+    }
+
+    pub(super) fn connected(&self, peer: Peer<RoleClient>, tools: Vec<ToolInfo>) {
+        let tools = Arc::new(enabled(&self.settings, tools));
+        self.state.send_replace(ServerState::Connected(Connected { peer, tools }));
+    }
+
+    pub(super) fn fail(&self, why: String) {
+        self.state.send_replace(ServerState::Failed(why.into()));
+    }
+
+    /// Its tools changed, or are known again.
+    pub(super) fn lists(&self, is_listing: bool) {
+        self.is_listing.send_replace(is_listing);
+    }
+
+    /// Waits while its tools are being listed.
+    pub(super) async fn listed(&self) {
+        _ = self.is_listing.subscribe().wait_for(|is_listing| !is_listing).await;
+    }
+
+    /// The state as soon as it is connected or has failed.
+    pub(super) async fn settled(&self) -> ServerState {
+        let mut states = self.state.subscribe();
+        let is_settled = |state: &ServerState| match state {
+            ServerState::Connected(_) | ServerState::Failed(_) => true,
+            ServerState::Idle | ServerState::Connecting => false,
+        };
+        states.wait_for(is_settled).await.map_or(ServerState::Idle, |state| state.clone())
+    }
+
+    /// The state after this connection was lost.
+    pub(super) async fn lost(&self, connected: &Connected) -> ServerState {
+        let mut states = self.state.subscribe();
+        let is_other = |state: &ServerState| match state {
+            ServerState::Connected(now) => !Arc::ptr_eq(&now.tools, &connected.tools),
+            ServerState::Idle | ServerState::Connecting | ServerState::Failed(_) => true,
+        };
+        states.wait_for(is_other).await.map_or(ServerState::Idle, |state| state.clone())
+    }
+
+    /// The tools that are known now: those of the connection, otherwise those of last time.
+    pub(super) fn tools(&self) -> Option<Arc<Vec<ToolInfo>>> {
+        match &*self.state.borrow() {
+            ServerState::Connected(connected) => Some(Arc::clone(&connected.tools)),
+            ServerState::Idle | ServerState::Connecting | ServerState::Failed(_) => {
+                self.cached.clone().map(Arc::new)
+            }
+        }
+    }
+}
+
+/// The tools that the settings enable, each name once.
+fn enabled(settings: &Settings, tools: Vec<ToolInfo>) -> Vec<ToolInfo> {
+    let mut seen = HashSet::new();
+    let is_enabled = |tool: &ToolInfo| {
+        (settings.enabled_tools.is_empty() || settings.enabled_tools.contains(&tool.name))
+            && !settings.disabled_tools.contains(&tool.name)
+    };
+    let tools = tools.into_iter().filter(is_enabled);
+    tools.filter(|tool| seen.insert(tool.name.clone())).take(MAX_TOOLS).collect()
+}

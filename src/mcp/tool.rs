@@ -1,0 +1,138 @@
+//! The tools that the model calls: one for each tool of a server, and one for all servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use serde_json::Value;
+
+use super::server::{Server, ToolInfo};
+use super::{Servers, call, search};
+use crate::protocol::Object;
+use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::nearest;
+use crate::protocol::tool::{Effect, ToolSpec};
+use crate::tools::{Target, Tool, ToolCx};
+
+/// How long a search waits for servers that are being started.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A tool of a server, with the schema that it had when the session was opened.
+pub(super) struct ServerTool {
+    servers: Servers,
+    server: Arc<Server>,
+    /// Its name on the server.
+    tool: String,
+    reads_only: bool,
+    spec: ToolSpec,
+}
+
+impl ServerTool {
+    pub(super) fn new(servers: Servers, server: Arc<Server>, name: &str, tool: &ToolInfo) -> Self {
+        let spec = ToolSpec {
+            name: name.to_owned().into(),
+            description: tool.description.clone().into(),
+            schema: tool.schema.clone(),
+            is_foreign: true,
+        };
+        Self { servers, server, tool: tool.name.clone(), reads_only: tool.reads_only, spec }
+    }
+}
+
+impl Tool for ServerTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn target(&self, _: &Object, _: &ToolCx) -> Result<Target, Failure> {
+        let (server, tool) = (self.server.name().to_owned(), self.tool.clone());
+        Ok(Effect::Mcp { server, tool, reads_only: self.reads_only }.into())
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        self.servers.start();
+        call::call(&self.server, &self.tool, input, Some(&self.spec.schema), cx).boxed()
+    }
+}
+
+/// Searches the tools of all servers, and calls any of them.
+pub(super) struct McpTool {
+    servers: Servers,
+    spec: ToolSpec,
+}
+
+impl McpTool {
+    pub(super) fn new(servers: Servers, spec: ToolSpec) -> Self {
+        Self { servers, spec }
+    }
+
+    /// The server and the tool that a call names.
+    fn named<'a>(&'a self, input: &'a Object) -> Result<Option<Named<'a>>, Failure> {
+        let text = |name: &str| input.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+        let Some(tool) = text("tool") else {
+            if input.contains_key("search") {
+                return Ok(None);
+            }
+            let why = "neither `tool` nor `search` is given";
+            let hint = "`tool` calls a tool (server.tool), `search` finds tools by words";
+            return Err(Failure::new(ErrorCode::InvalidParam, why).hint(hint));
+        };
+        let named = self.servers.named(tool).map(|(server, tool)| Named { server, tool });
+        named.map(Some).ok_or_else(|| {
+            let servers: Vec<&str> = self.servers.servers().iter().map(|it| it.name()).collect();
+            let hint =
+                match nearest(tool.split('.').next().unwrap_or(tool), servers.iter().copied()) {
+                    Some(name) => {
+                        format!("name it as server.tool; did you mean the server {name}?")
+                    }
+                    None => {
+                        format!("name it as server.tool; the servers are {}", servers.join(", "))
+                    }
+                };
+            let message = format!("{tool:?} names no tool of an MCP server");
+            Failure::new(ErrorCode::UnknownTool, message).hint(hint)
+        })
+    }
+}
+
+struct Named<'a> {
+    server: &'a Arc<Server>,
+    tool: &'a str,
+}
+
+impl Tool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn target(&self, input: &Object, _: &ToolCx) -> Result<Target, Failure> {
+        let Some(Named { server, tool }) = self.named(input)? else {
+            return Ok(Effect::Lookup.into());
+        };
+        let known = server.tools();
+        let known = known.as_ref().and_then(|tools| tools.iter().find(|it| it.name == tool));
+        let reads_only = known.is_some_and(|tool| tool.reads_only);
+        let (server, tool) = (server.name().to_owned(), tool.to_owned());
+        Ok(Effect::Mcp { server, tool, reads_only }.into())
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        self.servers.start();
+        async move {
+            match self.named(&input)? {
+                Some(Named { server, tool }) => {
+                    let arguments = input.get("arguments").and_then(Value::as_object);
+                    let arguments = arguments.cloned().unwrap_or_default();
+                    call::call(server, tool, arguments, None, cx).await
+                }
+                None => {
+                    let settled = tokio::time::timeout(START_PATIENCE, self.servers.settled(None));
+                    _ = cx.cancel.run_until_cancelled(settled).await;
+                    let words = input.get("search").and_then(Value::as_str).unwrap_or_default();
+                    Ok(search::search(&self.servers, words))
+                }
+            }
+        }
+        .boxed()
+    }
+}

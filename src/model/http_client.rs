@@ -1,0 +1,36 @@
+//! The HTTP client for servers that are not models.
+
+use std::time::Duration;
+
+use reqwest::{Client, Url};
+
+use super::address::is_loopback;
+
+/// Time limit of a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// An HTTP client.
+pub type HttpClient = Client;
+
+/// A client for this URL. It follows no redirect, since headers may contain keys.
+pub fn http_client(url: &str) -> Result<HttpClient, String> {
+    let url = Url::parse(url).map_err(|error| format!("{url:?} is not a URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{url}: only http and https are supported"));
+    }
+    // The provider is installed once per process; a second call fails without effect.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT);
+    if is_loopback(&url) {
+        // A proxy cannot reach servers on this machine.
+        builder = builder.no_proxy();
+        if url.scheme() == "http" {
+            // Loading the system's root certificates would take most of the time.
+            builder = builder.tls_certs_only([]);
+        }
+    }
+    builder.build().map_err(|error| format!("the HTTP client cannot be made: {error}"))
+}

@@ -1,0 +1,103 @@
+//! Servers over streamable HTTP.
+
+use serde_json::{Value, json};
+
+use super::{code, envelopes};
+use crate::server::{self, Chunk, Reply, Server};
+use crate::support::Test;
+
+/// Answers like an MCP server without sessions; calls as a stream of events.
+fn answer(body: &Value) -> Reply {
+    let result = match body["method"].as_str() {
+        Some("initialize") => {
+            json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "test", "version": "1"}})
+        }
+        Some("tools/list") => {
+            json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+        }
+        Some("tools/call") => {
+            let said = body["params"]["arguments"].to_string();
+            let result = json!({"content": [{"type": "text", "text": said}]});
+            let message = json!({"jsonrpc": "2.0", "id": body["id"], "result": result});
+            return server::sse_raw(&[&message.to_string()]);
+        }
+        _ => return Reply::new(202, "application/json", ""),
+    };
+    server::json(200, &json!({"jsonrpc": "2.0", "id": body["id"], "result": result}))
+}
+
+fn config(server: &Server, more: &str) -> String {
+    format!("[mcp.servers.t]\nurl = \"{}\"\ntimeout = \"5s\"\n{more}", server.url())
+}
+
+#[test]
+fn tool_of_an_http_server_is_called() {
+    let server = Server::with(|request, _| match request.method.as_str() {
+        "POST" => answer(&request.json()),
+        _ => Reply::new(405, "text/plain", ""),
+    });
+    let headers = "headers = { Authorization = \"Bearer ${TOKEN_OF_TEST}\" }\n";
+    let test =
+        Test::new().user_config(&config(&server, headers)).env("TOKEN_OF_TEST", "abc-0123456789");
+    test.agent(&["mcp", "test"]).expect_code(0);
+    let found = envelopes(&test, "call: mcp__t__echo {\"text\":\"hi\"}\n---\ntext: done");
+    assert_eq!(found[0]["data"]["content"], "{\"text\":\"hi\"}", "{found:?}");
+    let requests = server.finish();
+    assert!(requests.iter().all(|it| it.header("authorization") == Some("Bearer abc-0123456789")));
+}
+
+#[test]
+fn login_is_explained() {
+    for challenge in [true, false] {
+        let server = Server::with(move |_, _| {
+            let reply = server::json(401, &json!({"error": "invalid_token"}));
+            if challenge {
+                reply.header("www-authenticate", "Bearer resource_metadata=\"x\"")
+            } else {
+                reply
+            }
+        });
+        let test = Test::new().user_config(&config(&server, "")).script("text: done");
+        let done = test.agent(&["mcp", "test"]).expect_code(1);
+        let part = "✗ t: not available: it wants a login (HTTP 401): give it a token, headers = { Authorization = \"Bearer ${TOKEN}\" }";
+        assert!(done.stdout.starts_with(part), "{challenge}: {}", done.stdout);
+    }
+}
+
+#[test]
+fn address_without_a_server_is_one_notice() {
+    let test = Test::new()
+        .user_config("[mcp.servers.t]\nurl = \"http://127.0.0.1:1/mcp\"\n")
+        .script("call: McpTool {\"tool\":\"t.echo\"}\n---\ntext: done");
+    let done = test.run(&["--allow", "mcp", "do it"]).expect_code(0);
+    assert_eq!(done.stderr.matches("MCP server t:").count(), 1, "{}", done.stderr);
+    assert_eq!(code(&test.events_of("tool.finished")[0]["envelope"]), "MCP_UNAVAILABLE");
+}
+
+#[test]
+fn page_instead_of_an_answer_is_one_notice() {
+    let server = Server::with(|_, _| server::html(200));
+    let test = Test::new().user_config(&config(&server, "")).script("text: done");
+    let done = test.agent(&["mcp", "test"]).expect_code(1);
+    assert!(done.stdout.starts_with("✗ t: not available: "), "{}", done.stdout);
+}
+
+#[test]
+fn hanging_call_is_a_timeout() {
+    let server = Server::with(|request, _| {
+        if request.method != "POST" {
+            return Reply::new(405, "text/plain", "");
+        }
+        let body = request.json();
+        match body["method"].as_str() {
+            Some("tools/call") => Reply::new(200, "text/event-stream", ": wait\n\n")
+                .then(Chunk::Pause(std::time::Duration::from_secs(20))),
+            _ => answer(&body),
+        }
+    });
+    let test = Test::new().user_config(&config(&server, "").replace("5s", "1s"));
+    test.agent(&["mcp", "test"]).expect_code(0);
+    let found = envelopes(&test, "call: mcp__t__echo {}\n---\ntext: done");
+    assert_eq!(code(&found[0]), "MCP_TIMEOUT");
+}

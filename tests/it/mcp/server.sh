@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# A scripted MCP server over standard input and output. MODE names what it does; LOG is the file that gets each message.
+set -u
+mode=${MODE:-}
+one='{"name":"echo","description":"Says it again","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}'
+two='{"name":"env","description":"Its environment","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}'
+tools="$one,$two"
+
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+text() { answer '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
+# A string of $1 bytes.
+bytes() { head -c "$1" /dev/zero | tr '\0' a; }
+
+case $mode in
+    garbage) while :; do echo "this is no message"; done ;;
+    greeting) echo "Welcome to the server!" ;;
+    flood) (while :; do echo "a line of the error output, again and again"; done) >&2 & ;;
+    children) (sleep 1000 & exec sleep 1000) >/dev/null & ;;
+    slow) sleep "${DELAY:-2}" ;;
+    exits) echo "no database" >&2; exit 3 ;;
+    many) tools=''; for n in {1..500}; do tools+=",${one/echo/tool_$n}"; done; tools=${tools:1} ;;
+    twenty)
+        tools=''
+        for verb in create get list update delete; do
+            for thing in issue pull_request branch comment; do
+                tools+=",{\"name\":\"${verb}_$thing\",\"description\":\"${verb^} a ${thing/_/ } of the repository. It returns the whole object with its id, author and dates.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"owner\":{\"type\":\"string\",\"description\":\"The owner of the repository\"},\"repo\":{\"type\":\"string\",\"description\":\"The name of the repository\"},\"number\":{\"type\":\"integer\",\"description\":\"The number of the $thing\"},\"state\":{\"type\":\"string\",\"enum\":[\"open\",\"closed\",\"all\"]}},\"required\":[\"owner\",\"repo\"]}}"
+            done
+        done
+        tools=${tools:1}
+        ;;
+    large) tools="{\"name\":\"large\",\"description\":\"$(bytes 1000000)\",\"inputSchema\":{\"type\":\"object\"}}" ;;
+    schemaless) tools="$one,{\"name\":\"free\"}" ;;
+    strange) tools='{"name":"strange","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/x.json"}}}}' ;;
+    colliding) tools="${one/echo/a.b},${one/echo/a b},${one/echo/a_b},${one/echo/$(bytes 100)}" ;;
+    renamed) tools=${one/echo/shout} ;;
+esac
+[ -z "${STARTS:-}" ] || echo started >>"$STARTS"
+
+while read -r line; do
+    [ -z "${LOG:-}" ] || printf '%s\n' "$line" >>"$LOG"
+    id=''
+    [[ $line =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]}
+    case $line in
+        *'"method":"initialize"'*)
+            answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"test","version":"1"}}'
+            ;;
+        *'"method":"tools/list"'*) answer "{\"tools\":[$tools]}" ;;
+        *'"method":"tools/call"'*)
+            case "$mode $line" in
+                'dies '*) exit 1 ;;
+                'hangs '*) ;;
+                'sleeps '*) (sleep 0.5; text slept) & ;;
+                'fails '*) answer '{"content":[{"type":"text","text":"no such table"}],"isError":true}' ;;
+                'refuses '*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"wrong arguments"}}\n' "$id" ;;
+                'huge '*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"' "$id"; bytes 50000000; printf '"}]}}\n' ;;
+                'image '*) answer '{"content":[{"type":"text","text":"a dot"},{"type":"image","mimeType":"image/png","data":"'"$PNG"'"}]}' ;;
+                'structured '*) answer '{"content":[{"type":"text","text":"{\"n\": 1}"}],"structuredContent":{"n":1}}' ;;
+                'odd '*) answer '{"content":[{"type":"hologram","text":"odd"}]}' ;;
+                'changes '*)
+                    tools="$one,${one/echo/late}"
+                    echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+                    # The call is answered once the client asks for the new list.
+                    call=$id
+                    read -r line
+                    [[ $line =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]}
+                    answer "{\"tools\":[$tools]}"
+                    id=$call
+                    text changed
+                    ;;
+                *'"name":"env"'*) text "$(env | tr '\n"\\' '   ')" ;;
+                *) [[ $line =~ \"arguments\":(\{.*\})\}\} ]]; said=${BASH_REMATCH[1]:-}; text "${said//\"/\\\"}" ;;
+            esac
+            ;;
+        *'"method":"ping"'*) answer '{}' ;;
+    esac
+done
