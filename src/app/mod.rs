@@ -314,15 +314,9 @@ impl Session {
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
         let tools = extensions::tools(skills, &agents).into_iter().chain(mcp.tools());
         let tools = tools.map(stand_in).collect();
-        let Toolbox { mut registry, events, exec } = open_toolbox(
-            exec(config, &writable),
-            settings,
-            sandbox,
-            (workspace.clone(), tools),
-            kept,
-            events,
-            &control,
-        );
+        let (exec, files) = (exec(config, &writable), (workspace.clone(), tools));
+        let toolbox = open_toolbox(exec, settings, sandbox, files, kept, events, &control);
+        let Toolbox { mut registry, events, exec } = toolbox;
         let started = started((&options, &registry), main.model.id(), mode, guarantees, &prompts);
         let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());

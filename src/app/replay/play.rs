@@ -46,7 +46,7 @@ impl Play<'_> {
             if let Act::Turn { number, message, is_killed } = act {
                 self.turn(*number, message, *is_killed).await;
             } else {
-                self.between(act).await?;
+                Box::pin(self.between(act)).await?;
             }
             if self.stage.has_diverged() {
                 break;
@@ -99,7 +99,7 @@ impl Play<'_> {
 
     async fn between(&mut self, act: &Act) -> Result<(), OpenError> {
         match act {
-            Act::Begin(now) => self.begin(now).await?,
+            Act::Begin(now) => Box::pin(self.begin(now)).await?,
             Act::End => self.end().await,
             Act::Undo { turn, is_redo, is_rewind, git, force } => {
                 let what = match (is_redo, is_rewind) {
