@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{HostPrograms, OpenError, Writable};
+use super::{HostPrograms, OpenError, Options, Writable};
 use crate::config::{self, Config, Loaded, McpServer, UserDirs};
 use crate::exec::{Exec, ServiceCommand};
 use crate::mcp::{self, Servers};
@@ -29,13 +29,16 @@ impl McpServers {
         Ok(Self { servers, notices })
     }
 
-    /// The same, and they are started in the background.
+    /// The same, and they are started in the background; none in a session whose parts are replaced.
     pub(super) fn started(
-        loaded: &Loaded,
+        is_usual: bool,
+        options: &Options,
         writable: &Writable,
-        dirs: Option<&UserDirs>,
     ) -> Result<Self, OpenError> {
-        let mcp = Self::of(loaded, writable, dirs)?;
+        if !is_usual {
+            return Ok(Self { servers: None, notices: Vec::new() });
+        }
+        let mcp = Self::of(&options.config, writable, options.dirs.as_ref())?;
         if let Some(servers) = &mcp.servers {
             servers.start();
         }
@@ -47,6 +50,12 @@ impl McpServers {
         if let Some(servers) = &self.servers {
             servers.announce(events);
         }
+    }
+
+    /// Adds their tools, and the notices for the user.
+    pub(super) fn add_to(&self, tools: &mut Vec<Box<dyn Tool>>, notices: &mut Vec<String>) {
+        tools.extend(self.tools());
+        notices.extend(self.notices.iter().cloned());
     }
 
     /// Their tools, in a fixed order.

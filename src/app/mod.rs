@@ -271,14 +271,13 @@ impl Session {
         let project = identity(workspace.root(), is_trusted);
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
         let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
-        let mcp = McpServers::started(&options.config, &writable, options.dirs.as_ref())?;
+        let mcp = McpServers::started(stand_ins.is_none(), &options, &writable)?;
         let outside = HostPrograms::of(&writable);
         let StandIns { models, stand_in, memory, clock, is_sandboxed } =
             stand_ins.unwrap_or_else(|| StandIns::none(sandbox.is_some()));
         let (Models { main, light, fallback, verifier, keys, notices: not_sent }, used) =
             models_of(models, &options, recorded.as_deref(), &outside, &control).await?;
         notices.extend(not_sent);
-        notices.extend(mcp.notices.iter().cloned());
         let mut agents = Roles::open(&options, &used, &outside, &control).await;
         notices.append(&mut agents.notices);
         let skills = Skills::open(&options, &mut notices);
@@ -312,8 +311,9 @@ impl Session {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let tools = extensions::tools(skills, &agents).into_iter().chain(mcp.tools());
-        let tools = tools.map(stand_in).collect();
+        let mut tools = extensions::tools(skills, &agents);
+        mcp.add_to(&mut tools, &mut notices);
+        let tools = tools.into_iter().map(stand_in).collect();
         let (exec, files) = (exec(config, &writable), (workspace.clone(), tools));
         let toolbox = open_toolbox(exec, settings, sandbox, files, kept, events, &control);
         let Toolbox { mut registry, events, exec } = toolbox;
