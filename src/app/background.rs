@@ -1,5 +1,7 @@
 //! Work beside the loop that follows the session's events: the first checkpoint, retention, telemetry.
 
+use std::sync::Arc;
+
 use super::Storage;
 use super::checkpoints::FirstCheckpoint;
 use super::retention::Retention;
@@ -7,10 +9,11 @@ use super::telemetry::{self, Telemetry};
 use crate::config::Config;
 use crate::protocol::event::Events;
 use crate::record::Loaded;
-use crate::workspace::Workspace;
+use crate::workspace::{Checkpoints, Workspace};
 
 /// What the end of a session waits for, within limits.
 pub(super) struct Background {
+    checkpoints: Option<Arc<Checkpoints>>,
     retention: Option<Retention>,
     telemetry: Option<Telemetry>,
 }
@@ -35,13 +38,16 @@ impl Background {
         notices.extend(warnings);
         let earlier = resumed.map_or(&[][..], |resumed| &resumed.events);
         let telemetry = settings.and_then(|settings| Telemetry::begin(events, settings, earlier));
-        Self { retention, telemetry }
+        Self { checkpoints: workspace.checkpoints().cloned(), retention, telemetry }
     }
 
     /// Called at the end of the session.
     pub(super) async fn finish(&self) {
         if let Some(telemetry) = &self.telemetry {
             telemetry.finish().await;
+        }
+        if let Some(checkpoints) = self.checkpoints.clone() {
+            _ = tokio::task::spawn_blocking(move || checkpoints.finish()).await;
         }
         if let Some(retention) = &self.retention {
             retention.finish();

@@ -358,13 +358,21 @@ impl Checkpoints {
 
     /// Waits for the first manifest, if it was begun.
     fn wait(&self) {
-        let first = std::mem::replace(&mut *lock(&self.first), First::Done);
+        // (Whoever comes meanwhile waits for the lock.)
+        let mut first = lock(&self.first);
         // The thread may hold the last reference to this.
-        if let First::Running(thread) = first
+        if let First::Running(thread) = std::mem::replace(&mut *first, First::Done)
             && thread.thread().id() != std::thread::current().id()
         {
             _ = thread.join();
         }
+    }
+
+    /// Completes what runs in the background, at the end of the session: something else may hold a reference to
+    /// this until the process exits.
+    pub fn finish(&self) {
+        self.wait();
+        self.save();
     }
 
     fn pack(&self) -> &Mutex<Pack> {
@@ -481,8 +489,7 @@ fn file_id(file: &Path) -> Option<FileId> {
 
 impl Drop for Checkpoints {
     fn drop(&mut self) {
-        self.wait();
-        self.save();
+        self.finish();
     }
 }
 

@@ -102,7 +102,7 @@ fn commit_of_the_session_is_made_in_a_copy_of_the_repository() {
     if !has("git", "replay of a commit") {
         return;
     }
-    let command = "echo two >> a.txt && git add -A && git commit -m 'second change' && git log --oneline | cat && \
+    let command = "echo two >> a.txt && git add -A && git commit -m 'second change' && git log --format=%s | cat && \
                    git status --short";
     let script = format!(
         "call: Bash {}\n---\ncall: Bash {{\"command\": \"git log --stat -1 | tail -3; git branch\"}}\n---\n{DONE}",
