@@ -597,6 +597,9 @@ edition = "2021"
 
 [dependencies]
 
+# Cargo otherwise looks for a workspace in every parent directory.
+[workspace]
+
 [profile.dev]
 debug = false
 incremental = false
