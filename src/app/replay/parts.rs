@@ -8,7 +8,7 @@ use futures_util::stream::{self, BoxStream};
 
 use super::script::Outcome;
 use super::stage::Stage;
-use crate::app::ToolStandIn;
+use crate::app::open::ToolStandIn;
 use crate::protocol::Object;
 use crate::protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
 use crate::protocol::event::ModelResponded;

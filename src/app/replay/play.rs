@@ -10,9 +10,8 @@ use super::scratch::Scratch;
 use super::script::{self, Act, CallResult, Script};
 use super::stage::{Hand, RecordedLessons, RecordedTime, Stage};
 use crate::app::models::Models;
-use crate::app::{
-    ANSWER_SCHEMA, OpenError, Options, Recorded, Rewind, Session, StandIns, StateDirs, Which,
-};
+use crate::app::open::StandIns;
+use crate::app::{ANSWER_SCHEMA, OpenError, Options, Recorded, Rewind, Session, StateDirs, Which};
 use crate::config::{self, SandboxNetwork, UserDirs};
 use crate::context::DEFAULT_WINDOW;
 use crate::kernel::{Memory, Speaker};
