@@ -9,7 +9,7 @@ use super::undo::{event_of, nothing_to};
 use super::{HostPrograms, OpenError, Options, Session, Storage, UndoOptions, Writable, models};
 use crate::config::Config;
 use crate::context::Project as _;
-use crate::exec::Exec;
+use crate::exec::{BackgroundCommand, Exec};
 use crate::mcp::Servers;
 use crate::permission::Rule;
 use crate::protocol::control::{Control, PermissionMode};
@@ -78,7 +78,7 @@ impl Session {
         self.kernel.settle_background(false);
         if let Some(running) = self.running().filter(|_| !options.force) {
             return Err(format!(
-                "{running} is running in the background and may still write; ask the agent to end it, or use /undo force"
+                "{running} is running in the background and may still write; `/tasks stop` ends it, or use /undo force"
             ));
         }
         let report = self.workspace.undo(what, options).map_err(|error| match error {
@@ -121,7 +121,7 @@ impl Session {
     /// What the model started and still runs, in words: it ends with the session.
     pub fn running(&self) -> Option<String> {
         let running = self.exec.running();
-        let (id, line) = running.first()?;
+        let BackgroundCommand { id, line, .. } = running.first()?;
         let line = shorten(line.trim().lines().next().unwrap_or_default(), MAX_NAMED);
         let more = match running.len() - 1 {
             0 => String::new(),

@@ -1,5 +1,6 @@
 //! `agent chat`: connects the chat's screen and a session.
 
+mod background;
 mod jobs;
 mod next;
 mod places;
@@ -19,7 +20,7 @@ use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::ui::tui::{
-    self, Arrangement, Chat, CommandAction, Ended, News, PagePlace, Request, Timing,
+    self, Arrangement, Chat, CommandAction, Ended, Handle, News, PagePlace, Request, Timing,
 };
 use crate::workspace::Undo;
 use crate::{record, ui};
@@ -156,8 +157,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         }
         options.config.config.model.clone_from(&session.opened_model);
         let model = session.model().to_owned();
-        let handle = chat.handle.clone();
-        session.exec().forward_listeners(move |text| handle.tell(News::Note(true, text)));
+        watch_commands(&session, &chat.handle);
         let mut stored = Vec::new();
         let conversing = converse(&mut session, &options, &places, &mut chat, &mut stored);
         let next = Box::pin(conversing).await;
@@ -172,6 +172,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         // A resumed session is displayed first.
         begins_with.extend(session.running().map(|running| ended_with_session(&running)));
         session.close().await;
+        chat.handle.tell(News::Background(Vec::new()));
         if let Some(news) = next.news() {
             chat.handle.tell(news);
         }
@@ -211,6 +212,16 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         ui::print(&format!("Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"));
     }
     Ok(exit_code(control, shown))
+}
+
+/// Tells the addresses of servers that the session's commands start, and which commands run in the background.
+fn watch_commands(session: &Session, handle: &Handle) {
+    let (notes, news) = (handle.clone(), handle.clone());
+    session.exec().forward_listeners(move |text| notes.tell(News::Note(true, text)));
+    session.exec().watch_background(move |running| {
+        let running = running.into_iter().map(|command| (command.id, command.line));
+        news.tell(News::Background(running.collect()));
+    });
 }
 
 /// The exit code of the chat, whose screen ended like this.

@@ -400,7 +400,9 @@ impl Default for Ui {
             screen: UiScreen::Inline,
             theme: UiTheme::Auto,
             editing: UiEditing::Emacs,
-            statusline: ["mode", "context", "cost", "model", "branch"].map(Into::into).into(),
+            statusline: ["mode", "background", "context", "cost", "model", "branch"]
+                .map(Into::into)
+                .into(),
             notifications: true,
             title: true,
             keys: BTreeMap::new(),

@@ -4,10 +4,11 @@
 //! [`Exec`](super::Exec) that started them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -66,9 +67,35 @@ pub struct End {
     pub error: Option<String>,
 }
 
+/// A background command that runs, or whose processes do; or a process that another command left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundCommand {
+    /// The id of the command, or of the process.
+    pub id: String,
+    /// Its command line.
+    pub line: String,
+    /// Time since the start of the command; `None` for a process.
+    pub time: Option<Duration>,
+}
+
+/// Receives the running commands when one starts or ends.
+type Notify = Box<dyn Fn(Vec<BackgroundCommand>) + Send + Sync>;
+
 /// The background commands of one [`Exec`](super::Exec).
 #[derive(Debug, Default)]
-pub(super) struct Background(Mutex<Jobs>);
+pub(super) struct Background(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    jobs: Mutex<Jobs>,
+    notify: OnceLock<Notify>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.jobs.fmt(f)
+    }
+}
 
 #[derive(Debug, Default)]
 struct Jobs {
@@ -83,6 +110,7 @@ struct Job {
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
     line: String,
+    begun: Instant,
     place: (PathBuf, Rights),
 }
 
@@ -136,15 +164,26 @@ impl Background {
         let cancel = CancellationToken::new();
         let state = Arc::new(AtomicU8::new(RUNS));
         let (line, place) = (started.line.clone(), started.place.clone());
-        jobs.tasks.spawn(attend(started, asked, cancel.clone(), Arc::clone(&state)));
-        jobs.by_id.insert(id.clone(), Job { questions, cancel, state, line, place });
+        let shared = Arc::downgrade(&self.0);
+        let ends = Ends { state: Arc::clone(&state), shared };
+        jobs.tasks.spawn(attend(started, asked, cancel.clone(), ends));
+        let begun = Instant::now();
+        jobs.by_id.insert(id.clone(), Job { questions, cancel, state, line, begun, place });
         // The oldest ended commands are dropped.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
         for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
             jobs.by_id.remove(id);
         }
+        drop(jobs);
+        self.0.notify();
         id
+    }
+
+    /// Passes the running commands to `notify` whenever one starts or ends.
+    pub(super) fn watch(&self, notify: Notify) {
+        // A session has one screen.
+        _ = self.0.notify.set(notify);
     }
 
     /// The command of this id, or a process that it left, is still running.
@@ -152,11 +191,20 @@ impl Background {
         self.jobs().by_id.get(id).is_some_and(|job| job.state() != ENDED)
     }
 
-    /// Id and line of the commands that are still running, or whose processes are.
-    pub(super) fn running(&self) -> Vec<(String, String)> {
-        let jobs = self.jobs();
-        let running = jobs.by_id.iter().filter(|(_, job)| job.state() != ENDED);
-        running.map(|(id, job)| (id.clone(), job.line.clone())).collect()
+    /// The commands that are still running, or whose processes are, the oldest first.
+    pub(super) fn running(&self) -> Vec<BackgroundCommand> {
+        self.jobs().running()
+    }
+
+    /// Ends the command, whose output can still be read; false if there is no such running command.
+    pub(super) async fn stop(&self, id: &str) -> bool {
+        let job = self.jobs().by_id.get(id).filter(|job| job.state() != ENDED).cloned();
+        let Some(job) = job else { return false };
+        job.cancel.cancel();
+        if job.state() == LEFT {
+            job.ask(LONG, true).await;
+        }
+        true
     }
 
     /// Its working directory and rights.
@@ -192,7 +240,49 @@ impl Background {
     }
 
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.jobs()
+    }
+}
+
+impl Shared {
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notify(&self) {
+        if let Some(notify) = self.notify.get() {
+            let running = self.jobs().running();
+            notify(running);
+        }
+    }
+}
+
+impl Jobs {
+    fn running(&self) -> Vec<BackgroundCommand> {
+        let running = self.by_id.iter().filter(|(_, job)| job.state() != ENDED);
+        let mut running: Vec<_> = running.collect();
+        running.sort_by_key(|(_, job)| job.begun);
+        let command = |(id, job): (&String, &Job)| BackgroundCommand {
+            id: id.clone(),
+            line: job.line.clone(),
+            time: Some(job.begun.elapsed()),
+        };
+        running.into_iter().map(command).collect()
+    }
+}
+
+/// Keeps the state of a command.
+struct Ends {
+    state: Arc<AtomicU8>,
+    shared: Weak<Shared>,
+}
+
+impl Ends {
+    fn set(&self, state: u8) {
+        self.state.store(state, Ordering::Relaxed);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.notify();
+        }
     }
 }
 
@@ -214,7 +304,7 @@ async fn attend(
     started: Started,
     mut asked: mpsc::Receiver<Question>,
     cancel: CancellationToken,
-    state: Arc<AtomicU8>,
+    ends: Ends,
 ) {
     let Started { mut running, mut capture, timeout, guard, .. } = started;
     let begun = Instant::now();
@@ -267,13 +357,13 @@ async fn attend(
     let mut end = end(ended, status, guard);
     (end.error, end.left_running) = (error, left_running);
     let time = begun.elapsed();
-    state.store(if left.is_some() { LEFT } else { ENDED }, Ordering::Relaxed);
+    ends.set(if left.is_some() { LEFT } else { ENDED });
     let mut next = question;
     loop {
         if let Some(question) = next.take().filter(|question| !question.answer.is_closed()) {
             if question.kills && left.take().is_some() {
                 end.left_running.clear();
-                state.store(ENDED, Ordering::Relaxed);
+                ends.set(ENDED);
             }
             _ = question.answer.send(piece(&mut capture, time, Some(end.clone())));
         }

@@ -45,7 +45,7 @@ use stages::Report;
 use crate::disk::{canonical_prefix, without_links};
 use crate::protocol::tool::Rights;
 
-pub use background::{End, Piece};
+pub use background::{BackgroundCommand, End, Piece};
 pub use capture::{Captured, WholeOutput};
 pub use foreground::foreground;
 pub use itself::Itself;
@@ -394,14 +394,33 @@ impl Exec {
         self.background.is_running(id)
     }
 
-    /// What runs without being waited for: background commands by id and line, and processes that other commands
-    /// left by process id and command line.
-    pub fn running(&self) -> Vec<(String, String)> {
+    /// What runs without being waited for: background commands, the oldest first, and processes that other commands
+    /// left.
+    pub fn running(&self) -> Vec<BackgroundCommand> {
         let mut running = self.background.running();
         let mut left = self.left();
-        let left = left.iter_mut().flat_map(Left::living);
-        running.extend(left.map(|process| (process.pid.to_string(), process.name)));
+        running.extend(left.iter_mut().flat_map(Left::living).map(|process| BackgroundCommand {
+            id: process.pid.to_string(),
+            line: process.name,
+            time: None,
+        }));
         running
+    }
+
+    /// Passes the running background commands to `notify` whenever one starts or ends.
+    pub fn watch_background(
+        &self,
+        notify: impl Fn(Vec<BackgroundCommand>) + Send + Sync + 'static,
+    ) {
+        self.background.watch(Box::new(notify));
+    }
+
+    /// Ends what [`Exec::running`] lists under this id; false if there is no such thing. The output of a background
+    /// command can still be read. With a process that a command left, its other processes end.
+    pub async fn stop(&self, id: &str) -> bool {
+        let is_it = |process: &LeftRunning| process.pid.to_string() == id;
+        let of_command = self.left().extract_if(.., |left| left.living().iter().any(is_it)).next();
+        of_command.is_some() || self.background.stop(id).await
     }
 
     /// The ids of the background commands, including ended ones.

@@ -39,16 +39,18 @@ pub(super) struct Ran {
 
 /// The running jobs.
 pub(super) struct Jobs<'a> {
-    running: FuturesUnordered<LocalBoxFuture<'a, Option<Ran>>>,
+    pub(super) running: FuturesUnordered<LocalBoxFuture<'a, Option<Ran>>>,
     options: &'a Options,
     places: &'a Places,
-    handle: Handle,
+    pub(super) handle: Handle,
     workspace: Arc<Workspace>,
     writable: Writable,
     masker: Arc<Masker>,
     outside: HostPrograms,
     /// Runs programs as the user, outside the sandbox; commands of the user get the whole environment.
     exec: Arc<Exec>,
+    /// Runs the commands of the model.
+    pub(super) commands: Arc<Exec>,
     /// Cancels the user's commands.
     stop: CancellationToken,
     servers: Option<Servers>,
@@ -76,6 +78,7 @@ impl<'a> Jobs<'a> {
             writable: session.writable().clone(),
             masker: session.masker(),
             exec: Arc::new(outside.exec()),
+            commands: session.exec().clone(),
             stop: CancellationToken::new(),
             servers: session.servers().cloned(),
             log: session.log_path.clone(),
@@ -172,6 +175,7 @@ impl<'a> Jobs<'a> {
                 self.page("Configuration", text, PagePlace::Viewer);
             }
             CommandAction::Doctor => self.examine(),
+            CommandAction::Tasks => self.tasks(arguments),
             CommandAction::Mcp => {
                 let text = self.servers.as_ref().map(Servers::in_words);
                 let text = text.ok_or_else(|| mcp::NO_SERVERS.to_owned());
@@ -225,7 +229,7 @@ impl<'a> Jobs<'a> {
         );
     }
 
-    fn page(&self, title: &str, text: Result<String, String>, place: PagePlace) {
+    pub(super) fn page(&self, title: &str, text: Result<String, String>, place: PagePlace) {
         self.handle.tell(match text {
             Ok(text) => {
                 let (title, text) = (title.to_owned(), self.masker.mask(&text).into_owned());

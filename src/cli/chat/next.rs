@@ -84,7 +84,7 @@ fn reopenable(session: &Session) -> Result<String, String> {
     }
     if let Some(running) = session.running() {
         return Err(format!(
-            "{running} runs in the background and would be ended; ask the agent to end it, or wait for its end"
+            "{running} runs in the background and would be ended; `/tasks stop` ends it, or wait for its end"
         ));
     }
     Ok(session.id().to_owned())

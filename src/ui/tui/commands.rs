@@ -21,6 +21,8 @@ pub enum CommandAction {
     Plan,
     /// Shows the todo list.
     Todos,
+    /// Lists the background commands, or ends one.
+    Tasks,
     /// Undoes the changes of a turn.
     Undo,
     /// Redoes the latest undo.
@@ -181,6 +183,12 @@ pub const COMMANDS: &[Command] = &[
         "plan first: it reads, and you accept or reject its plan",
     ),
     command(CommandAction::Todos, "todos", "", "the todo list, whole"),
+    command(
+        CommandAction::Tasks,
+        "tasks",
+        "[stop ID]",
+        "the commands that run in the background; end one",
+    ),
     command(CommandAction::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn")
         .when(Timing::Idle),
     command(CommandAction::Redo, "redo", "", "take the latest undo back").when(Timing::Idle),
@@ -260,6 +268,7 @@ pub fn built_in(name: &str) -> Option<&'static Command> {
         "approvals" => "permissions",
         "status" | "usage" => "cost",
         "settings" => "config",
+        "bashes" => "tasks",
         name => name,
     };
     COMMANDS.iter().find(|command| command.name == name)

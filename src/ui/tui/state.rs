@@ -194,6 +194,8 @@ pub enum News {
     Edited(Result<String, String>),
     /// The branch changed.
     Branch(Option<String>),
+    /// The commands that run in the background: id and command line.
+    Background(Vec<(String, String)>),
     /// The program ends.
     End,
 }
@@ -320,6 +322,8 @@ pub(super) struct State {
     /// Running commands of the user.
     pub(super) shells: Vec<RunningShell>,
     n_shells: u32,
+    /// Commands of the model in the background: id and command line.
+    pub(super) background: Vec<(String, String)>,
     pub(super) vi: Option<Vi>,
     /// The current time.
     pub(super) now: Instant,
@@ -373,6 +377,7 @@ impl State {
             toast: None,
             shells: Vec::new(),
             n_shells: 0,
+            background: Vec::new(),
             now,
             has_focus: true,
             recalled: None,
@@ -577,6 +582,7 @@ impl State {
                 return actions;
             }
             News::Branch(branch) => self.settings.branch = branch,
+            News::Background(running) => self.background = running,
             News::End => return vec![Action::Leave],
         }
         Vec::new()

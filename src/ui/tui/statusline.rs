@@ -11,6 +11,8 @@ use crate::protocol::sanitize::clean;
 pub enum StatusItem {
     /// The permission mode.
     Mode,
+    /// The number of commands that run in the background.
+    Background,
     /// The model.
     Model,
     /// How much of the model's window is used.
@@ -22,8 +24,9 @@ pub enum StatusItem {
 }
 
 /// Each item with its name and description, in the default order.
-pub(super) const ITEMS: [(StatusItem, &str, &str); 5] = [
+pub(super) const ITEMS: [(StatusItem, &str, &str); 6] = [
     (StatusItem::Mode, "mode", "the permission mode"),
+    (StatusItem::Background, "background", "how many commands run in the background, if any"),
     (StatusItem::Context, "context", "how much of the model's window is used"),
     (
         StatusItem::Cost,
@@ -72,6 +75,10 @@ impl State {
                 };
                 return Some((mode.as_str().to_owned(), part));
             }
+            StatusItem::Background => match self.background.len() {
+                0 => return None,
+                n => format!("{n} in background"),
+            },
             StatusItem::Model => {
                 let effort = conversation.effort.map(|effort| format!(" {}", effort.as_str()));
                 format!("{}{}", clean(&conversation.model), effort.unwrap_or_default())

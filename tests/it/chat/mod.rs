@@ -1,6 +1,7 @@
 //! The chat, driven as by a user: in a pseudo-terminal and in tmux.
 
 mod approvals;
+mod background;
 mod bad_input;
 mod cells;
 mod commands;

@@ -133,11 +133,13 @@ fn status_line_shows_the_chosen_items() {
     let mut pty = chat(&test, &[]);
     pty.wait_for("  script:../script · ask");
     pty.say("/statusline");
-    pty.wait_for("· branch   the git branch");
+    pty.wait_for("· branch      the git branch");
     pty.wait_for("now: /statusline model mode");
     pty.say("/statusline mode tokens");
-    pty.wait_for("the status line has no item \"tokens\": mode, context, cost, model, branch");
-    pty.send("/statusline mode b");
+    pty.wait_for(
+        "the status line has no item \"tokens\": mode, background, context, cost, model, branch",
+    );
+    pty.send("/statusline mode br");
     pty.wait_for("▸ branch");
     pty.send("\x15");
     pty.say("/statusline mode");

@@ -100,6 +100,12 @@ impl State {
                     items
                 }
                 Some(CommandAction::Undo) => self.turns(arguments, true),
+                Some(CommandAction::Tasks) => {
+                    let stop = |(id, line): &(String, String)| (format!("stop {id}"), line.clone());
+                    let stops: Vec<_> = self.background.iter().map(stop).collect();
+                    let words = stops.iter().map(|(stop, line)| (stop.as_str(), line.as_str()));
+                    complete::words(arguments, words)
+                }
                 Some(CommandAction::Resume) => {
                     let sessions = self.sessions.iter();
                     let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));

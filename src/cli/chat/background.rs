@@ -1,0 +1,51 @@
+//! `/tasks`: the commands of the model that run in the background.
+
+use futures_util::FutureExt as _;
+
+use super::jobs::Jobs;
+use crate::exec::{BackgroundCommand, seconds};
+use crate::ui::tui::{News, PagePlace};
+
+impl Jobs<'_> {
+    /// Lists what runs in the background, or ends a command.
+    pub(super) fn tasks(&mut self, arguments: &str) {
+        let (handle, exec) = (self.handle.clone(), self.commands.clone());
+        let words: Vec<&str> = arguments.split_whitespace().collect();
+        match words[..] {
+            [] => {
+                let mut text = String::new();
+                for BackgroundCommand { id, line, time } in exec.running() {
+                    let time = time.map(|time| format!("{}  ", seconds(time))).unwrap_or_default();
+                    text.push_str(&format!("{id}  {time}{}\n", line.trim()));
+                }
+                if text.is_empty() {
+                    let text = "no command runs in the background".to_owned();
+                    handle.tell(News::Note(true, text));
+                } else {
+                    text.push_str("/tasks stop ID ends one");
+                    self.page("Commands in the background", Ok(text), PagePlace::Conversation);
+                }
+            }
+            ["stop", id] => {
+                let id = id.to_owned();
+                let stopping = async move {
+                    let is_stopped = exec.stop(&id).await;
+                    handle.tell(if is_stopped {
+                        News::Note(
+                            true,
+                            format!("{id} is ended; the model learns it when it reads its output"),
+                        )
+                    } else {
+                        News::Note(
+                            false,
+                            format!("no command {id} runs in the background; /tasks lists them"),
+                        )
+                    });
+                    None
+                };
+                self.running.push(stopping.boxed_local());
+            }
+            _ => handle.tell(News::Note(false, "/tasks [stop ID]".to_owned())),
+        }
+    }
+}
