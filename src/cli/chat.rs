@@ -1,6 +1,7 @@
 //! `agent chat`: connects the chat's screen and a session.
 
 mod background;
+mod clipboard;
 mod jobs;
 mod next;
 mod places;

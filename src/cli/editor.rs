@@ -30,13 +30,13 @@ pub(super) async fn edited(
     disk::read_small_text_without_links(&path).map_err(failed)
 }
 
-/// A private folder for a draft, removed on drop.
-struct Folder(PathBuf);
+/// A private folder for what the user writes or pastes, removed on drop.
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
     /// In the agent's directory, which every sandbox hides; in the temporary directory commands of another
     /// session may write. The latter is used only if the former cannot be created.
-    fn make(outside: &HostPrograms, dirs: Option<&UserDirs>) -> io::Result<Self> {
+    pub(super) fn make(outside: &HostPrograms, dirs: Option<&UserDirs>) -> io::Result<Self> {
         let name = format!("draft-{}", uuid::Uuid::now_v7());
         let own = dirs.map(|dirs| outside.settled(&dirs.state).join(&name));
         if let Some(own) = own.filter(|own| disk::make_folder(own, 0o700).is_ok()) {

@@ -340,3 +340,53 @@ fn message_during_a_turn_attaches_its_images() {
     pty.say("/quit");
     assert_eq!(pty.end(), 0);
 }
+
+/// A program that reads the clipboard, and the PATH with it.
+fn clipboard(test: Test, program: &str, script: &str) -> Test {
+    let folder = test.root().join("../bin");
+    std::fs::create_dir(&folder).unwrap();
+    let folder = folder.canonicalize().unwrap();
+    let program = folder.join(program);
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    test.env("PATH", &path)
+}
+
+#[test]
+fn ctrl_v_pastes_the_image_in_the_clipboard() {
+    let script = format!("[ \"$*\" = '--type image/png' ] && echo {PNG} | base64 -d");
+    let test = clipboard(Test::new().script("text: a red flag"), "wl-paste", &script);
+    let test = test.env("WAYLAND_DISPLAY", "wayland-7");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.send("what is \x16");
+    pty.wait_for("image-1.png");
+    pty.send("\r");
+    pty.wait_for("a red flag");
+    let turn = &test.events_of("turn.started")[0];
+    assert_eq!(turn["images"][0]["hash"], hash(PNG), "{turn}");
+    let pasted = turn["input"].as_str().unwrap().split_whitespace().last().unwrap();
+    assert!(std::path::Path::new(pasted.trim_matches(['@', '"'])).exists(), "{turn}");
+    pty.say("/quit");
+    pty.end();
+    assert!(!std::path::Path::new(pasted.trim_matches(['@', '"'])).exists(), "{turn}");
+}
+
+#[test]
+fn ctrl_v_without_an_image_says_why() {
+    let named = "an image's file can be dropped here, or named with @";
+    let says = |test: Test, why: &str| {
+        let mut pty = Pty::chat(&test, &[]);
+        pty.wait_for("/help");
+        pty.send("\x16");
+        pty.wait("the reason", |screen| screen.replace("\n  ", " ").contains(why));
+        assert!(pty.screen().replace("\n  ", " ").contains(named), "{}", pty.screen());
+    };
+    let test = || Test::new().script("text: x");
+    says(test(), "there is no display whose clipboard could be read");
+    let text = clipboard(test(), "xclip", "echo 'Error: target not available' >&2; exit 1");
+    says(text.env("DISPLAY", ":7"), "there is no image in the clipboard");
+    let empty = clipboard(test(), "wl-paste", "exit 127").env("WAYLAND_DISPLAY", "wayland-7");
+    says(empty, "wl-paste reads the clipboard and is not installed (package wl-clipboard)");
+}

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::places::Places;
 use crate::app::{self, HostPrograms, Options, Session, Writable};
-use crate::cli::editor::edited;
+use crate::cli::editor::{Folder, edited};
 use crate::cli::{config, doctor, memory};
 use crate::disk::{self, ResolvedPath, canonical_prefix};
 use crate::exec::{Command, Exec, Watcher};
@@ -40,17 +41,19 @@ pub(super) struct Ran {
 /// The running jobs.
 pub(super) struct Jobs<'a> {
     pub(super) running: FuturesUnordered<LocalBoxFuture<'a, Option<Ran>>>,
-    options: &'a Options,
+    pub(super) options: &'a Options,
     places: &'a Places,
     pub(super) handle: Handle,
     workspace: Arc<Workspace>,
     writable: Writable,
     masker: Arc<Masker>,
-    outside: HostPrograms,
+    pub(super) outside: HostPrograms,
     /// Runs programs as the user, outside the sandbox; commands of the user get the whole environment.
     exec: Arc<Exec>,
     /// Runs the commands of the model.
     pub(super) commands: Arc<Exec>,
+    /// The pasted images, and their number.
+    pub(super) pasted: Option<(Rc<Folder>, u32)>,
     /// Cancels the user's commands.
     stop: CancellationToken,
     servers: Option<Servers>,
@@ -79,6 +82,7 @@ impl<'a> Jobs<'a> {
             masker: session.masker(),
             exec: Arc::new(outside.exec()),
             commands: session.exec().clone(),
+            pasted: None,
             stop: CancellationToken::new(),
             servers: session.servers().cloned(),
             log: session.log_path.clone(),
@@ -117,6 +121,7 @@ impl<'a> Jobs<'a> {
             }
             Request::Shell(id, command) => self.shell(id, command),
             Request::Edit(text) => self.edit(text),
+            Request::PasteImage => self.paste_image(),
             Request::Command(action, arguments) => self.command(action, &arguments),
             // Handled where the session is.
             Request::Submit(_)
@@ -293,8 +298,16 @@ impl<'a> Jobs<'a> {
         // (Not a command of the user: it gets no folders in the project.)
         let line = format!("{program} {arguments}");
         let command = Command::new(line, self.options.root.clone(), PATIENCE);
-        let run = run(&self.exec, command, &self.stop);
+        let run = self.run_outside(command);
         self.tell_output(title, run, "no output");
+    }
+
+    /// Runs a program that is not a command of the user.
+    pub(super) fn run_outside(
+        &self,
+        command: Command<'static>,
+    ) -> impl Future<Output = Shown> + use<> {
+        run(&self.exec, command, &self.stop)
     }
 
     fn tell_output(
@@ -426,10 +439,10 @@ impl<'a> Jobs<'a> {
 }
 
 /// A command's output, the number of lines that it lacks because it is long, and the status.
-struct Shown {
+pub(super) struct Shown {
     output: String,
     left_out: usize,
-    exit_code: Option<i32>,
+    pub(super) exit_code: Option<i32>,
 }
 
 /// Runs a command.
@@ -437,7 +450,7 @@ fn run(
     exec: &Arc<Exec>,
     command: Command<'static>,
     cancel: &CancellationToken,
-) -> impl Future<Output = Shown> + 'static {
+) -> impl Future<Output = Shown> + use<> {
     let (exec, cancel) = (exec.clone(), cancel.clone());
     async move {
         match exec.run(command, &cancel).await {

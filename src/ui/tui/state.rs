@@ -110,6 +110,8 @@ pub enum Request {
     Remember(String),
     /// Edit this in the external editor.
     Edit(String),
+    /// Paste the image in the clipboard.
+    PasteImage,
     /// End the chat.
     Quit,
 }
@@ -192,6 +194,8 @@ pub enum News {
     Rewound(String),
     /// The text from the editor, or an error.
     Edited(Result<String, String>),
+    /// The file of an image that was pasted.
+    Pasted(String),
     /// The branch changed.
     Branch(Option<String>),
     /// The commands that run in the background: id and command line.
@@ -581,6 +585,7 @@ impl State {
                 actions.extend(self.send_follow_ups());
                 return actions;
             }
+            News::Pasted(path) => self.composer.paste(&path),
             News::Branch(branch) => self.settings.branch = branch,
             News::Background(running) => self.background = running,
             News::End => return vec![Action::Leave],

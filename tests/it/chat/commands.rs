@@ -215,13 +215,6 @@ fn parts_of_the_context_add_up_after_a_compaction() {
 }
 
 #[test]
-fn ctrl_v_says_that_the_clipboard_is_not_read() {
-    let (_test, mut pty) = chat("text: x");
-    pty.send("\x16");
-    pty.wait_for("the clipboard is not read: drop an image's file here, or name it with @");
-}
-
-#[test]
 fn pins_are_added_listed_and_removed() {
     let (test, mut pty) = chat("text: heard");
     pty.say("/pin Only ASCII in the sources.");

@@ -73,10 +73,8 @@ impl State {
                 Vec::new()
             }
             (None, None) => {
-                if key == CTRL_V {
-                    self.say(
-                        "the clipboard is not read: drop an image's file here, or name it with @",
-                    );
+                if key == CTRL_V && !self.focus.is_answer() {
+                    return vec![Action::Ask(Request::PasteImage)];
                 }
                 Vec::new()
             }

@@ -1,0 +1,69 @@
+//! Ctrl-V: an image from the clipboard, as a file that the message mentions.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+
+use super::jobs::Jobs;
+use crate::cli::editor::Folder;
+use crate::exec::Command;
+use crate::ui::tui::News;
+
+/// Time limit of the program that reads the clipboard.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What a shell returns if there is no such program.
+const NOT_FOUND: i32 = 127;
+
+/// The variable that names the display, the program that reads its clipboard, its arguments, and its package.
+const PROGRAMS: [(&str, &str, &str, &str); 2] = [
+    ("WAYLAND_DISPLAY", "wl-paste", "--type image/png", "wl-clipboard"),
+    ("DISPLAY", "xclip", "-selection clipboard -target image/png -out", "xclip"),
+];
+
+impl Jobs<'_> {
+    /// Pastes the image in the clipboard of the display on which the chat runs.
+    pub(super) fn paste_image(&mut self) {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let program = PROGRAMS.iter().find(|(variable, ..)| is_set(variable));
+        let Some((_, program, arguments, package)) = program else {
+            return self.no_image("there is no display whose clipboard could be read".to_owned());
+        };
+        if self.pasted.is_none() {
+            match Folder::make(&self.outside, self.options.dirs.as_ref()) {
+                Ok(folder) => self.pasted = Some((Rc::new(folder), 0)),
+                Err(error) => return self.no_image(error.to_string()),
+            }
+        }
+        let Some((folder, n_pasted)) = &mut self.pasted else { return };
+        *n_pasted += 1;
+        // The task keeps the folder until the program has ended.
+        let (folder, path) = (folder.clone(), folder.0.join(format!("image-{n_pasted}.png")));
+        let quoted = path.display().to_string().replace('\'', r"'\''");
+        let line = format!("{program} {arguments} > '{quoted}'");
+        let run = self.run_outside(Command::new(line, self.outside.folder(), PATIENCE));
+        let handle = self.handle.clone();
+        let pasting = async move {
+            let exit_code = run.await.exit_code;
+            let has_content = path.metadata().is_ok_and(|file| file.len() > 0);
+            handle.tell(match exit_code {
+                Some(0) if has_content => News::Pasted(path.display().to_string()),
+                Some(NOT_FOUND) => no_image(&format!(
+                    "{program} reads the clipboard and is not installed (package {package})"
+                )),
+                _ => no_image("there is no image in the clipboard"),
+            });
+            drop(folder);
+            None
+        };
+        self.running.push(pasting.boxed_local());
+    }
+
+    fn no_image(&self, why: String) {
+        self.handle.tell(no_image(&why));
+    }
+}
+
+fn no_image(why: &str) -> News {
+    News::Note(false, format!("{why}; an image's file can be dropped here, or named with @"))
+}
