@@ -182,7 +182,8 @@ const SHOW = {
     ["model", str(event.model)], ["mode", str(event.permission_mode)], ["folder", str(event.cwd)], ["program", str(event.program)],
     ["sandbox", str(obj(event.sandbox).backend) + ", files " + str(obj(event.sandbox).filesystem) + ", network " + str(obj(event.sandbox).network)],
     arr(obj(event.sandbox).gaps).length > 0 && ["not protected", arr(event.sandbox.gaps).join("; ")], ["tools", arr(event.tools).join(", ")],
-  ]), event.place ? folded("place (in the system prompt)", () => longText(event.place, "")) : null),
+  ]), Object.keys(obj(event.settings)).length > 0 ? folded("settings that are not the defaults", () => tree(event.settings)) : null,
+    event.place ? folded("place (in the system prompt)", () => longText(event.place, "")) : null),
   "turn.started": (event) => section("The user", "user", longText(event.input, "said"), event.shown ? folded("what the model received instead", () => longText(event.shown, "")) : null, event.images ? tree(event.images) : null),
   "model.requested": (event) => section("Asked a model (" + str(event.purpose) + ")", "received",
     quiet(seqLink(event.seq), " ", str(event.model), " \u00b7 ~", thousands(event.estimated_tokens), " tokens"),
@@ -191,7 +192,7 @@ const SHOW = {
   "model.partial": (event) => quiet("received so far: ", plural(str(event.text).length, "character")),
   "evaluation": (event) => {
     const failure = obj(event.failure);
-    if (!event.failure) return quiet(seqLink(event.seq), event.step_success ? " evaluation: the step succeeded" : " evaluation: no failure");
+    if (!event.failure) return quiet(seqLink(event.seq), " evaluation: no failure needs a response");
     return section("Evaluated", "evaluated failed", table([
       ["signal", [str(failure.signal), failure.code ? [" \u00b7 ", el("b", "", str(failure.code))] : "", failure.class ? " \u00b7 class " + str(failure.class) : "", " \u00b7 cause: " + str(failure.category)]],
       ["message", str(failure.message)], failure.chain && ["chain", el("code", "", str(failure.chain))], failure.signature && ["signature", el("code", "", oneLine(failure.signature, 300))],
