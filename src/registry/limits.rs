@@ -67,11 +67,11 @@ pub(super) fn apply(
     limits: &OutputLimits,
     spill: &Spill,
 ) -> (Result<Report, Failure>, Vec<String>) {
-    let data = match &mut outcome {
-        Ok(report) => &mut report.data,
-        Err(failure) => &mut failure.data,
+    let (data, stats) = match &mut outcome {
+        Ok(report) => (&mut report.data, &report.stats),
+        Err(failure) => (&mut failure.data, &failure.stats),
     };
-    let Some((note, fields)) = cut(data, tool, limits, spill) else {
+    let Some((note, fields)) = cut(data, stats, tool, limits, spill) else {
         return (outcome, Vec::new());
     };
     match &mut outcome {
@@ -84,9 +84,11 @@ pub(super) fn apply(
     (outcome, fields)
 }
 
-/// The note about the cut, and the fields that were cut; `None` if there are none.
+/// The note about the cut, and the fields that were cut; `None` if there are none. `stats` has the sizes of fields of
+/// which `data` contains only a part: `stdout_lines`, `stdout_bytes`.
 fn cut(
     data: &mut Object,
+    stats: &Object,
     tool: &str,
     limits: &OutputLimits,
     spill: &Spill,
@@ -101,7 +103,7 @@ fn cut(
         return None;
     }
     // The complete output of a command may already be on disk.
-    let kept = data.get("full_output").and_then(Value::as_str).map(str::to_owned);
+    let kept = data.contains_key("full_output");
     let mut whole = String::new();
     for name in &fields {
         let Some(value) = data.get_mut(name) else { continue };
@@ -113,13 +115,14 @@ fn cut(
         if !whole.ends_with('\n') {
             whole.push('\n');
         }
-        *value = preview(value, &text, limits);
+        let of = |what: &str| stats.get(&format!("{name}_{what}")).and_then(Value::as_u64);
+        let whole = of("lines").zip(of("bytes"));
+        *value = preview(value, &text, whole, limits);
     }
     data.insert("truncated".to_owned(), true.into());
-    // (The number of lines known here is that of the lines kept in memory.)
-    if let Some(path) = kept {
-        let note = format!(" Output too large, cut: use Read or Grep with {path}.");
-        return Some((note, fields));
+    // (The tool has named the path.)
+    if kept {
+        return Some((" Use Read or Grep with that path.".to_owned(), fields));
     }
     let lines = whole.lines().count();
     let note = match spill.write(tool, &whole) {
@@ -186,7 +189,7 @@ fn line(item: &Value) -> String {
     }
 }
 
-fn preview(value: &Value, text: &str, limits: &OutputLimits) -> Value {
+fn preview(value: &Value, text: &str, whole: Option<(u64, u64)>, limits: &OutputLimits) -> Value {
     match value {
         // The first items of a list are the most relevant or newest.
         Value::Array(items) => {
@@ -199,12 +202,17 @@ fn preview(value: &Value, text: &str, limits: &OutputLimits) -> Value {
             });
             shown.cloned().collect()
         }
-        _ => excerpt(text, limits).into(),
+        _ => excerpt_of(text, whole, limits).into(),
     }
 }
 
 /// The head and the tail of a text, by whole lines if they fit and never within a character.
 pub(crate) fn excerpt(text: &str, limits: &OutputLimits) -> String {
+    excerpt_of(text, None, limits)
+}
+
+/// The same for a text of which `text` lacks the middle. `whole`: its number of lines and bytes.
+fn excerpt_of(text: &str, whole: Option<(u64, u64)>, limits: &OutputLimits) -> String {
     let (head, tail) = match limits.direction {
         Direction::HeadTail => (limits.head_tail_lines, limits.head_tail_lines),
         Direction::Head => (2 * limits.head_tail_lines, 0),
@@ -220,10 +228,17 @@ pub(crate) fn excerpt(text: &str, limits: &OutputLimits) -> String {
     if hidden.is_empty() {
         return text.to_owned();
     }
-    let (lines, bytes) = (hidden.lines().count(), hidden.len());
-    let before = &text[..head_end];
+    let (before, after) = (&text[..head_end], &rest[tail_start..]);
+    let shown_lines = (before.lines().count() + after.lines().count()) as u64;
+    let (lines, bytes) = match whole {
+        Some((lines, bytes)) if bytes > text.len() as u64 => {
+            let shown_bytes = (before.len() + after.len()) as u64;
+            (lines.saturating_sub(shown_lines), bytes.saturating_sub(shown_bytes))
+        }
+        _ => (hidden.lines().count() as u64, hidden.len() as u64),
+    };
     let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
-    format!("{before}{gap}… {lines} lines, {bytes} bytes not shown …\n{}", &rest[tail_start..])
+    format!("{before}{gap}… {lines} lines, {bytes} bytes not shown …\n{after}")
 }
 
 fn end_of_lines(text: &str, n_lines: usize) -> usize {
@@ -265,6 +280,13 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_the_text_lacks_are_counted() {
+        let text = "1\n2\n3\n[… 186 bytes left out …]\n98\n99\n100\n";
+        let shown = excerpt_of(text, Some((100, 292)), &SMALL);
+        assert_eq!(shown, "1\n2\n… 96 lines, 281 bytes not shown …\n99\n100\n");
+    }
+
+    #[test]
     fn large_results_share_the_remaining_limit() {
         assert_eq!(fair_share(&[100, 200], 1000), usize::MAX);
         assert_eq!(fair_share(&[100, 90_000, 80_000], 50_100), 25_000);
@@ -281,7 +303,8 @@ mod tests {
         }
         data.insert("exit_code".to_owned(), 1.into());
         let limits = OutputLimits { max_bytes: 40_000, ..OutputLimits::default() };
-        assert!(cut(&mut data, "Bash", &limits, &Spill::none(&[])).is_some());
+        let stats = Object::new();
+        assert!(cut(&mut data, &stats, "Bash", &limits, &Spill::none(&[])).is_some());
         let shown: usize = data.values().map(size).sum();
         assert!(shown < 40_000, "{shown}");
         assert!(data["stdout"].as_str().is_some_and(|shown| shown.ends_with("a line\n")));

@@ -40,7 +40,7 @@ const EVIDENCE: [(&str, &[&str]); 20] = [
     ("11", &["replace_all", "+print('Pick a colour')"]),
     ("12", &["is outside the project", "Read-only file system"]),
     ("13", &[".env looks like it contains secrets", "surely the usual one"]),
-    ("14", &["Output too large, cut", "bytes not shown", "module 4000, the last one"]),
+    ("14", &["Output too large, cut", "… 3921 lines, ", "module 4000, the last one"]),
     ("15", &["the server is overloaded", "model_unavailable"]),
     ("16", &["cut off by its length limit", "stop: length"]),
     ("17", &["MAX_TURNS", "4 model calls"]),
