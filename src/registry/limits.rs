@@ -202,17 +202,13 @@ fn preview(value: &Value, text: &str, whole: Option<(u64, u64)>, limits: &Output
             });
             shown.cloned().collect()
         }
-        _ => excerpt_of(text, whole, limits).into(),
+        _ => excerpt(text, whole, limits).into(),
     }
 }
 
-/// The head and the tail of a text, by whole lines if they fit and never within a character.
-pub(crate) fn excerpt(text: &str, limits: &OutputLimits) -> String {
-    excerpt_of(text, None, limits)
-}
-
-/// The same for a text of which `text` lacks the middle. `whole`: its number of lines and bytes.
-fn excerpt_of(text: &str, whole: Option<(u64, u64)>, limits: &OutputLimits) -> String {
+/// The head and the tail of a text, by whole lines if they fit and never within a character. `whole`: the lines and
+/// bytes of the text if `text` already lacks its middle.
+fn excerpt(text: &str, whole: Option<(u64, u64)>, limits: &OutputLimits) -> String {
     let (head, tail) = match limits.direction {
         Direction::HeadTail => (limits.head_tail_lines, limits.head_tail_lines),
         Direction::Head => (2 * limits.head_tail_lines, 0),
@@ -264,17 +260,17 @@ mod tests {
     #[test]
     fn head_and_tail_are_whole_lines() {
         let text = "1\n2\n3\n4\n5\n6\n7\n";
-        assert_eq!(excerpt(text, &SMALL), "1\n2\n… 3 lines, 6 bytes not shown …\n6\n7\n");
+        assert_eq!(excerpt(text, None, &SMALL), "1\n2\n… 3 lines, 6 bytes not shown …\n6\n7\n");
         let tail = OutputLimits { direction: Direction::Tail, ..SMALL };
-        assert_eq!(excerpt(text, &tail), "… 3 lines, 6 bytes not shown …\n4\n5\n6\n7\n");
+        assert_eq!(excerpt(text, None, &tail), "… 3 lines, 6 bytes not shown …\n4\n5\n6\n7\n");
         let head = OutputLimits { direction: Direction::Head, ..SMALL };
-        assert_eq!(excerpt(text, &head), "1\n2\n3\n4\n… 3 lines, 6 bytes not shown …\n");
+        assert_eq!(excerpt(text, None, &head), "1\n2\n3\n4\n… 3 lines, 6 bytes not shown …\n");
     }
 
     #[test]
     fn excerpt_keeps_the_tail_of_long_lines_and_splits_no_character() {
         let text = format!("{}error", "é".repeat(50));
-        let shown = excerpt(&text, &SMALL);
+        let shown = excerpt(&text, None, &SMALL);
         assert!(shown.starts_with('é') && shown.ends_with("error"), "{shown}");
         assert!(shown.contains("not shown"));
     }
@@ -282,7 +278,7 @@ mod tests {
     #[test]
     fn lines_that_the_text_lacks_are_counted() {
         let text = "1\n2\n3\n[… 186 bytes left out …]\n98\n99\n100\n";
-        let shown = excerpt_of(text, Some((100, 292)), &SMALL);
+        let shown = excerpt(text, Some((100, 292)), &SMALL);
         assert_eq!(shown, "1\n2\n… 96 lines, 281 bytes not shown …\n99\n100\n");
     }
 
@@ -312,7 +308,7 @@ mod tests {
 
     #[test]
     fn output_within_limits_is_not_truncated() {
-        assert_eq!(excerpt("1\n2\n3", &SMALL), "1\n2\n3");
+        assert_eq!(excerpt("1\n2\n3", None, &SMALL), "1\n2\n3");
         assert!(!too_large(&"1\n2\n3\n4\n5\n6\n".into(), &SMALL));
         assert!(too_large(&"1\n2\n3\n4\n5\n6\n7\n".into(), &SMALL));
     }

@@ -309,6 +309,8 @@ pub(super) struct State {
     /// Messages to send after the turn.
     pub(super) follow_ups: VecDeque<UserInput>,
     pub(super) popup: Option<Popup>,
+    /// The beginning of a command that was written to open its list.
+    opened_list: Option<&'static str>,
     pub(super) viewer: Option<Viewer>,
     /// The output of a command on the full screen.
     pub(super) page: Option<PageViewer>,
@@ -368,6 +370,7 @@ impl State {
             queue: VecDeque::new(),
             follow_ups: VecDeque::new(),
             popup: None,
+            opened_list: None,
             page: None,
             has_screen: true,
             viewer: settings.full_screen.then(|| Viewer::at_end(0, false)),

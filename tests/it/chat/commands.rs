@@ -387,6 +387,13 @@ fn esc_twice_offers_a_rewind() {
     pty.send("\x1b");
     pty.wait_for("› /rewind");
     pty.wait_for("▸ 1  a question");
+    // Leaving the list leaves nothing in the input.
+    pty.send("\x1b");
+    pty.wait("an empty input", |screen| !screen.contains("/rewind"));
+    pty.send("\x1b");
+    pty.wait_for("Esc again goes back to an earlier turn");
+    pty.send("\x1b");
+    pty.wait_for("▸ 1  a question");
     pty.send("\r");
     pty.wait_for("▸ both          files and conversation: 1 turn; no file was changed");
     pty.send("\r");

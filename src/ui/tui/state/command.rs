@@ -7,7 +7,6 @@ use crate::protocol::own_command::OwnCommand;
 use crate::protocol::sanitize::without_controls;
 use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, CommandAction, Timing, built_in};
-use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::KeyAction;
 use crate::ui::tui::text::width;
@@ -206,7 +205,7 @@ impl State {
                 let mut actions = vec![Action::Ask(Request::Command(action, arguments.to_owned()))];
                 if lists && self.has_screen && self.composer.is_empty() {
                     // The list of models opens.
-                    self.composer.set(Written::own("/model "));
+                    self.open_list("/model ");
                     actions.extend(self.complete());
                 }
                 if let Timing::Works(what) = timing {

@@ -242,7 +242,7 @@ impl State {
         if before.is_some_and(|before| self.now.duration_since(before) <= TWICE) {
             self.escaped_at = None;
             self.toast = None;
-            self.composer.set(Written::own("/rewind "));
+            self.open_list("/rewind ");
         } else {
             let key = self.settings.keymap.key_for(KeyAction::Escape);
             self.say_for(&format!("{key} again goes back to an earlier turn"), TWICE);
@@ -281,6 +281,7 @@ impl State {
         let mut input = self.composer.unfolded();
         input.trim_end();
         self.composer.take();
+        self.opened_list = None;
         self.toast = None;
         self.recalled = None;
         if let Some(vi) = &mut self.vi {

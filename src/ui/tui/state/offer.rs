@@ -124,6 +124,12 @@ impl State {
         self.complete_file()
     }
 
+    /// Writes the beginning of a command, whose list opens. Leaving the list removes what was written.
+    pub(super) fn open_list(&mut self, text: &'static str) {
+        self.composer.set(Written::own(text));
+        self.opened_list = Some(text);
+    }
+
     /// Closes the list: the text was replaced.
     pub(super) fn close_list(&mut self) {
         self.popup = None;
@@ -272,7 +278,13 @@ impl State {
             KeyAction::Up if popup.selected == 0 && is_rewind => {}
             KeyAction::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
             KeyAction::Down => popup.selected = (popup.selected + 1) % n_items,
-            KeyAction::Escape => self.close_list(),
+            KeyAction::Escape => {
+                self.close_list();
+                let opened = self.opened_list.take();
+                if opened.is_some_and(|text| self.composer.text().starts_with(text)) {
+                    self.composer.set(Written::own(""));
+                }
+            }
             KeyAction::Complete => {
                 let popup = self.popup.take()?;
                 let written = &self.composer.text()[popup.from..self.composer.cursor()];
