@@ -12,12 +12,13 @@ use tokio::sync::Semaphore;
 pub(super) use roles::Roles;
 use roles::{Kind, Role};
 
-use super::OpenError;
+use super::{McpServers, OpenError};
 use crate::config::{self, Config};
 use crate::context::{Budget, Layers, Project, Rules};
 use crate::kernel::{
     CallIds, Checks, Kernel, Limits, Parts, Speaker, Speakers, SpendLimit, SubAgent,
 };
+use crate::mcp::Servers;
 use crate::protocol::control::{Control, Interrupt, Recovery};
 use crate::protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
 use crate::protocol::directives::UserInput;
@@ -29,6 +30,9 @@ use crate::tools::{self, Tool, ToolCx};
 /// Runs the sub-agents of a session.
 pub(super) struct Agents {
     roles: Roles,
+    /// What they have besides the fixed tools, like the session.
+    skill: Option<tools::Skill>,
+    servers: Option<Servers>,
     limits: config::Agents,
     timeout: Duration,
     compact_at: f64,
@@ -60,12 +64,23 @@ struct Session {
 
 impl Agents {
     /// The sub-agents of a session with these roles.
-    pub(super) fn new(config: &Config, roles: Roles) -> Result<Self, OpenError> {
+    pub(super) fn new(
+        config: &Config,
+        roles: Roles,
+        skill: Option<tools::Skill>,
+        mcp: &McpServers,
+    ) -> Result<Self, OpenError> {
         let limits = config.agents.clone();
         let timeout = config::parse_duration(&limits.timeout).map_err(OpenError::Usage)?;
         let places = Semaphore::new(limits.max_concurrent.min(Semaphore::MAX_PERMITS));
         let compact_at = config.context.compact_at;
-        Ok(Self { roles, limits, timeout, compact_at, places, session: OnceLock::new() })
+        let (servers, session) = (mcp.servers.clone(), OnceLock::new());
+        Ok(Self { roles, skill, servers, limits, timeout, compact_at, places, session })
+    }
+
+    /// The tool that loads skills, if there are any.
+    pub(super) fn skill_tool(&self) -> Option<Box<dyn Tool>> {
+        self.skill.clone().map(|skill| Box::new(skill) as Box<dyn Tool>)
     }
 
     /// The session is open: these are the components of its kernel, the section *Place*, and the rules.
@@ -91,6 +106,22 @@ impl Agents {
         };
         // Only one session is ever opened with it.
         _ = self.session.set(session);
+    }
+
+    /// The tools of a sub-agent, which has no plan that is shown, asks no user and starts no sub-agents. Those of
+    /// servers are as they are known now.
+    fn tools_of(&self, role: &Role, session: &Session) -> Vec<Box<dyn Tool>> {
+        let is_allowed = |name: &str| {
+            // A command could change anything if nothing confines it.
+            let is_confined = session.is_sandboxed || !role.reads_only() || name != "Bash";
+            role.kind.has(name) && role.has(name) && is_confined
+        };
+        let mut tools = tools::all();
+        tools.retain(|tool| is_allowed(&tool.spec().name));
+        tools.extend(self.skill_tool().filter(|tool| role.has(&tool.spec().name)));
+        let servers = self.servers.iter();
+        tools.extend(servers.flat_map(|it| it.tools_within(role.scope(), &session.prompts)));
+        tools
     }
 
     async fn work(&self, order: Order) -> Result<Delegated, String> {
@@ -155,7 +186,7 @@ impl Agents {
         let reads_only = role.reads_only();
         let mut registry = Registry::of_agent(
             session.registry.clone(),
-            tools_of(role, session.is_sandboxed),
+            self.tools_of(role, session),
             cx,
             events.clone(),
             control.clone(),
@@ -220,16 +251,6 @@ impl Delegate for Agents {
     fn carry_out(&self, order: Order) -> BoxFuture<'_, Result<Delegated, String>> {
         self.work(order).boxed()
     }
-}
-
-/// The tools of a sub-agent, which has no plan that is shown, asks no user and starts no sub-agents.
-fn tools_of(role: &Role, is_sandboxed: bool) -> Vec<Box<dyn Tool>> {
-    let is_allowed = |name: &str| {
-        // A command could change anything if nothing confines it.
-        let is_confined = is_sandboxed || !role.reads_only() || name != "Bash";
-        role.kind.has(name) && role.has(name) && is_confined
-    };
-    tools::all().into_iter().filter(|tool| is_allowed(&tool.spec().name)).collect()
 }
 
 impl Kind {

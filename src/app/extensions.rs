@@ -73,16 +73,16 @@ impl Skills {
     }
 
     /// The tool that loads them, if there are any.
-    fn tool(self) -> Option<Box<dyn Tool>> {
-        self.tool.map(|tool| Box::new(tool) as Box<dyn Tool>)
+    pub(super) fn tool(&self) -> Option<&tools::Skill> {
+        self.tool.as_ref()
     }
 }
 
 /// The tools of the main agent: the fixed ones, and those that depend on the session.
-pub(super) fn tools(skills: Skills, agents: &Arc<Agents>) -> Vec<Box<dyn Tool>> {
+pub(super) fn tools(agents: &Arc<Agents>) -> Vec<Box<dyn Tool>> {
     let mut tools = tools::all();
     tools.push(Box::new(tools::Task::new(agents.clone())));
-    tools.extend(skills.tool());
+    tools.extend(agents.skill_tool());
     tools
 }
 

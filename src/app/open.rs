@@ -144,13 +144,13 @@ impl Checked {
         let (mut models, used) =
             models_of(models, &options, recorded.as_deref(), &outside, control).await?;
         notices.append(&mut models.notices);
-        let mut agents = Roles::open(&options, &used, &outside, control).await;
+        let mut agents = Roles::open(&options, &used, &mcp, &outside, control).await;
         notices.append(&mut agents.notices);
         let skills = Skills::open(&options, &mut notices);
         let settings = settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
         let keys = models.keys.iter().chain(&agents.keys).map(String::as_str);
         let masker = masker(config, &keys.collect::<Vec<_>>())?;
-        let agents = Arc::new(Agents::new(config, agents)?);
+        let agents = Arc::new(Agents::new(config, agents, skills.tool().cloned(), &mcp)?);
         Ok(Self {
             recorded,
             notices,
@@ -214,7 +214,7 @@ impl Checked {
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &self.settings.policy.withheld(), options.dirs.as_ref());
-        let mut tools = extensions::tools(self.skills, &self.agents);
+        let mut tools = extensions::tools(&self.agents);
         mcp.add_to(&mut tools, &mut notices);
         let tools = tools.into_iter().map(self.stand_in).collect();
         let (exec, files) = (exec(config, &writable), (workspace.clone(), tools));

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::names::Names;
+use super::scope::Scope;
 use super::server::{Server, ToolInfo};
 use super::tool::{McpTool, ServerTool};
 use super::{Servers, TOOL};
@@ -21,10 +22,11 @@ const INDEX_BYTES_PER_TOKEN: usize = 3;
 /// Limit of the words of a description in the index, in bytes.
 const FIRST_WORDS: usize = 40;
 
-/// The tools of all servers, for the model.
+/// The tools of servers that one agent has, for its model.
 pub(super) struct Catalog {
+    scope: Scope,
     direct: Vec<Direct>,
-    /// `None` without servers.
+    /// `None` if it has no servers.
     spec: Option<ToolSpec>,
 }
 
@@ -37,30 +39,49 @@ struct Direct {
 
 impl Catalog {
     /// The smallest servers are offered directly, as long as they and an index of the others take at most `max_tokens`.
-    pub(super) fn new(servers: &[Arc<Server>], max_tokens: u64, prompts: &Prompts) -> Self {
+    pub(super) fn new(
+        servers: &[Arc<Server>],
+        scope: Scope,
+        max_tokens: u64,
+        prompts: &Prompts,
+    ) -> Self {
         let room = usize::try_from(max_tokens).unwrap_or(usize::MAX);
         let mut names = Names::default();
         let mut known: Vec<(usize, Vec<Direct>)> = Vec::new();
+        let mut all: Vec<Known> = Vec::new();
         for server in servers {
-            let tools = server.cached.iter().flatten().map(|tool| Direct {
+            let tools = server.tools();
+            let named = tools.iter().flat_map(|tools| tools.iter()).map(|tool| Direct {
                 server: Arc::clone(server),
                 name: names.name(server.name(), &tool.name),
                 tool: tool.clone(),
             });
-            let tools: Vec<Direct> = tools.collect();
-            let tokens = tools.iter().map(|tool| tool.bytes() / BYTES_PER_TOKEN + 1).sum();
-            known.push((tokens, tools));
+            let named: Vec<Direct> = named
+                .filter(|Direct { name, tool, .. }| {
+                    scope.has(server.name(), &tool.name, name, tool.reads_only)
+                })
+                .collect();
+            let is_used = match tools {
+                Some(_) => !named.is_empty() || scope.is_all(),
+                None => scope.may_have(server.name()),
+            };
+            if is_used {
+                let in_scope = named.iter().map(|direct| direct.tool.clone()).collect();
+                all.push((server.name().to_owned(), tools.map(|_| in_scope)));
+            }
+            let tokens = named.iter().map(|tool| tool.bytes() / BYTES_PER_TOKEN + 1).sum();
+            known.push((tokens, named));
         }
         known.sort_by_key(|(tokens, _)| *tokens);
         let (mut direct, mut taken) = (Vec::new(), 0);
-        let mut is_indexed: Vec<&Arc<Server>> = servers.iter().collect();
+        let mut is_indexed: Vec<&Known> = all.iter().collect();
         // The servers that are not offered directly should at least have their names in the index.
         let fits = tokens_of(&index(&is_indexed, Detail::Names)) <= room;
         let least = if fits { Detail::Names } else { Detail::Counts };
         for (tokens, tools) in known {
             let Some(first) = tools.first() else { continue };
-            let others = is_indexed.iter().copied().filter(|it| it.name() != first.server.name());
-            let others: Vec<&Arc<Server>> = others.collect();
+            let others = is_indexed.iter().copied().filter(|(name, _)| name != first.server.name());
+            let others: Vec<&Known> = others.collect();
             let index = tokens_of(&index(&others, least));
             if taken + tokens + index > room {
                 break;
@@ -75,7 +96,7 @@ impl Catalog {
             .into_iter()
             .find(|index| taken + tokens_of(index) <= room)
             .unwrap_or_else(|| index(&is_indexed, Detail::Counts));
-        let spec = (!servers.is_empty()).then(|| {
+        let spec = (!all.is_empty()).then(|| {
             let text = prompts.text(DESCRIPTION).trim_end();
             ToolSpec {
                 name: TOOL.into(),
@@ -84,7 +105,7 @@ impl Catalog {
                 is_foreign: false,
             }
         });
-        Self { direct, spec }
+        Self { scope, direct, spec }
     }
 
     /// The tools, in a fixed order.
@@ -96,11 +117,15 @@ impl Catalog {
         });
         let mut tools: Vec<Box<dyn Tool>> = direct.collect();
         if let Some(spec) = &self.spec {
-            tools.push(Box::new(McpTool::new(servers.clone(), spec.clone())));
+            let scope = self.scope.clone();
+            tools.push(Box::new(McpTool::new(servers.clone(), scope, spec.clone())));
         }
         tools
     }
 }
+
+/// A server by its name, with those of its tools that are in the scope; `None`: they are not known yet.
+type Known = (String, Option<Vec<ToolInfo>>);
 
 impl Direct {
     fn bytes(&self) -> usize {
@@ -120,11 +145,10 @@ enum Detail {
 }
 
 /// The tools of these servers, one server per paragraph; nothing if there are none.
-fn index(servers: &[&Arc<Server>], detail: Detail) -> String {
+fn index(servers: &[&Known], detail: Detail) -> String {
     let mut index = String::new();
-    for server in servers {
-        let name = server.name();
-        let Some(tools) = &server.cached else {
+    for (name, tools) in servers {
+        let Some(tools) = tools else {
             index.push_str(&format!("\n{name}: not connected yet, search it"));
             continue;
         };

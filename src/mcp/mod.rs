@@ -11,6 +11,7 @@ mod connection;
 mod http;
 mod names;
 mod result;
+mod scope;
 mod search;
 mod server;
 mod stdio;
@@ -29,6 +30,7 @@ use crate::protocol::prompt::Prompts;
 use crate::tools::Tool;
 
 use catalog::Catalog;
+pub use scope::Scope;
 use server::Server;
 pub use server::{ServerState, ToolInfo};
 
@@ -102,6 +104,7 @@ pub struct Servers(Arc<Inner>);
 struct Inner {
     servers: Vec<Arc<Server>>,
     catalog: Catalog,
+    max_tokens: u64,
     shared: Arc<Shared>,
     exec: Arc<Exec>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -147,16 +150,33 @@ impl Servers {
     ) -> Self {
         let servers: Vec<Arc<Server>> =
             settings.into_iter().map(|it| Arc::new(Server::new(it, cache.as_deref()))).collect();
-        let catalog = Catalog::new(&servers, max_tokens, prompts);
+        let catalog = Catalog::new(&servers, Scope::default(), max_tokens, prompts);
         let shared =
             Arc::new(Shared { cache, cancel: CancellationToken::new(), reports: Mutex::default() });
         let thread = Mutex::default();
-        Self(Arc::new(Inner { servers, catalog, shared, exec: Arc::new(exec), thread }))
+        Self(Arc::new(Inner { servers, catalog, max_tokens, shared, exec: Arc::new(exec), thread }))
     }
 
     /// The tools for the model: the same on each call.
     pub fn tools(&self) -> Vec<Box<dyn Tool>> {
         self.0.catalog.tools(self)
+    }
+
+    /// The tools for an agent with this scope, as they are known now.
+    pub fn tools_within(&self, scope: Scope, prompts: &Prompts) -> Vec<Box<dyn Tool>> {
+        Catalog::new(&self.0.servers, scope, self.0.max_tokens, prompts).tools(self)
+    }
+
+    /// The name in the list of a role means a server, or a tool that it has or, if its tools are not known yet, may have.
+    pub fn is_known(&self, name: &str) -> bool {
+        self.0.servers.iter().any(|server| match server.tools() {
+            _ if name == TOOL => true,
+            Some(tools) => {
+                let is_it = |tool: &ToolInfo| scope::is_tool(name, server.name(), &tool.name);
+                scope::is_tool(name, server.name(), "") || tools.iter().any(is_it)
+            }
+            None => scope::is_of_server(name, server.name()),
+        })
     }
 
     /// Starts the servers that are not started yet, in the background.

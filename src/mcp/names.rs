@@ -28,7 +28,8 @@ impl Names {
     }
 }
 
-fn sanitized(name: &str) -> String {
+/// The name with `_` in place of what providers do not accept.
+pub(super) fn sanitized(name: &str) -> String {
     let valid = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
     name.chars().map(|letter| if valid(letter) { letter } else { '_' }).collect()
 }

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::Servers;
 use super::server::{Server, ServerState, ToolInfo};
+use super::{Scope, Servers};
 use crate::protocol::counted;
 use crate::protocol::envelope::Report;
 
@@ -23,7 +23,7 @@ struct Match {
 }
 
 /// The tools that match these words best, with their schemas.
-pub(super) fn search(servers: &Servers, words: &str) -> Report {
+pub(super) fn search(servers: &Servers, scope: &Scope, words: &str) -> Report {
     let words: Vec<String> = words
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -33,7 +33,7 @@ pub(super) fn search(servers: &Servers, words: &str) -> Report {
     for server in servers.servers() {
         for tool in server.tools().iter().flat_map(|tools| tools.iter()) {
             let score = score(server.name(), tool, &words);
-            if score > 0 {
+            if score > 0 && scope.has(server.name(), &tool.name, "", tool.reads_only) {
                 matches.push(Match { score, server: Arc::clone(server), tool: tool.clone() });
             }
         }

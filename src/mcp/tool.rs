@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::Value;
 
 use super::server::{Server, ToolInfo};
-use super::{Servers, call, search};
+use super::{Scope, Servers, call, search};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::nearest;
@@ -55,15 +55,16 @@ impl Tool for ServerTool {
     }
 }
 
-/// Searches the tools of all servers, and calls any of them.
+/// Searches the tools of all servers, and calls any of them, as far as they are in its scope.
 pub(super) struct McpTool {
     servers: Servers,
+    scope: Scope,
     spec: ToolSpec,
 }
 
 impl McpTool {
-    pub(super) fn new(servers: Servers, spec: ToolSpec) -> Self {
-        Self { servers, spec }
+    pub(super) fn new(servers: Servers, scope: Scope, spec: ToolSpec) -> Self {
+        Self { servers, scope, spec }
     }
 
     /// The server and the tool that a call names.
@@ -112,6 +113,13 @@ impl Tool for McpTool {
         let known = server.tools();
         let known = known.as_ref().and_then(|tools| tools.iter().find(|it| it.name == tool));
         let reads_only = known.is_some_and(|tool| tool.reads_only);
+        if !self.scope.has(server.name(), tool, "", reads_only) {
+            let message = format!("this agent may not use {}.{tool}", server.name());
+            let failure = Failure::new(ErrorCode::AccessDenied, message);
+            return Err(
+                failure.hint("do it in another way, or say in the final answer that it is missing")
+            );
+        }
         let (server, tool) = (server.name().to_owned(), tool.to_owned());
         Ok(Effect::Mcp { server, tool, reads_only }.into())
     }
@@ -129,7 +137,7 @@ impl Tool for McpTool {
                     let settled = tokio::time::timeout(START_PATIENCE, self.servers.settled(None));
                     _ = cx.cancel.run_until_cancelled(settled).await;
                     let words = input.get("search").and_then(Value::as_str).unwrap_or_default();
-                    Ok(search::search(&self.servers, words))
+                    Ok(search::search(&self.servers, &self.scope, words))
                 }
             }
         }

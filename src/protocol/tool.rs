@@ -110,7 +110,8 @@ pub enum Effect {
         server: String,
         /// The tool's name on the server.
         tool: String,
-        /// The server says that it only reads. It decides only what runs in parallel, because nobody checks it.
+        /// The server says that it only reads. It decides only what runs in parallel, and what
+        /// sub-agents that only read have, because nobody checks it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reads_only: bool,
     },

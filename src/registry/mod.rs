@@ -347,7 +347,9 @@ impl Registry {
     /// The ruling of the policy in the current mode.
     fn ruling(&self, tool: &str, effect: &Effect) -> Ruling {
         let state = self.permissions();
-        if self.reads_only && !state.policy.mode().is_read_only() {
+        // (Of servers it has only tools that are marked as reading. They ask as for the main agent.)
+        let is_marked = matches!(effect, Effect::Mcp { reads_only: true, .. });
+        if self.reads_only && !is_marked && !state.policy.mode().is_read_only() {
             let mut policy = state.policy.clone();
             policy.set_mode(PermissionMode::ReadOnly);
             return policy.rule_on(tool, effect, &*self.cx.workspace);

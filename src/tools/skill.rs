@@ -10,6 +10,7 @@ use crate::protocol::tool::{Effect, ToolSpec};
 use crate::protocol::{Object, nearest};
 
 /// Loads the text of a skill.
+#[derive(Clone)]
 pub struct Skill {
     spec: ToolSpec,
     skills: Vec<Known>,

@@ -1,5 +1,6 @@
 //! Sub-agents: Task calls, each with a model, tools and a context of its own.
 
+mod inherited;
 mod roles;
 
 use std::collections::BTreeSet;

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::super::models::{has_price, open_model};
-use super::super::{HostPrograms, Options};
+use super::super::{HostPrograms, McpServers, Options};
 use crate::config::{Config, is_file};
 use crate::extend::roles::{self, Role as File};
 use crate::kernel::Speaker;
+use crate::mcp::{self, Scope};
 use crate::protocol::control::Control;
 use crate::protocol::delegate::ModelChoice;
 use crate::protocol::prompt::{Prompt, prompt};
@@ -91,10 +92,19 @@ impl Role {
         self.tools.as_ref().is_none_or(is_named) && !is_named(&self.without)
     }
 
-    /// It can change nothing.
+    /// It can change nothing. (What a tool of a server that its list names does is unknown.)
     pub(super) fn reads_only(&self) -> bool {
         let changes = ["Write", "Edit", "MultiEdit", "Bash"];
-        self.kind != Kind::General || !changes.iter().any(|tool| self.has(tool))
+        let names_servers = || self.tools.iter().flatten().any(|name| is_of_server(name));
+        self.kind != Kind::General || !changes.iter().any(|tool| self.has(tool)) && !names_servers()
+    }
+
+    /// The tools of servers that it may use.
+    pub(super) fn scope(&self) -> Scope {
+        // `McpTool` calls any of them.
+        let all = |names: &&Vec<String>| !names.iter().any(|name| name == mcp::TOOL);
+        let only = self.tools.as_ref().filter(all).cloned();
+        Scope { only, without: self.without.clone(), reads_only: self.reads_only() }
     }
 }
 
@@ -114,6 +124,7 @@ impl Roles {
     pub(in crate::app) async fn open(
         options: &Options,
         config: &Config,
+        mcp: &McpServers,
         outside: &HostPrograms,
         control: &Control,
     ) -> Self {
@@ -122,7 +133,7 @@ impl Roles {
         let all = Kind::ALL.into_iter().map(Role::built_in).collect();
         let mut opened = Self { all, described: String::new(), notices, keys: Vec::new() };
         for file in files {
-            let role = opened.role(file, options, config, outside, control).await;
+            let role = opened.role(file, options, config, mcp, outside, control).await;
             opened.all.push(role);
         }
         opened.describe();
@@ -134,12 +145,13 @@ impl Roles {
         file: File,
         options: &Options,
         config: &Config,
+        mcp: &McpServers,
         outside: &HostPrograms,
         control: &Control,
     ) -> Role {
         let File { name, description, tools, without, model, text, path: _ } = file;
         let mut unknown = Vec::new();
-        let tools = tools.map(|tools| own_names(tools, &mut unknown));
+        let tools = tools.map(|tools| own_names(tools, mcp, &mut unknown));
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
             self.notices.push(format!(
@@ -148,7 +160,7 @@ impl Roles {
         }
         let mut role = Role {
             tools,
-            without: own_names(without, &mut Vec::new()),
+            without: own_names(without, mcp, &mut Vec::new()),
             text,
             description,
             name,
@@ -241,9 +253,19 @@ fn folders(options: &Options) -> Vec<PathBuf> {
     folders
 }
 
-/// The names of our tools among these; the others are unknown.
-fn own_names(names: Vec<String>, unknown: &mut Vec<String>) -> Vec<String> {
+/// A tool of a server, or all of them.
+fn is_of_server(name: &str) -> bool {
+    name == mcp::TOOL || name.starts_with("mcp__")
+}
+
+/// The names of tools of a session among these; the others are unknown.
+fn own_names(names: Vec<String>, mcp: &McpServers, unknown: &mut Vec<String>) -> Vec<String> {
     let all = tools::all();
+    let is_known = |name: &str| {
+        name == "Skill"
+            || all.iter().any(|tool| tool.spec().name == name)
+            || mcp.servers.as_ref().is_some_and(|servers| servers.is_known(name))
+    };
     let mut own = Vec::new();
     for name in names {
         let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
@@ -251,7 +273,7 @@ fn own_names(names: Vec<String>, unknown: &mut Vec<String>) -> Vec<String> {
         if NOT_FOR_AGENTS.contains(&ours) {
             continue;
         }
-        if all.iter().any(|tool| tool.spec().name == ours) {
+        if is_known(ours) {
             own.push(ours.to_owned());
         } else {
             unknown.push(name);

@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::support::Test;
 
 /// The settings of a server named `t`, in a mode of the script.
-fn server(mode: &str) -> String {
+pub(crate) fn server(mode: &str) -> String {
     with("t", mode, "")
 }
 
 /// The same with another name, and further variables: `LOG = "…"`.
-fn with(name: &str, mode: &str, variables: &str) -> String {
+pub(crate) fn with(name: &str, mode: &str, variables: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.sh");
     let comma = if variables.is_empty() { "" } else { ", " };
     format!(
@@ -27,7 +27,7 @@ fn with(name: &str, mode: &str, variables: &str) -> String {
 }
 
 /// A test whose servers were connected once, so that their tools are known.
-fn known(config: &str) -> Test {
+pub(crate) fn known(config: &str) -> Test {
     let test = Test::new().user_config(config);
     test.agent(&["mcp", "test"]).expect_code(0);
     test
@@ -41,7 +41,7 @@ fn envelopes(test: &Test, script: &str) -> Vec<Value> {
 }
 
 /// The error code of an envelope; empty for a success.
-fn code(envelope: &Value) -> &str {
+pub(crate) fn code(envelope: &Value) -> &str {
     envelope["error"]["code"].as_str().unwrap_or_default()
 }
 
