@@ -119,8 +119,7 @@ impl Agents {
         let mut tools = tools::all();
         tools.retain(|tool| is_allowed(&tool.spec().name));
         tools.extend(self.skill_tool().filter(|tool| role.has(&tool.spec().name)));
-        let servers = self.servers.iter();
-        tools.extend(servers.flat_map(|it| it.tools_within(role.scope(), &session.prompts)));
+        tools.extend(self.servers.iter().flat_map(|servers| servers.tools(role.scope())));
         tools
     }
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use super::{HostPrograms, OpenError, Options, Writable};
 use crate::config::{self, Config, Loaded, McpServer, UserDirs};
 use crate::exec::{Exec, ServiceCommand};
-use crate::mcp::{self, Servers};
+use crate::mcp::{self, Scope, Servers};
 use crate::protocol::event::Events;
+use crate::registry::Registry;
 use crate::tools::Tool;
 
 /// The MCP servers of a session.
@@ -58,9 +59,19 @@ impl McpServers {
         notices.extend(self.notices.iter().cloned());
     }
 
-    /// Their tools, in a fixed order.
+    /// Their tools as they are known now, in a fixed order.
     pub fn tools(&self) -> Vec<Box<dyn Tool>> {
-        self.servers.iter().flat_map(Servers::tools).collect()
+        self.servers.iter().flat_map(|servers| servers.tools(Scope::default())).collect()
+    }
+
+    /// At the first request the registry gets the tools that are known then.
+    pub(super) fn update(&self, registry: &mut Registry) {
+        let Some(servers) = self.servers.clone() else { return };
+        let mut specs = registry.specs().iter();
+        let first = specs.position(|spec| spec.is_foreign || spec.name == mcp::TOOL);
+        if let Some(n_kept) = first {
+            registry.update_later(n_kept, Box::new(move || servers.tools(Scope::default())));
+        }
     }
 
     /// Ends those that were started.

@@ -227,6 +227,7 @@ impl Checked {
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
         registry.describe(&prompts);
+        mcp.update(&mut registry);
         let files = (&options, &writable, &self.own);
         let verifier = verifier_of(verifier, files, &registry, &events, &prompts)?;
         let prompts = Arc::new(prompts);

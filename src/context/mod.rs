@@ -135,14 +135,19 @@ impl Layers {
             system.push_str("\n\n");
             system.push_str(&file.in_l2(max_rules_bytes));
         }
-        let tools = tools
-            .iter()
-            .map(|tool| format!("{}: {}\n{}\n", tool.name, tool.description, tool.parameters()))
-            .collect();
-        let base_bytes = system.len();
-        let mut layers = Self { system, l1_bytes, base_bytes, tools, hashes: Default::default() };
-        layers.hash();
+        let (base_bytes, hashes) = (system.len(), Default::default());
+        let mut layers = Self { system, l1_bytes, base_bytes, tools: String::new(), hashes };
+        layers.set_tools(tools);
         layers
+    }
+
+    /// Sets the tools, before the first request.
+    pub fn set_tools(&mut self, tools: &[ToolSpec]) {
+        let described = tools
+            .iter()
+            .map(|tool| format!("{}: {}\n{}\n", tool.name, tool.description, tool.parameters()));
+        self.tools = described.collect();
+        self.hash();
     }
 
     /// Sets the part of L2 that is new since the session began; called at a compaction.

@@ -243,6 +243,9 @@ impl Kernel {
     fn begin(&mut self, message: &UserInput) -> Turn {
         let input = message.text.as_str();
         self.turn += 1;
+        if self.parts.registry.fix_tools() {
+            self.parts.layers.set_tools(self.parts.registry.specs());
+        }
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
         let shown = self.shown_instead(message);

@@ -138,7 +138,7 @@ fn checked(server: &Server, tool: &ToolInfo, arguments: Object) -> Result<Object
     }
 }
 
-/// If the tool is not as it was when the session was opened, the model receives what it is now.
+/// If the tool is not as the model received it, the model receives what it is now.
 fn with(mut failure: Failure, server: &Server, changed: Option<&ToolInfo>) -> Failure {
     if let Some(tool) = changed {
         let content = described(server.name(), tool);

@@ -1,6 +1,6 @@
 //! What the model receives of the servers' tools: their schemas, or beyond a limit of tokens an index of them.
 //!
-//! It is made once, so that each request begins like the one before.
+//! An agent gets it once, so that each of its requests begins like the one before.
 
 use std::sync::Arc;
 

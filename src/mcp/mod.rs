@@ -1,8 +1,9 @@
 //! MCP servers: programs and addresses that offer tools.
 //!
 //! Servers start in the background, on a thread of their own, and never delay a request. The tools that the model receives
-//! are fixed when a session is opened, from the schemas that the servers had last time (`cache`): directly, or beyond a limit
-//! of tokens as an index (`catalog`). What appears or changes later is called through the one tool `McpTool`.
+//! are fixed when it is asked for the first time: those of the servers that are connected by then, and of the others those
+//! that they had last time (`cache`); directly, or beyond a limit of tokens as an index (`catalog`). What appears or changes
+//! later is called through the one tool `McpTool`.
 
 mod cache;
 mod call;
@@ -103,8 +104,8 @@ pub struct Servers(Arc<Inner>);
 
 struct Inner {
     servers: Vec<Arc<Server>>,
-    catalog: Catalog,
     max_tokens: u64,
+    prompts: Prompts,
     shared: Arc<Shared>,
     exec: Arc<Exec>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -150,21 +151,17 @@ impl Servers {
     ) -> Self {
         let servers: Vec<Arc<Server>> =
             settings.into_iter().map(|it| Arc::new(Server::new(it, cache.as_deref()))).collect();
-        let catalog = Catalog::new(&servers, Scope::default(), max_tokens, prompts);
         let shared =
             Arc::new(Shared { cache, cancel: CancellationToken::new(), reports: Mutex::default() });
         let thread = Mutex::default();
-        Self(Arc::new(Inner { servers, catalog, max_tokens, shared, exec: Arc::new(exec), thread }))
+        let (exec, prompts) = (Arc::new(exec), prompts.clone());
+        Self(Arc::new(Inner { servers, max_tokens, prompts, shared, exec, thread }))
     }
 
-    /// The tools for the model: the same on each call.
-    pub fn tools(&self) -> Vec<Box<dyn Tool>> {
-        self.0.catalog.tools(self)
-    }
-
-    /// The tools for an agent with this scope, as they are known now.
-    pub fn tools_within(&self, scope: Scope, prompts: &Prompts) -> Vec<Box<dyn Tool>> {
-        Catalog::new(&self.0.servers, scope, self.0.max_tokens, prompts).tools(self)
+    /// The tools for an agent with this scope, as they are known now, in a fixed order.
+    pub fn tools(&self, scope: Scope) -> Vec<Box<dyn Tool>> {
+        let Inner { servers, max_tokens, prompts, .. } = &*self.0;
+        Catalog::new(servers, scope, *max_tokens, prompts).tools(self)
     }
 
     /// The name in the list of a role means a server, or a tool that it has or, if its tools are not known yet, may have.

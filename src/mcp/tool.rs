@@ -17,7 +17,7 @@ use crate::tools::{Target, Tool, ToolCx};
 /// How long a search waits for servers that are being started.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A tool of a server, with the schema that it had when the session was opened.
+/// A tool of a server, with the schema that the model received.
 pub(super) struct ServerTool {
     servers: Servers,
     server: Arc<Server>,

@@ -8,6 +8,7 @@ mod arguments;
 mod breaker;
 mod call;
 mod checkpoint;
+mod late;
 mod limits;
 mod redirect;
 mod repetition;
@@ -45,6 +46,7 @@ pub struct Registry {
     reads_only: bool,
     session: Arc<Session>,
     state: Mutex<State>,
+    late: Option<late::Late>,
 }
 
 /// What the registries of all agents of a session share: permissions, and whose turn it is.
@@ -161,7 +163,8 @@ impl Registry {
             background: Vec::new(),
             jobs: Vec::new(),
         };
-        Self { entries, specs, cx, events, control, reads_only, session, state: Mutex::new(state) }
+        let state = Mutex::new(state);
+        Self { entries, specs, cx, events, control, reads_only, session, state, late: None }
     }
 
     /// What it shares with the registries of the session's other agents.
@@ -169,7 +172,7 @@ impl Registry {
         &self.session
     }
 
-    /// The tools as described to the model: the same list, in the same order, for the whole session.
+    /// The tools as described to the model: from the first request on the same list, in the same order.
     pub fn specs(&self) -> &[ToolSpec] {
         &self.specs
     }

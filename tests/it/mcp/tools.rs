@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{code, envelopes, known, server, states, with};
+use crate::chat::Pty;
+use crate::run::wait_for;
 use crate::support::Test;
 
 /// Tokens of the tools in the first request, as estimated in the log.
@@ -215,4 +217,24 @@ fn interrupt_ends_a_call() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(code(&test.events_of("tool.finished")[0]["envelope"]), "CANCELLED");
+}
+
+#[test]
+fn tools_of_a_server_that_answers_before_the_first_request_are_offered_directly() {
+    let test = Test::new()
+        .user_config(&with("t", "slow", "DELAY = \"0.5\""))
+        .script("call: mcp__t__env {}\n---\ntext: done");
+    let mut pty = Pty::chat(&test, &["--allow", "mcp"]);
+    pty.wait_for("/help");
+    // It was never connected before, so that its tools are not known when the session is opened.
+    let cache = test.home().join(".cache/agent/mcp");
+    wait_for(|| cache.read_dir().is_ok_and(|mut files| files.next().is_some()));
+    pty.say("go");
+    pty.wait_for("done");
+    let tools = test.events_of("session.started")[0]["tools"].to_string();
+    assert!(tools.contains("McpTool") && !tools.contains("mcp__t__env"), "{tools}");
+    assert_eq!(states(&test), ["connected"]);
+    let text = tools_text(&test);
+    assert!(text.contains("mcp__t__env: ") && !text.contains("not connected yet"), "{text}");
+    assert_eq!(code(&test.events_of("tool.finished")[0]["envelope"]), "");
 }

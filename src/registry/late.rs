@@ -1,0 +1,35 @@
+//! Tools that are known better when the model is asked for the first time than when the session is opened.
+
+use super::validate::Validator;
+use super::{Entry, Registry};
+use crate::protocol::tool::ToolSpec;
+use crate::tools::Tool;
+
+/// Returns the tools as they are known by then.
+type Tools = Box<dyn FnOnce() -> Vec<Box<dyn Tool>> + Send + Sync>;
+
+/// The number of tools that are known from the beginning, and the others, which follow them.
+pub(super) type Late = (usize, Tools);
+
+impl Registry {
+    /// The tools after the first `n_kept` are replaced by these before the first request.
+    pub fn update_later(&mut self, n_kept: usize, tools: Tools) {
+        self.late = Some((n_kept, tools));
+    }
+
+    /// Fixes the list of tools, before the first request; false if it is as before.
+    pub fn fix_tools(&mut self) -> bool {
+        let Some((n_kept, tools)) = self.late.take() else { return false };
+        let tools = tools();
+        let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
+        if self.specs[n_kept..] == specs {
+            return false;
+        }
+        self.specs.truncate(n_kept);
+        self.specs.extend(specs);
+        self.entries.truncate(n_kept);
+        let new = tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() });
+        self.entries.extend(new);
+        true
+    }
+}
