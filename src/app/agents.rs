@@ -208,6 +208,7 @@ impl Agents {
             light,
             fallback: session.fallback.clone(),
             registry,
+            expand: None,
             layers,
             project: session.project.clone(),
             max_rules_bytes: session.max_rules_bytes,

@@ -11,6 +11,7 @@ pub mod evaluation;
 mod extensions;
 mod host_programs;
 mod learning;
+mod mcp_messages;
 mod mcp_servers;
 mod memory;
 mod messages;

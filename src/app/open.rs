@@ -241,6 +241,7 @@ impl Checked {
             budget,
             keep_rounds: config.context.keep_rounds,
             registry,
+            expand: Some(mcp.expand(&events)),
             layers,
             project: Arc::new(project),
             max_rules_bytes,

@@ -15,7 +15,7 @@ use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::protocol::nearest;
-use crate::protocol::own_command::OwnCommand;
+use crate::protocol::own_command::{OF_SERVER, OwnCommand};
 use crate::protocol::prompt::Prompts;
 use crate::ui::{self, Verbosity, tui};
 
@@ -249,6 +249,10 @@ fn own_command(
     let (commands, notices) = app::own_commands(root, dirs, prompts, of_chat);
     if let Some(command) = OwnCommand::find(&commands, name) {
         return Ok(command.message(arguments.trim()));
+    }
+    // The session asks the server for its text.
+    if name.starts_with(OF_SERVER) {
+        return Ok(task.into());
     }
     let hint = if of_chat(name) {
         "it is a command of the chat".to_owned()

@@ -2,9 +2,10 @@
 //! message.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use crate::protocol::directives::UserInput;
 use crate::protocol::dropped::dropped_path;
@@ -13,6 +14,8 @@ use crate::protocol::prompt::{Prompt, Prompts, prompt};
 
 /// Limit: mentions that are listed; the others are counted.
 const MAX_NAMED: usize = 5;
+
+static FENCED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)"));
 
 /// A file or folder of the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +43,6 @@ impl Mentions {
     /// Adds the mentions of existing files in a message, each once. Addresses, decorators and packages are
     /// ignored unless a file of that name exists; so are code and pasted text.
     pub fn add(&mut self, message: &UserInput, find: impl Fn(&str) -> Option<Found>) {
-        static FENCED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)"));
         static NAME: LazyLock<Regex> =
             LazyLock::new(|| expression(r#"^(?:"([^"\n]+)"(:\d+(?:-\d+)?)?|([^\s"@`'<>|]+))"#));
         for path in
@@ -56,9 +58,7 @@ impl Mentions {
         let typed = message.typed();
         let message = FENCED.replace_all(&typed, " ");
         for (at, _) in message.match_indices('@') {
-            // After a letter it is an address; after a Chinese character it is not.
-            let before = message[..at].chars().next_back();
-            if before.is_some_and(|c| c.is_ascii_alphanumeric() || "_.+@/-".contains(c)) {
+            if is_in_word(&message, at) {
                 continue;
             }
             let Some(found) = NAME.captures(&message[at + 1..]) else { continue };
@@ -154,6 +154,41 @@ fn longest(text: &str, find: impl Fn(&str) -> Option<Found>) -> Option<(String, 
     None
 }
 
+/// Where a message names resources of MCP servers: `@server:protocol://path`. Each range begins with its `@`.
+pub fn resources(message: &UserInput, is_server: impl Fn(&str) -> bool) -> Vec<Range<usize>> {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| {
+        // (An address has only ASCII characters.)
+        expression(r#"^([^\s:@"`'<>|]+):([A-Za-z][A-Za-z0-9+.-]*:[!-~&&[^"`<>|]]+)"#)
+    });
+    let mut text = message.text.clone();
+    if !text.contains('@') {
+        return Vec::new();
+    }
+    for range in &message.pasted {
+        text.replace_range(range.clone(), &" ".repeat(range.len()));
+    }
+    let text = FENCED.replace_all(&text, |code: &Captures<'_>| " ".repeat(code[0].len()));
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices('@') {
+        if is_in_word(&text, at) {
+            continue;
+        }
+        let Some(named) = NAME.captures(&text[at + 1..]) else { continue };
+        if is_server(&named[1]) {
+            // Punctuation may follow an address.
+            let length = named[0].trim_end_matches(|c| ".,;:!?)]}'".contains(c)).len();
+            found.push(at..at + 1 + length);
+        }
+    }
+    found
+}
+
+/// After a letter it is an address; after a Chinese character it is not.
+fn is_in_word(text: &str, at: usize) -> bool {
+    let before = text[..at].chars().next_back();
+    before.is_some_and(|c| c.is_ascii_alphanumeric() || "_.+@/-".contains(c))
+}
+
 fn expression(text: &str) -> Regex {
     Regex::new(text).expect("a fixed expression")
 }
@@ -211,6 +246,25 @@ mod tests {
         let mut mentions = Mentions::default();
         mentions.add(&pasted, find);
         assert_eq!(mentions.0.len(), 1, "nothing that was pasted is a mention");
+    }
+
+    #[test]
+    fn resources_of_servers_are_recognised_as_mentions() {
+        let check = |message: &UserInput, expected: &[&str]| {
+            let found = resources(message, |server| ["docs", "文"].contains(&server));
+            let found: Vec<&str> = found.into_iter().map(|range| &message.text[range]).collect();
+            assert_eq!(found, expected, "{}", message.text);
+        };
+        check(
+            &"see @docs:file:///a/b.md, @docs:note://x?y=1#z. And (@docs:urn:a)".into(),
+            &["@docs:file:///a/b.md", "@docs:note://x?y=1#z", "@docs:urn:a"],
+        );
+        check(&"看@文:file:///a里的".into(), &["@文:file:///a"]);
+        check(&"@other:file:///a @docs:10 @docs x@docs:file:///a".into(), &[]);
+        check(&"```\n@docs:file:///a\n```".into(), &[]);
+        let mut pasted = UserInput::from("see ");
+        pasted.push_pasted("@docs:file:///a");
+        check(&pasted, &[]);
     }
 
     #[test]

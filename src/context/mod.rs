@@ -25,7 +25,7 @@ pub use compaction::{
 pub use history::{History, Mark};
 pub use images::without_images;
 pub use memory::{Memories, reminder as memory_reminder};
-pub use mentions::{Found, Mentions};
+pub use mentions::{Found, Mentions, resources as resource_mentions};
 pub use pins::Pins;
 pub use rules::{MAX_RULES_BYTES, NestedRules, Rules};
 pub use summary::{Parts as SummaryParts, Sections, compose, request as summary_request};

@@ -112,5 +112,6 @@ fn command(name: String, text: &str) -> Result<OwnCommand, String> {
         parameters: matter.list("arguments").unwrap_or_default(),
         text: text.trim().to_owned(),
         folder: None,
+        server: None,
     })
 }

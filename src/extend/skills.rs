@@ -98,6 +98,7 @@ fn skill(path: &Path) -> Result<Skill, String> {
         parameters: matter.list("arguments").unwrap_or_default(),
         text: text.trim().to_owned(),
         folder: Some(folder.to_owned()),
+        server: None,
     };
     Ok(Skill {
         name,

@@ -17,6 +17,7 @@ mod ending;
 mod evaluate;
 mod fallback;
 mod loop_detector;
+mod message;
 mod nested_rules;
 mod recall;
 mod recover;
@@ -39,6 +40,7 @@ pub use background_request::{BackgroundRequest, SpendLimit, Unanswered};
 pub use checks::Checks;
 use evaluate::{Round, evaluate};
 use fallback::Replaced;
+pub use message::{Attachment, Expand, Expanded};
 pub use recall::Memory;
 use spend::Spent;
 pub use spend::{Price, Speaker};
@@ -48,8 +50,7 @@ use turn::{PastCall, Turn};
 pub use verify::Verifier;
 
 use crate::context::{
-    self, Budget, Found, History, Large, Layers, Memories, Mentions, NestedRules, Pins, Project,
-    Sent,
+    Budget, Found, History, Layers, Memories, Mentions, NestedRules, Pins, Project, Sent,
 };
 use crate::protocol::control::{Control, Ending, Recovery};
 use crate::protocol::directives::UserInput;
@@ -66,8 +67,6 @@ use crate::registry::{Answer, Registry};
 
 /// Part of the window for all results of one round: an eighth.
 const RESULTS: u64 = 8;
-/// Part of the window for one message of the user: a quarter, as for all of them after a compaction.
-const MESSAGE: u64 = 4;
 /// Size limit of one piece of evidence for a reflection.
 const EVIDENCE_BYTES: usize = 4000;
 /// Limits of a turn.
@@ -89,6 +88,8 @@ pub struct Parts {
     pub fallback: Vec<Speaker>,
     /// The tools, with validation and permissions.
     pub registry: Registry,
+    /// Fetches what messages name of MCP servers; `None`: they name nothing.
+    pub expand: Option<Expand>,
     /// L1 and L2.
     pub layers: Layers,
     /// The project's files: for mentions and nested rules files.
@@ -197,7 +198,11 @@ impl Kernel {
 
     /// Works on the user's message until it is done or cannot continue. Always ends with `turn.finished`.
     pub async fn run(&mut self, input: &UserInput) -> TurnFinished {
-        let mut turn = self.begin(input);
+        let expanded = self.expanded(input).await;
+        if let Some(why) = &expanded.refused {
+            return self.turn_down(&expanded.input, why);
+        }
+        let mut turn = self.begin(&expanded);
         let ending = loop {
             self.settle(&mut turn);
             if let Some(ending) = self.limit_reached(&turn) {
@@ -222,7 +227,7 @@ impl Kernel {
             if self.parts.control.is_steered() && accepted.is_some() {
                 // The user added a message: the turn continues.
                 turn.draft.text.clear();
-                self.listen(&mut turn);
+                self.listen(&mut turn).await;
                 continue;
             }
             if let Some(ending) = accepted {
@@ -235,12 +240,13 @@ impl Kernel {
             if let Some(feedback) = turn.feedback.take() {
                 self.say(&feedback);
             }
-            self.listen(&mut turn);
+            self.listen(&mut turn).await;
         };
         self.finish(turn, ending)
     }
 
-    fn begin(&mut self, message: &UserInput) -> Turn {
+    fn begin(&mut self, expanded: &Expanded) -> Turn {
+        let message = &expanded.input;
         let input = message.text.as_str();
         self.turn += 1;
         if self.parts.registry.fix_tools() {
@@ -248,7 +254,7 @@ impl Kernel {
         }
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        let shown = self.shown_instead(message);
+        let shown = self.shown_instead(expanded);
         let mut mentions = Mentions::default();
         let (images, unread) = self.mention(&mut mentions, message);
         self.history.task(shown.as_deref().unwrap_or(input), &images);
@@ -256,30 +262,11 @@ impl Kernel {
         self.nested_rules.apply(&started);
         self.apply_directives(message);
         self.recall_for_task(input);
-        self.tell_unread(unread);
+        self.tell_unread(&expanded.unread);
+        self.tell_unread(&unread);
         let limits = self.parts.recovery;
         let started = self.parts.events.clock().now();
         Turn::new(started, State::new(limits), message.for_model(), mentions)
-    }
-
-    /// What the model receives instead of the text of a message, if that differs.
-    fn shown_instead(&self, message: &UserInput) -> Option<String> {
-        self.too_long_to_show(message.for_model()).or_else(|| message.prompt.clone())
-    }
-
-    /// The shortened text of a task that would fill the window: its beginning and end, and the path of the
-    /// whole.
-    fn too_long_to_show(&self, input: &str) -> Option<String> {
-        let room = self.budget.bytes(self.budget.window() / MESSAGE);
-        if input.len() <= room {
-            return None;
-        }
-        let path = self.parts.registry.cx().spill.write("task", input).ok()?;
-        Some(context::cut(
-            &self.parts.prompts,
-            &Large { call: "", tool: "task", text: input, room },
-            &path,
-        ))
     }
 
     /// Counts the cost of background requests and sub-agents, and sets their remaining budget.
@@ -370,23 +357,27 @@ impl Kernel {
     }
 
     /// Delivers messages that the user sent while the turn ran.
-    fn listen(&mut self, turn: &mut Turn) {
+    async fn listen(&mut self, turn: &mut Turn) {
         for message in self.parts.control.take_messages() {
+            let expanded = self.expanded(&message).await;
+            let message = &expanded.input;
             self.parts.registry.forget_repetition();
             let input = message.text.as_str();
-            let shown = self.shown_instead(&message);
-            let (images, unread) = self.mention(&mut turn.pending.mentions, &message);
+            let shown = self.shown_instead(&expanded);
+            let (images, unread) = self.mention(&mut turn.pending.mentions, message);
             self.history.task(shown.as_deref().unwrap_or(input), &images);
             let steered = Body::TurnSteered { input: input.to_owned(), shown, images };
             self.parts.events.emit(steered);
-            self.apply_directives(&message);
-            self.tell_unread(unread);
+            self.apply_directives(message);
+            self.tell_unread(&expanded.unread);
+            self.tell_unread(&unread);
+            self.tell_unread(expanded.refused.as_slice());
             turn.case.goal.push_str(&format!("\nThen the user said: {}", message.for_model()));
         }
     }
 
-    /// Adds the mentions of a message. Returns the images among them, and a sentence about each file that the
-    /// model cannot read.
+    /// Adds the mentions of a message. Returns its images, and a sentence about each file that the model cannot
+    /// read.
     fn mention(&self, mentions: &mut Mentions, message: &UserInput) -> (Vec<Image>, Vec<String>) {
         let project = &self.parts.project;
         mentions.add(message, |path| {
@@ -394,13 +385,23 @@ impl Kernel {
             let outside = || Found { path: path.to_owned(), is_folder: false };
             project.find(path).or_else(|| project.is_image(path).then(outside))
         });
-        mentions.look(|path| self.parts.registry.mentioned(path))
+        let (mut images, mut unread) = mentions.look(|path| self.parts.registry.mentioned(path));
+        for content in &message.images {
+            match self.parts.registry.sent(content) {
+                Ok(image) if images.contains(&image) => {}
+                Ok(image) => images.push(image),
+                Err(reason) => {
+                    unread.push(format!("an image of the message is not read: {reason}"));
+                }
+            }
+        }
+        (images, unread)
     }
 
     /// Tells the user which files the model cannot read, and why.
-    fn tell_unread(&self, sentences: Vec<String>) {
+    fn tell_unread(&self, sentences: &[String]) {
         for sentence in sentences {
-            self.parts.events.emit(Body::error("mention", sentence));
+            self.parts.events.emit(Body::error("mention", sentence.clone()));
         }
     }
 

@@ -21,7 +21,7 @@ use crate::protocol::{Object, shorten};
 use crate::tools::ToolCx;
 
 /// How long it may take until the reason of a lost connection is known.
-const REASON: Duration = Duration::from_millis(500);
+pub(super) const REASON: Duration = Duration::from_millis(500);
 /// Limit of a server's error message.
 const MESSAGE: usize = 1000;
 

@@ -51,26 +51,26 @@ impl Catalog {
         let mut all: Vec<Known> = Vec::new();
         for server in servers {
             let tools = server.tools();
-            let named = tools.iter().flat_map(|tools| tools.iter()).map(|tool| Direct {
+            let offered = tools.iter().flat_map(|tools| tools.iter()).map(|tool| Direct {
                 server: Arc::clone(server),
                 name: names.name(server.name(), &tool.name),
                 tool: tool.clone(),
             });
-            let named: Vec<Direct> = named
+            let offered: Vec<Direct> = offered
                 .filter(|Direct { name, tool, .. }| {
                     scope.has(server.name(), &tool.name, name, tool.reads_only)
                 })
                 .collect();
             let is_used = match tools {
-                Some(_) => !named.is_empty() || scope.is_all(),
+                Some(_) => !offered.is_empty() || scope.is_all(),
                 None => scope.may_have(server.name()),
             };
             if is_used {
-                let in_scope = named.iter().map(|direct| direct.tool.clone()).collect();
+                let in_scope = offered.iter().map(|direct| direct.tool.clone()).collect();
                 all.push((server.name().to_owned(), tools.map(|_| in_scope)));
             }
-            let tokens = named.iter().map(|tool| tool.bytes() / BYTES_PER_TOKEN + 1).sum();
-            known.push((tokens, named));
+            let tokens = offered.iter().map(|tool| tool.bytes() / BYTES_PER_TOKEN + 1).sum();
+            known.push((tokens, offered));
         }
         known.sort_by_key(|(tokens, _)| *tokens);
         let (mut direct, mut taken) = (Vec::new(), 0);

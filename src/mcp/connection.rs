@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::server::{MAX_TOOLS, Server, ToolInfo};
 use super::stdio::{Ending, Stdio};
-use super::{Shared, Start, cache, http};
+use super::{Shared, Start, cache, http, offers};
 use crate::exec::{Exec, seconds};
 use crate::protocol::event::{Body, McpState};
 
@@ -94,8 +94,9 @@ async fn attend(server: &Arc<Server>, exec: &Exec, shared: &Shared) {
 async fn live(server: &Arc<Server>, exec: &Exec, shared: &Shared) -> End {
     let ending = Ending::default();
     server.lists(false);
-    let client = Client { server: Arc::clone(server), changed: Arc::default() };
-    let changed = Arc::clone(&client.changed);
+    server.set_offers(None);
+    let changed = Arc::new(Changed::default());
+    let client = Client { server: Arc::clone(server), changed: Arc::clone(&changed) };
     let cancel = shared.cancel.child_token();
     match &server.settings.start {
         Start::Address { url, headers } => {
@@ -140,7 +141,7 @@ async fn follow(
     server: &Server,
     shared: &Shared,
     connecting: impl Future<Output = Result<Running, ClientInitializeError>>,
-    changed: &Notify,
+    changed: &Changed,
 ) -> End {
     let limit = server.settings.timeout;
     let cancelled = || shared.cancel.is_cancelled();
@@ -165,6 +166,9 @@ async fn follow(
     // (It ends by itself when the session ends.)
     let over = running.waiting();
     tokio::pin!(over);
+    let offering = offers::list(&peer, limit);
+    tokio::pin!(offering);
+    let mut is_offering = true;
     loop {
         let too_late = async {
             shared.cancel.cancelled().await;
@@ -173,7 +177,15 @@ async fn follow(
         tokio::select! {
             _ = &mut over => break,
             () = too_late => break,
-            () = changed.notified() => {
+            offers = &mut offering, if is_offering => {
+                is_offering = false;
+                server.set_offers(Some(offers));
+            }
+            () = changed.offers.notified() => {
+                is_offering = true;
+                offering.set(offers::list(&peer, limit));
+            }
+            () = changed.tools.notified() => {
                 if let Ok(Ok(tools)) = timeout(limit, tools(&peer)).await {
                     publish(server, shared, &peer, tools, McpState::Changed);
                 }
@@ -248,10 +260,17 @@ fn untyped(tool: &Value) -> Option<ToolInfo> {
     ))
 }
 
+/// What a server says that it has changed.
+#[derive(Default)]
+struct Changed {
+    tools: Notify,
+    offers: Notify,
+}
+
 /// Our side of a connection.
 struct Client {
     server: Arc<Server>,
-    changed: Arc<Notify>,
+    changed: Arc<Changed>,
 }
 
 impl ClientHandler for Client {
@@ -265,6 +284,14 @@ impl ClientHandler for Client {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.server.lists(true);
-        self.changed.notify_one();
+        self.changed.tools.notify_one();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.offers.notify_one();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.offers.notify_one();
     }
 }

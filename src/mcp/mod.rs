@@ -11,6 +11,7 @@ mod catalog;
 mod connection;
 mod http;
 mod names;
+mod offers;
 mod result;
 mod scope;
 mod search;
@@ -31,6 +32,7 @@ use crate::protocol::prompt::Prompts;
 use crate::tools::Tool;
 
 use catalog::Catalog;
+pub use offers::Fetched;
 pub use scope::Scope;
 use server::Server;
 pub use server::{ServerState, ToolInfo};

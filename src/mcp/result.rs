@@ -13,13 +13,6 @@ use crate::workspace::Picture;
 /// Limit of the message of a failure; the whole text is below it.
 const MESSAGE: usize = 300;
 
-/// What the parts of an answer amount to.
-#[derive(Default)]
-struct Parts {
-    text: Vec<String>,
-    images: Vec<Value>,
-}
-
 /// The report of a call of this tool.
 pub(super) fn report(name: &str, answer: ServerResult, cx: &ToolCx) -> Result<Report, Failure> {
     let CallToolResult { content, structured_content, is_error, .. } = match answer {
@@ -30,11 +23,10 @@ pub(super) fn report(name: &str, answer: ServerResult, cx: &ToolCx) -> Result<Re
                 .hint("its server does not follow the protocol: continue without it")
         })?,
     };
-    let mut parts = Parts::default();
-    for block in content {
-        parts.add(block, cx);
-    }
-    let mut text = parts.text.join("\n");
+    let mut images: Vec<Value> = Vec::new();
+    let mut show = |data: &str, kind: &str| image(data, kind, cx).map(|image| images.push(image));
+    let texts = content.into_iter().filter_map(|block| text_of(block, &mut show));
+    let mut text = texts.collect::<Vec<_>>().join("\n");
     let structured = structured_content.filter(|value| !value.is_null());
     // Most servers send the same twice, for clients that know only text.
     if let Some(structured) = &structured
@@ -49,8 +41,8 @@ pub(super) fn report(name: &str, answer: ServerResult, cx: &ToolCx) -> Result<Re
     if let Some(structured) = structured {
         data.insert("structured".to_owned(), structured);
     }
-    if !parts.images.is_empty() {
-        data.insert("images".to_owned(), parts.images.into());
+    if !images.is_empty() {
+        data.insert("images".to_owned(), images.into());
     }
     if is_error == Some(true) {
         let whole = data.get("content").and_then(Value::as_str).unwrap_or_default();
@@ -87,61 +79,64 @@ fn lenient(answer: &ServerResult) -> Option<CallToolResult> {
     Some(result)
 }
 
-impl Parts {
-    fn add(&mut self, block: ContentBlock, cx: &ToolCx) {
-        match block {
-            ContentBlock::Text(text) => self.text.push(text.text),
-            ContentBlock::Image(image) => self.image(&image.data, &image.mime_type, cx),
-            ContentBlock::Audio(audio) => self.not_shown("audio", &audio.mime_type, &audio.data),
-            ContentBlock::Resource(resource) => match resource.resource {
-                ResourceContents::TextResourceContents { uri, text, .. } => {
-                    self.text.push(format!("{uri}:\n{text}"));
+/// Shows an image, from base64 and its media type. An error: the text in its place.
+pub(super) type Show<'a> = dyn FnMut(&str, &str) -> Result<(), String> + 'a;
+
+/// The text of a part of an answer; `None` if it is an image that is shown.
+pub(super) fn text_of(block: ContentBlock, show: &mut Show<'_>) -> Option<String> {
+    Some(match block {
+        ContentBlock::Text(text) => text.text,
+        ContentBlock::Image(image) => return show(&image.data, &image.mime_type).err(),
+        ContentBlock::Audio(audio) => not_shown("audio", &audio.mime_type, &audio.data),
+        ContentBlock::Resource(resource) => match resource.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => format!("{uri}:\n{text}"),
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                let kind = mime_type.unwrap_or_default();
+                if kind.starts_with("image/") {
+                    return show(&blob, &kind).err();
                 }
-                ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                    let kind = mime_type.unwrap_or_default();
-                    if kind.starts_with("image/") {
-                        self.image(&blob, &kind, cx);
-                    } else {
-                        self.not_shown(&uri, &kind, &blob);
-                    }
-                }
-                _ => {}
-            },
-            ContentBlock::ResourceLink(link) => {
-                let about = link.description.or(link.title).unwrap_or(link.name);
-                self.text.push(format!("[resource {}: {about}]", link.uri));
+                not_shown(&uri, &kind, &blob)
             }
-            _ => self.text.push("[a kind of content that is not known]".to_owned()),
+            _ => return None,
+        },
+        ContentBlock::ResourceLink(link) => {
+            let about = link.description.or(link.title).unwrap_or(link.name);
+            format!("[resource {}: {about}]", link.uri)
         }
-    }
+        _ => "[a kind of content that is not known]".to_owned(),
+    })
+}
 
-    fn image(&mut self, data: &str, kind: &str, cx: &ToolCx) {
-        if !cx.takes_images {
-            return self.not_shown("image, which you do not receive", kind, data);
-        }
-        let picture = STANDARD.decode(data).map_err(|_| "it is no base64".to_owned());
-        let picture = picture.and_then(Picture::of_bytes);
-        let kept = picture.and_then(|picture| {
-            let (width, height) = (picture.width, picture.height);
-            let kept = cx.images.keep(picture).map_err(|error| error.to_string())?;
-            Ok((kept, width, height))
-        });
-        match kept {
-            Ok((image, width, height)) => self.images.push(json!({
-                "hash": image.hash,
-                "media_type": image.media_type,
-                "bytes": image.bytes,
-                "width": width,
-                "height": height,
-            })),
-            Err(why) => self.text.push(format!("[image, {kind}, not shown: {why}]")),
-        }
+/// An image of a result, for the model.
+fn image(data: &str, kind: &str, cx: &ToolCx) -> Result<Value, String> {
+    if !cx.takes_images {
+        return Err(not_shown("image, which you do not receive", kind, data));
     }
+    let picture = STANDARD.decode(data).map_err(|_| "it is no base64".to_owned());
+    let picture = picture.and_then(Picture::of_bytes);
+    let kept = picture.and_then(|picture| {
+        let (width, height) = (picture.width, picture.height);
+        let kept = cx.images.keep(picture).map_err(|error| error.to_string())?;
+        Ok((kept, width, height))
+    });
+    let (image, width, height) =
+        kept.map_err(|why| format!("[image, {kind}, not shown: {why}]"))?;
+    Ok(json!({
+        "hash": image.hash,
+        "media_type": image.media_type,
+        "bytes": image.bytes,
+        "width": width,
+        "height": height,
+    }))
+}
 
-    fn not_shown(&mut self, what: &str, kind: &str, base64: &str) {
-        let bytes = thousands(base64.len() as u64 / 4 * 3);
-        self.text.push(format!("[{what}: {kind}, {bytes} bytes, not shown]"));
-    }
+fn not_shown(what: &str, kind: &str, base64: &str) -> String {
+    format!("[{what}: {kind}, {} bytes, not shown]", size(base64))
+}
+
+/// The number of bytes of base64.
+pub(super) fn size(base64: &str) -> String {
+    thousands(base64.len() as u64 / 4 * 3)
 }
 
 /// A message of a server in one line.

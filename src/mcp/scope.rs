@@ -51,7 +51,8 @@ pub(super) fn is_of_server(given: &str, server: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
 }
 
-fn server_name(server: &str) -> String {
+/// How the names of a server's tools and prompts begin.
+pub(super) fn server_name(server: &str) -> String {
     format!("mcp__{}", sanitized(server))
 }
 

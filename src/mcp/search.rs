@@ -32,9 +32,13 @@ pub(super) fn search(servers: &Servers, scope: &Scope, words: &str) -> Report {
     let mut matches: Vec<Match> = Vec::new();
     for server in servers.servers() {
         for tool in server.tools().iter().flat_map(|tools| tools.iter()) {
-            let score = score(server.name(), tool, &words);
-            if score > 0 && scope.has(server.name(), &tool.name, "", tool.reads_only) {
-                matches.push(Match { score, server: Arc::clone(server), tool: tool.clone() });
+            let points = score(server.name(), tool, &words);
+            if points > 0 && scope.has(server.name(), &tool.name, "", tool.reads_only) {
+                matches.push(Match {
+                    score: points,
+                    server: Arc::clone(server),
+                    tool: tool.clone(),
+                });
             }
         }
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::offers::Offers;
 use super::{Settings, cache};
 use crate::protocol::Object;
 
@@ -78,6 +79,8 @@ pub(super) struct Server {
     state: watch::Sender<ServerState>,
     /// Its tools changed and are being listed.
     is_listing: watch::Sender<bool>,
+    /// What the user can name; `None` as long as it is not listed.
+    offers: watch::Sender<Option<Arc<Offers>>>,
     /// The tools that it had last time; `None` if that is not known.
     pub(super) cached: Option<Vec<ToolInfo>>,
 }
@@ -90,6 +93,7 @@ impl Server {
             settings,
             state: watch::Sender::new(ServerState::Idle),
             is_listing: watch::Sender::new(false),
+            offers: watch::Sender::new(None),
             cached,
         }
     }
@@ -123,6 +127,22 @@ impl Server {
     /// Waits while its tools are being listed.
     pub(super) async fn listed(&self) {
         _ = self.is_listing.subscribe().wait_for(|is_listing| !is_listing).await;
+    }
+
+    /// What the user can name, as far as it is known now.
+    pub(super) fn offers(&self) -> Option<Arc<Offers>> {
+        self.offers.borrow().clone()
+    }
+
+    pub(super) fn set_offers(&self, offers: Option<Offers>) {
+        self.offers.send_replace(offers.map(Arc::new));
+    }
+
+    /// What the user can name, as soon as it is listed.
+    pub(super) async fn offers_listed(&self) -> Arc<Offers> {
+        let mut offers = self.offers.subscribe();
+        let listed = offers.wait_for(Option::is_some).await;
+        listed.ok().and_then(|offers| offers.clone()).unwrap_or_default()
     }
 
     /// The state as soon as it is connected or has failed.

@@ -6,6 +6,8 @@ use super::directives::UserInput;
 
 /// The place of all arguments.
 const ARGUMENTS: &str = "$ARGUMENTS";
+/// How the names of commands begin that are prompts of MCP servers: `mcp__server__prompt`.
+pub const OF_SERVER: &str = "mcp__";
 /// The place of a skill's folder, in skills that were written for another agent.
 const SKILL_FOLDER: &str = "${CLAUDE_SKILL_DIR}";
 
@@ -24,6 +26,8 @@ pub struct OwnCommand {
     pub text: String,
     /// The folder of a skill; `None`: a command.
     pub folder: Option<PathBuf>,
+    /// The MCP server that has its text, which the session asks for.
+    pub server: Option<String>,
 }
 
 /// A skill.
@@ -143,7 +147,7 @@ impl OwnCommand {
 }
 
 /// The words of a line, with quotes as in a shell.
-fn words(line: &str) -> Vec<String> {
+pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote): (Option<String>, Option<char>) = (None, None);
     for c in line.chars() {

@@ -10,7 +10,7 @@ use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::event::Body;
 use crate::protocol::message::{Image, ToolCall};
 use crate::protocol::tool::Effect;
-use crate::workspace::{DiffSize, io_failure};
+use crate::workspace::{DiffSize, Picture, io_failure};
 
 /// Who allowed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +138,15 @@ impl Registry {
                 None => message,
             }),
         }
+    }
+
+    /// An image whose content came with the user's message. The error is why the model cannot see it.
+    pub fn sent(&self, content: &[u8]) -> Result<Image, String> {
+        let picture = Picture::of_bytes(content.to_vec())?;
+        if !self.state().takes_images {
+            return Err("this model takes no images".to_owned());
+        }
+        self.cx.images.keep(picture).map_err(|error| format!("it cannot be stored: {error}"))
     }
 
     fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {

@@ -116,7 +116,8 @@ impl<'a> Jobs<'a> {
             Request::Files => self.find_files(),
             Request::Models => self.find_models(),
             Request::OwnCommands => {
-                let (commands, _) = self.places.commands(&self.options.config.prompts);
+                let (mut commands, _) = self.places.commands(&self.options.config.prompts);
+                commands.extend(self.servers.iter().flat_map(Servers::commands));
                 self.handle.tell(News::OwnCommands(commands));
             }
             Request::Shell(id, command) => self.shell(id, command),
@@ -425,7 +426,8 @@ impl<'a> Jobs<'a> {
 
     fn find_files(&mut self) {
         let (workspace, handle) = (self.workspace.clone(), self.handle.clone());
-        let found = tokio::task::spawn_blocking(move || files(&workspace));
+        let resources = self.servers.as_ref().map(Servers::resources).unwrap_or_default();
+        let found = tokio::task::spawn_blocking(move || files(&workspace, resources));
         self.running.push(
             async move {
                 if let Ok(files) = found.await {
@@ -484,8 +486,8 @@ fn of_memory(arguments: &str) -> Result<String, String> {
     }
 }
 
-/// The files of the project, sorted, without ignored ones.
-fn files(workspace: &Workspace) -> Arc<[String]> {
+/// The files of the project, sorted, without ignored ones; then these resources of MCP servers.
+fn files(workspace: &Workspace, resources: Vec<String>) -> Arc<[String]> {
     let Ok(base) = workspace.resolve(".") else { return Arc::new([]) };
     let found = std::sync::Mutex::new(Vec::new());
     let walk = Walk { base, rules: Rules::default(), depth: None };
@@ -500,5 +502,6 @@ fn files(workspace: &Workspace) -> Arc<[String]> {
     });
     let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     found.sort_unstable();
+    found.extend(resources);
     found.into()
 }

@@ -161,7 +161,11 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
         (command.name, item)
     });
     let own = own.iter().map(|command| {
-        let (insert, what) = (format!("/{}", command.name), command.description.clone());
+        let insert = format!("/{}", command.name);
+        let what = match &command.server {
+            Some(server) => format!("{} (MCP server {server})", command.description),
+            None => command.description.clone(),
+        };
         let args = command.argument_hint.clone().into();
         let item = Item { insert, args, what, takes_more: true, ..Item::default() };
         (command.name.as_str(), item)

@@ -205,7 +205,7 @@ impl Composer {
         let words = as_words(&input.text).into_owned();
         let shift = words.len() - input.text.len();
         let shifted = input.pasted.into_iter().map(|range| range.start + shift..range.end + shift);
-        UserInput { text: words, pasted: shifted.collect(), prompt: None }
+        UserInput { text: words, pasted: shifted.collect(), ..UserInput::default() }
     }
 
     fn say_part(&self, part: Range<usize>, input: &mut UserInput) {

@@ -11,7 +11,7 @@ fn mode(mode: &str) -> String {
 
 const CALL: &str = "call: mcp__t__echo {\"text\":\"x\"}\n---\ntext: done";
 /// A small image.
-const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAEElEQVR4nGP4z8AAQQxwFgBB0gX7h/C5SAAAAABJRU5ErkJggg==";
+pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAEElEQVR4nGP4z8AAQQxwFgBB0gX7h/C5SAAAAABJRU5ErkJggg==";
 
 #[test]
 fn error_of_a_tool_is_mcp_failed() {

@@ -5,6 +5,8 @@ mode=${MODE:-}
 one='{"name":"echo","description":"Says it again","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}'
 two='{"name":"env","description":"Its environment","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}'
 tools="$one,$two"
+more=''
+prompts='{"name":"greet","description":"Greets someone","arguments":[{"name":"name","required":true},{"name":"tone"}]},{"name":"two parts"},{"name":"picture"},{"name":"fails"},{"name":"dies"}'
 
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { answer '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
@@ -32,6 +34,7 @@ case $mode in
     schemaless) tools="$one,{\"name\":\"free\"}" ;;
     strange) tools='{"name":"strange","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/x.json"}}}}' ;;
     colliding) tools="${one/echo/a.b},${one/echo/a b},${one/echo/a_b},${one/echo/$(bytes 100)}" ;;
+    offers) more=',"prompts":{"listChanged":true},"resources":{}' ;;
     renamed) tools=${one/echo/shout} ;;
 esac
 [ -z "${STARTS:-}" ] || echo started >>"$STARTS"
@@ -42,7 +45,7 @@ while read -r line; do
     [[ $line =~ \"id\":([0-9]+) ]] && id=${BASH_REMATCH[1]}
     case $line in
         *'"method":"initialize"'*)
-            answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"test","version":"1"}}'
+            answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}'"$more"'},"serverInfo":{"name":"test","version":"1"}}'
             ;;
         *'"method":"tools/list"'*) answer "{\"tools\":[$tools]}" ;;
         *'"method":"tools/call"'*)
@@ -69,6 +72,31 @@ while read -r line; do
                     ;;
                 *'"name":"env"'*) text "$(env | tr '\n"\\' '   ')" ;;
                 *) [[ $line =~ \"arguments\":(\{.*\})\}\} ]]; said=${BASH_REMATCH[1]:-}; text "${said//\"/\\\"}" ;;
+            esac
+            ;;
+        *'"method":"prompts/list"'*) answer "{\"prompts\":[$prompts]}" ;;
+        *'"method":"resources/list"'*) answer '{"resources":[{"uri":"note:///a","name":"a"},{"uri":"note:///huge","name":"huge"}]}' ;;
+        *'"method":"prompts/get"'*)
+            case $line in
+                *'"name":"greet"'*)
+                    [[ $line =~ \"arguments\":(\{[^}]*\}) ]]
+                    said="Greet as told: ${BASH_REMATCH[1]}"
+                    answer '{"messages":[{"role":"user","content":{"type":"text","text":"'"${said//\"/\\\"}"'"}}]}'
+                    ;;
+                *'"name":"two parts"'*) answer '{"messages":[{"role":"user","content":{"type":"text","text":"Who?"}},{"role":"assistant","content":{"type":"text","text":"Me."}}]}' ;;
+                *'"name":"picture"'*) answer '{"messages":[{"role":"user","content":{"type":"image","mimeType":"image/png","data":"'"$PNG"'"}},{"role":"user","content":{"type":"text","text":"What is it?"}}]}' ;;
+                *'"name":"dies"'*) echo "out of ink" >&2; exit 1 ;;
+                *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such user"}}\n' "$id" ;;
+            esac
+            ;;
+        *'"method":"resources/read"'*)
+            case $line in
+                *'note:///a"'*) answer '{"contents":[{"uri":"note:///a","text":"one of the note\ntwo"}]}' ;;
+                *note:///huge*) printf '{"jsonrpc":"2.0","id":%s,"result":{"contents":[{"uri":"note:///huge","text":"begins ' "$id"; bytes 50000000; printf ' ends"}]}}\n' ;;
+                *note:///binary*) answer '{"contents":[{"uri":"note:///binary","mimeType":"application/pdf","blob":"AAAA"}]}' ;;
+                *note:///picture*) answer '{"contents":[{"uri":"note:///picture","mimeType":"image/png","blob":"'"$PNG"'"}]}' ;;
+                *note:///dies*) exit 1 ;;
+                *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"Resource not found"}}\n' "$id" ;;
             esac
             ;;
         *'"method":"ping"'*) answer '{}' ;;

@@ -3,7 +3,7 @@
 use super::{Action, Focus, PagePlace, Request, RunningShell, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
-use crate::protocol::own_command::OwnCommand;
+use crate::protocol::own_command::{OF_SERVER, OwnCommand};
 use crate::protocol::sanitize::without_controls;
 use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, CommandAction, Timing, built_in};
@@ -35,6 +35,10 @@ impl State {
             // Built-in commands take precedence over files.
             if let Some(command) = built_in(name) {
                 return self.command(command.action, arguments.trim());
+            }
+            // The session asks the server for its text.
+            if name.starts_with(OF_SERVER) {
+                return self.submit(input);
             }
             if let Some(own) = OwnCommand::find(&self.settings.own_commands, name) {
                 let message = own.message(arguments.trim());
@@ -263,10 +267,12 @@ impl State {
         });
         let own = self.settings.own_commands.iter();
         let own = own.map(|own| {
-            (
-                format!("/{} {}", own.name, own.argument_hint),
-                format!("{} (your own)", own.description),
-            )
+            let from = match &own.server {
+                Some(server) => format!("MCP server {server}"),
+                None => "your own".to_owned(),
+            };
+            let name = format!("/{} {}", own.name, own.argument_hint);
+            (name, format!("{} ({from})", own.description))
         });
         let mut text = columns(&built_in.chain(own).collect::<Vec<_>>());
         let key = |action| self.settings.keymap.key_for(action);

@@ -1,0 +1,102 @@
+//! Takes in a message of the user: what it names of MCP servers is fetched, and what is too long is shortened.
+
+use futures_util::future::BoxFuture;
+
+use super::Kernel;
+use super::state::State;
+use super::turn::Turn;
+use crate::context::{self, Large, Mentions};
+use crate::protocol::control::Ending;
+use crate::protocol::directives::UserInput;
+use crate::protocol::event::TurnFinished;
+
+/// Part of the window for one message of the user: a quarter, as for all of them after a compaction.
+const MESSAGE: u64 = 4;
+/// Size limit of all attachments of a message, as of a result of Read.
+const ATTACHED: usize = 50 * 1024;
+
+/// Fetches what a message names of MCP servers.
+pub type Expand = Box<dyn Fn(UserInput) -> BoxFuture<'static, Expanded> + Send + Sync>;
+
+/// A message with what it names.
+#[derive(Clone, Debug, Default)]
+pub struct Expanded {
+    /// The message.
+    pub input: UserInput,
+    /// The resources that it names.
+    pub attached: Vec<Attachment>,
+    /// A sentence for the user about each resource that is not attached.
+    pub unread: Vec<String>,
+    /// Why the command that it is cannot be carried out.
+    pub refused: Option<String>,
+}
+
+/// The text of a resource.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// `server:address`.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Kernel {
+    /// The message with what it names; as it is if the user interrupts.
+    pub(super) async fn expanded(&self, message: &UserInput) -> Expanded {
+        let as_it_is = || Expanded { input: message.clone(), ..Expanded::default() };
+        let Some(expand) = &self.parts.expand else { return as_it_is() };
+        let cancel = self.parts.control.cancel();
+        let expanded = cancel.run_until_cancelled(expand(message.clone())).await;
+        expanded.unwrap_or_else(as_it_is)
+    }
+
+    /// Ends the turn of a message that no model can receive.
+    pub(super) fn turn_down(&mut self, message: &UserInput, why: &str) -> TurnFinished {
+        self.turn += 1;
+        self.take_place(0);
+        self.parts.registry.begin_turn(self.turn);
+        self.history.task(&message.text, &[]);
+        self.parts.events.emit(self.started(&message.text, None, Vec::new()));
+        let started = self.parts.events.clock().now();
+        let state = State::new(self.parts.recovery);
+        let mut turn = Turn::new(started, state, &message.text, Mentions::default());
+        turn.errors.push(why.to_owned());
+        self.finish(turn, Ending::Failed)
+    }
+
+    /// What the model receives instead of the text of a message, if that differs.
+    pub(super) fn shown_instead(&self, expanded: &Expanded) -> Option<String> {
+        let message = &expanded.input;
+        let shown = self.too_long_to_show(message.for_model()).or_else(|| message.prompt.clone());
+        let n_attached = expanded.attached.len();
+        if n_attached == 0 {
+            return shown;
+        }
+        let room = self.room().min(ATTACHED) / n_attached;
+        let mut shown = shown.unwrap_or_else(|| message.for_model().to_owned());
+        for Attachment { name, text } in &expanded.attached {
+            let cut = self.cut("resource", text, room);
+            let text = cut.as_deref().unwrap_or(text);
+            shown.push_str(&format!("\n\n<resource name=\"{name}\">\n{text}\n</resource>"));
+        }
+        Some(shown)
+    }
+
+    /// The shortened text of a task that would fill the window.
+    fn too_long_to_show(&self, input: &str) -> Option<String> {
+        self.cut("task", input, self.room())
+    }
+
+    fn room(&self) -> usize {
+        self.budget.bytes(self.budget.window() / MESSAGE)
+    }
+
+    /// Of a longer text its beginning and end, and the path of the whole.
+    fn cut(&self, tool: &str, text: &str, room: usize) -> Option<String> {
+        if text.len() <= room {
+            return None;
+        }
+        let path = self.parts.registry.cx().spill.write(tool, text).ok()?;
+        Some(context::cut(&self.parts.prompts, &Large { call: "", tool, text, room }, &path))
+    }
+}
