@@ -196,6 +196,7 @@ fn started(project: &Path) -> Body {
         model: "script:../script".to_owned(),
         permission_mode: PermissionMode::AutoEdit,
         tools: vec!["Read".to_owned()],
+        mcp_servers: Vec::new(),
         sandbox: Sandbox::none(),
         program: "0".to_owned(),
         place: String::new(),

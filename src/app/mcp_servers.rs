@@ -5,8 +5,8 @@ use std::path::Path;
 use super::{HostPrograms, OpenError, Options, Writable};
 use crate::config::{self, Config, Loaded, McpServer, UserDirs};
 use crate::exec::{Exec, ServiceCommand};
-use crate::mcp::{self, Scope, Servers};
-use crate::protocol::event::Events;
+use crate::mcp::{self, Scope, ServerState, Servers};
+use crate::protocol::event::{Events, McpAtStart};
 use crate::registry::Registry;
 use crate::tools::Tool;
 
@@ -51,6 +51,19 @@ impl McpServers {
         if let Some(servers) = &self.servers {
             servers.announce(events);
         }
+    }
+
+    /// Their states now.
+    pub fn at_start(&self) -> Vec<McpAtStart> {
+        let states = self.servers.iter().flat_map(Servers::states).map(|server| {
+            let status = match server.state {
+                ServerState::Idle | ServerState::Connecting => "pending",
+                ServerState::Connected(_) => "connected",
+                ServerState::Failed(_) => "failed",
+            };
+            McpAtStart { name: server.name, status: status.to_owned() }
+        });
+        states.collect()
     }
 
     /// Adds their tools, and the notices for the user.

@@ -222,7 +222,8 @@ impl Checked {
         let Toolbox { mut registry, events, exec } = toolbox;
         let prompts = options.config.prompts.clone();
         let model = main.model.id();
-        let started = started((&options, &registry), model, self.mode, self.guarantees, &prompts);
+        let started = (&options, &registry, &mcp);
+        let started = self::started(started, model, self.mode, self.guarantees, &prompts);
         let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
@@ -427,7 +428,7 @@ fn sinks(
 
 /// The event for the start of a session.
 fn started(
-    (options, registry): (&Options, &Registry),
+    (options, registry, mcp): (&Options, &Registry, &McpServers),
     model: &str,
     permission_mode: PermissionMode,
     sandbox: Guarantees,
@@ -448,6 +449,7 @@ fn started(
         model: model.to_owned(),
         permission_mode,
         tools: registry.specs().iter().map(|tool| tool.name.to_string()).collect(),
+        mcp_servers: mcp.at_start(),
         place: place::section(root, &sandbox, permission_mode, prompts),
         sandbox,
         program: env!("CARGO_PKG_VERSION").to_owned(),

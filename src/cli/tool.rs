@@ -304,6 +304,7 @@ fn open(
             model: "none".to_owned(),
             permission_mode: mode,
             tools: gate.registry.specs().iter().map(|spec| spec.name.to_string()).collect(),
+            mcp_servers: mcp.at_start(),
             sandbox: guarantees,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             place: String::new(),

@@ -544,6 +544,15 @@ impl Body {
     }
 }
 
+/// An MCP server when the session was opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct McpAtStart {
+    /// Its name.
+    pub name: String,
+    /// `pending`, `connected` or `failed`.
+    pub status: String,
+}
+
 /// The state of the connection to an MCP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -626,8 +635,11 @@ pub struct SessionStarted {
     pub model: String,
     /// The permission mode.
     pub permission_mode: PermissionMode,
-    /// The tools' names, in their fixed order.
+    /// The tools' names, in their fixed order. (Those of MCP servers may be others when the model is asked.)
     pub tools: Vec<String>,
+    /// The MCP servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<McpAtStart>,
     /// What the sandbox enforces on commands.
     pub sandbox: Sandbox,
     /// The version of the program.

@@ -169,7 +169,7 @@ fn init(started: &SessionStarted) -> Value {
         "subtype": "init",
         "cwd": started.cwd,
         "tools": started.tools,
-        "mcp_servers": [],
+        "mcp_servers": started.mcp_servers,
         "model": started.model,
         "permissionMode": started.permission_mode,
         "slash_commands": [],

@@ -238,3 +238,13 @@ fn tools_of_a_server_that_answers_before_the_first_request_are_offered_directly(
     assert!(text.contains("mcp__t__env: ") && !text.contains("not connected yet"), "{text}");
     assert_eq!(code(&test.events_of("tool.finished")[0]["envelope"]), "");
 }
+
+#[test]
+fn first_line_of_a_stream_names_the_servers() {
+    let config = format!("{}{}", with("slow", "slow", ""), with("t", "", ""));
+    let test = Test::new().user_config(&config).script("text: done");
+    let done = test.run(&["go", "--output-format", "stream-json"]).expect_code(0);
+    let servers = &done.lines()[0]["mcp_servers"];
+    assert_eq!(servers[0], serde_json::json!({"name": "slow", "status": "pending"}));
+    assert_eq!(servers[1]["name"], "t");
+}
