@@ -119,7 +119,8 @@ impl Agents {
         let mut tools = tools::all();
         tools.retain(|tool| is_allowed(&tool.spec().name));
         tools.extend(self.skill_tool().filter(|tool| role.has(&tool.spec().name)));
-        tools.extend(self.servers.iter().flat_map(|servers| servers.tools(role.scope())));
+        let of_servers = self.servers.iter().flat_map(|servers| servers.tools(role.scope()));
+        tools.extend(of_servers.filter(|tool| !role.lacks(&tool.spec().name)));
         tools
     }
 

@@ -193,6 +193,7 @@ async fn follow(
             }
         }
     }
+    server.set_offers(Some(offers::Offers::default()));
     if cancelled() { End::Cancelled } else { End::Lost("the connection was lost".to_owned()) }
 }
 

@@ -149,8 +149,11 @@ impl Transport<RoleClient> for Stdio {
             bytes.push(b'\n');
             let mut stdin = stdin.lock().await;
             let stdin = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-            stdin.write_all(&bytes).await?;
-            stdin.flush().await
+            match stdin.write_all(&bytes).await {
+                // The end of its output tells why it ended.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written.and(stdin.flush().await),
+            }
         }
     }
 

@@ -88,8 +88,13 @@ impl Role {
 
     /// It may use this tool.
     pub(super) fn has(&self, tool: &str) -> bool {
-        let is_named = |names: &Vec<String>| names.iter().any(|name| name == tool);
-        self.tools.as_ref().is_none_or(is_named) && !is_named(&self.without)
+        self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == tool))
+            && !self.lacks(tool)
+    }
+
+    /// It may not use this tool, whatever its list says.
+    pub(super) fn lacks(&self, tool: &str) -> bool {
+        self.without.iter().any(|name| name == tool)
     }
 
     /// It can change nothing. (What a tool of a server that its list names does is unknown.)

@@ -113,10 +113,14 @@ fn role_names_the_tools_of_servers_that_it_has() {
             role("Read, mcp__t__echo, mcp__t__nothing, mcp__other__x, Skill"),
         )
         .file(".agent/agents/whole.md", role("mcp__t"))
-        .file(".agent/agents/none.md", role("Read"));
+        .file(".agent/agents/none.md", role("Read"))
+        .file(
+            ".agent/agents/less.md",
+            "---\ndescription: x\ndisallowedTools: mcp__t__echo, McpTool\n---\n",
+        );
     let calls = "call: mcp__t__echo {\"text\": \"x\"}\ncall: mcp__t__env {}\n\
                  call: McpTool {\"tool\": \"t.env\", \"arguments\": {}}";
-    let roles = ["one", "whole", "none"];
+    let roles = ["one", "whole", "none", "less"];
     let mut script: Vec<String> = roles.iter().map(|role| task(role, role)).collect();
     script.extend(roles.iter().map(|role| of(role, calls)));
     script.extend(roles.iter().map(|role| of(role, "text: tried")));
@@ -134,12 +138,18 @@ fn role_names_the_tools_of_servers_that_it_has() {
     let envelopes = envelopes(&test);
     let codes: Vec<&str> = envelopes.iter().map(code).collect();
     let unknown = "UNKNOWN_TOOL";
-    assert_eq!(codes, ["", unknown, "ACCESS_DENIED", "", "", "", unknown, unknown, unknown]);
+    let expected = [
+        ["", unknown, "ACCESS_DENIED"],
+        ["", "", ""],
+        [unknown, unknown, unknown],
+        [unknown, "", unknown],
+    ];
+    assert_eq!(codes, expected.concat());
     let reads_only: Vec<Value> = test
         .events_of("tool.started")
         .iter()
         .filter(|it| it["tool"] == "Task")
         .map(|it| it["effect"]["reads_only"].clone())
         .collect();
-    assert_eq!(reads_only, [Value::Null, Value::Null, json!(true)]);
+    assert_eq!(reads_only, [Value::Null, Value::Null, json!(true), Value::Null]);
 }

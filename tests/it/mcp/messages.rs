@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::results::PNG;
 use super::{server, with};
 use crate::chat::Pty;
+use crate::run::{signal, wait_for};
 use crate::support::{Done, Test};
 
 fn offering() -> Test {
@@ -118,6 +119,27 @@ fn resource_that_cannot_be_read_is_one_notice() {
     let done = test.run(&blind).expect_code(0);
     let part = "an image of the message is not read: this model takes no images";
     assert_eq!(done.stderr.matches(part).count(), 1, "{}", done.stderr);
+}
+
+#[test]
+fn server_that_does_not_answer_delays_a_message_up_to_its_limit() {
+    let log = tempfile::tempdir().unwrap();
+    let log = log.path().join("log");
+    let test = Test::new()
+        .user_config(&with("t", "offers", &format!("LOG = {:?}", log.to_str().unwrap())))
+        .script("text: done");
+    let limit = ["@t:note:///hangs", "--set", "mcp.servers.t.timeout=\"1s\""];
+    let part = "@t:note:///hangs is not attached: the MCP server t did not answer within 1 s";
+    let done = test.run(&limit).expect_code(0).expect_stdout("done\n");
+    assert_eq!(done.stderr.matches(part).count(), 1, "{}", done.stderr);
+    std::fs::remove_file(&log).unwrap();
+    let mut child = test.spawn(&["run", "@t:note:///hangs", "--model", "script:../script"]);
+    let asked = || std::fs::read_to_string(&log).unwrap_or_default().contains("resources/read");
+    wait_for(asked);
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(test.events_of("turn.finished")[0]["ending"], "interrupted");
+    assert!(test.events_of("model.requested").is_empty());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A scripted MCP server over standard input and output. MODE names what it does; LOG is the file that gets each message.
+# A scripted MCP server over standard input and output. MODE names what it does; LOG is the file that gets each message; while HOLD
+# exists, the server starts slowly.
 set -u
 mode=${MODE:-}
 one='{"name":"echo","description":"Says it again","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}'
@@ -37,6 +38,7 @@ case $mode in
     offers) more=',"prompts":{"listChanged":true},"resources":{}' ;;
     renamed) tools=${one/echo/shout} ;;
 esac
+[ ! -e "${HOLD:-}" ] || sleep 2
 [ -z "${STARTS:-}" ] || echo started >>"$STARTS"
 
 while read -r line; do
@@ -96,6 +98,7 @@ while read -r line; do
                 *note:///binary*) answer '{"contents":[{"uri":"note:///binary","mimeType":"application/pdf","blob":"AAAA"}]}' ;;
                 *note:///picture*) answer '{"contents":[{"uri":"note:///picture","mimeType":"image/png","blob":"'"$PNG"'"}]}' ;;
                 *note:///dies*) exit 1 ;;
+                *note:///hangs*) ;;
                 *) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"Resource not found"}}\n' "$id" ;;
             esac
             ;;

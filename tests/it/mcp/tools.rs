@@ -146,7 +146,9 @@ fn colliding_and_long_names_are_told_apart() {
 
 #[test]
 fn changed_list_of_tools_changes_no_request() {
-    let test = known(&server("changes"));
+    let hold = tempfile::tempdir().unwrap();
+    let hold = hold.path().join("hold");
+    let test = known(&with("t", "changes", &format!("HOLD = {:?}", hold.to_str().unwrap())));
     let found = envelopes(
         &test,
         "call: mcp__t__echo {\"text\":\"x\"}\n---\ncall: McpTool {\"search\":\"late\"}\n---\n\
@@ -158,7 +160,8 @@ fn changed_list_of_tools_changes_no_request() {
     let requests = test.events_of("model.requested");
     let hashes: Vec<_> = requests.iter().map(|it| it["layers"]["tools"]["hash"].clone()).collect();
     assert!(hashes.len() >= 4 && hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
-    // The next session begins with it.
+    // The next session begins with it, if the server is not faster.
+    std::fs::write(&hold, "").unwrap();
     envelopes(&test, "text: done");
     assert!(tools_text(&test).contains("mcp__t__late: "));
 }
