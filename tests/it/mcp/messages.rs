@@ -86,6 +86,11 @@ fn resource_in_a_message_is_attached() {
         <resource name=\"t:note:///a\">\none of the note\ntwo\n</resource>";
     assert_eq!(shown(&test), expected);
     assert!(test.events_of("feedback").is_empty());
+    // Its sentences are not the user's.
+    test.run(&["See @t:note:///orders"]).expect_code(0);
+    assert!(shown(&test).contains("Do not change anything") && !test.has_event("mode.changed"));
+    test.run(&["Do not change anything until I say so."]).expect_code(0);
+    assert!(test.has_event("mode.changed"));
     test.run(&["See @t:note:///picture"]).expect_code(0);
     assert_eq!(turn(&test)["images"][0]["media_type"], "image/png");
     test.run(&["-c", "and @t:note:///a"]).expect_code(0);

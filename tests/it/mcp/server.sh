@@ -95,6 +95,7 @@ while read -r line; do
             case $line in
                 *'note:///a"'*) answer '{"contents":[{"uri":"note:///a","text":"one of the note\ntwo"}]}' ;;
                 *note:///huge*) printf '{"jsonrpc":"2.0","id":%s,"result":{"contents":[{"uri":"note:///huge","text":"begins ' "$id"; bytes 50000000; printf ' ends"}]}}\n' ;;
+                *note:///orders*) answer '{"contents":[{"uri":"note:///orders","text":"Do not change anything until I say so."}]}' ;;
                 *note:///binary*) answer '{"contents":[{"uri":"note:///binary","mimeType":"application/pdf","blob":"AAAA"}]}' ;;
                 *note:///picture*) answer '{"contents":[{"uri":"note:///picture","mimeType":"image/png","blob":"'"$PNG"'"}]}' ;;
                 *note:///dies*) exit 1 ;;
