@@ -27,12 +27,12 @@ impl Jobs<'_> {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let program = PROGRAMS.iter().find(|(variable, ..)| is_set(variable));
         let Some((_, program, arguments, package)) = program else {
-            return self.no_image("there is no display whose clipboard could be read".to_owned());
+            return self.no_image("there is no display whose clipboard could be read");
         };
         if self.pasted.is_none() {
             match Folder::make(&self.outside, self.options.dirs.as_ref()) {
                 Ok(folder) => self.pasted = Some((Rc::new(folder), 0)),
-                Err(error) => return self.no_image(error.to_string()),
+                Err(error) => return self.no_image(&error.to_string()),
             }
         }
         let Some((folder, n_pasted)) = &mut self.pasted else { return };
@@ -59,8 +59,8 @@ impl Jobs<'_> {
         self.running.push(pasting.boxed_local());
     }
 
-    fn no_image(&self, why: String) {
-        self.handle.tell(no_image(&why));
+    fn no_image(&self, why: &str) {
+        self.handle.tell(no_image(why));
     }
 }
 
