@@ -81,6 +81,12 @@ pub struct Context {
 }
 
 impl Envelope {
+    /// What the sandbox refused to a command or changed, for the user: `data.notes`. The model reads it in the text.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        let notes = self.data.get("notes").and_then(serde_json::Value::as_array);
+        notes.into_iter().flatten().filter_map(serde_json::Value::as_str)
+    }
+
     /// The result of a call that reached no tool.
     pub fn refusal(error: ToolError, data: Object, params_input: Object) -> Self {
         Self {

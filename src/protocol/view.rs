@@ -79,7 +79,7 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
         }
         "nearest" | "lines" => envelope.error().is_some(),
         // The text begins with it, or is about it: the id of a sub-agent is that of the call; or the images follow.
-        "redirected_to" | "agent" | "ending" | "images" => true,
+        "redirected_to" | "agent" | "ending" | "images" | "notes" => true,
         _ => false,
     }
 }

@@ -251,7 +251,16 @@ fn data(outcome: Outcome, pipelines: &Pipelines) -> Object {
     if let Some(name) = outcome.full_output {
         data.insert("full_output".to_owned(), name.into());
     }
+    insert_notes(&mut data, outcome.refused.iter().chain(&outcome.notices));
     data
+}
+
+/// What the sandbox refused or changed, for the user: the model reads it in the text.
+fn insert_notes<'a>(data: &mut Object, notes: impl Iterator<Item = &'a String>) {
+    let notes: Vec<Value> = notes.map(|note| note.as_str().into()).collect();
+    if !notes.is_empty() {
+        data.insert("notes".to_owned(), notes.into());
+    }
 }
 
 /// The size of all output, also of what `data` does not contain.

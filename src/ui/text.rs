@@ -265,6 +265,9 @@ impl Sink for Text {
             Body::ToolFinished { tool, envelope, by, .. } => {
                 let step = stamped.event.header.place.step;
                 self.progress(call_and_outcome(tool, envelope, *by, step).trim_end());
+                for note in envelope.notes() {
+                    self.progress(&format!("    ! {}", note.replace('\n', " ")));
+                }
             }
             Body::Evaluation { failure, .. } => {
                 self.category = failure.as_ref().map(|failure| failure.category);

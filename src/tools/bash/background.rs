@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::{Target, Tool, ToolCx, parse, spec};
-use super::{shown, stats, whole};
+use super::{insert_notes, shown, stats, whole};
 use crate::exec::seconds;
 use crate::exec::{End, Ended, Piece};
 use crate::protocol::Object;
@@ -151,11 +151,13 @@ fn report(id: &str, piece: Piece) -> Report {
         let names = names.join(", ");
         text.push_str(&format!(" Still running, until BashKill or the session's end: {names}."));
     }
-    for notice in refused.iter().chain(end.iter().flat_map(|end| &end.notices)) {
-        text.push_str(&format!(" Note: {notice}."));
-    }
     let sizes = stats(&stdout, &stderr);
     let mut data = Object::new();
+    let notes = || refused.iter().chain(end.iter().flat_map(|end| &end.notices));
+    for note in notes() {
+        text.push_str(&format!(" Note: {note}."));
+    }
+    insert_notes(&mut data, notes());
     data.insert("running".to_owned(), end.is_none().into());
     data.insert("stdout".to_owned(), stdout.text.into());
     data.insert("stderr".to_owned(), stderr.text.into());

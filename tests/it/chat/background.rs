@@ -1,7 +1,7 @@
 //! Commands of the model that run in the background.
 
 use super::pty::Pty;
-use crate::support::{Test, running};
+use crate::support::{Test, running, say};
 
 #[test]
 fn background_commands_are_counted_listed_and_ended() {
@@ -38,4 +38,36 @@ fn background_commands_are_counted_listed_and_ended() {
     let outputs = test.events_of("tool.finished");
     let text = outputs.last().unwrap()["envelope"]["text"].to_string();
     assert!(text.contains("ended"), "{text}");
+}
+
+/// What is private to commands is said to the user, not only to the model.
+#[test]
+fn file_in_the_private_tmp_and_a_refused_localhost_are_shown_to_the_user() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let test = Test::new().script(&format!(
+        "call: Bash {{\"command\": \"echo x > /tmp/result.txt\"}}\n---\n\
+         call: Bash {{\"command\": \"exec 3<>/dev/tcp/127.0.0.1/{port}\"}}\n---\ntext: both done"
+    ));
+    test.run(&["go"]).expect_code(0);
+    if !has_private_localhost(&test) {
+        say(
+            "SKIPPED: file_in_the_private_tmp_and_a_refused_localhost_are_shown_to_the_user: no namespaces here",
+        );
+        return;
+    }
+    let mut pty = Pty::chat(&test, &["--permission-mode", "auto-edit"]);
+    pty.wait_for("/help");
+    pty.say("go");
+    pty.wait_for("both done");
+    let shown = pty.screen().replace("\n    ", " ");
+    assert!(shown.contains("! /tmp is private to this session and removed at its end"), "{shown}");
+    assert!(shown.contains("! a connection to localhost was refused"), "{shown}");
+    let progress = test.run(&["again"]).stderr;
+    assert!(progress.contains("    ! /tmp is private to this session"), "{progress}");
+}
+
+fn has_private_localhost(test: &Test) -> bool {
+    let started = &test.events_of("session.started")[0]["sandbox"];
+    started["network"] == "loopback" && started["backend"].as_str().unwrap().contains("namespaces")
 }

@@ -63,6 +63,8 @@ pub(in crate::ui::tui) struct Outcome {
     summary: String,
     note: String,
     body: Body,
+    /// What the sandbox refused or changed.
+    notes: Vec<String>,
     time_ms: u64,
 }
 
@@ -112,6 +114,7 @@ impl Call {
             summary: "not run".to_owned(),
             note: String::new(),
             body: Body::None,
+            notes: Vec::new(),
             time_ms: 0,
         }));
     }
@@ -185,9 +188,9 @@ impl Call {
         if detail == Detail::Full && self.subject.contains('\n') {
             lines.extend(command_lines(&self.subject, look));
         }
+        let indent = Span::raw("  ");
         if !outcome.note.is_empty() {
             let style = look.theme.style(mark.1);
-            let indent = Span::raw("  ");
             let note = clean(&outcome.note).replace('\n', " ");
             let mut note = hang(&indent, &indent, &[Span::styled(note, style)], look.width);
             if detail == Detail::Brief && note.len() > NOTE_LINES {
@@ -215,6 +218,16 @@ impl Call {
                 lines.extend(output(text, None, usize::MAX, look, detail));
             }
             Body::None | Body::Text(_) => {}
+        }
+        let style = look.theme.style(Part::Warn);
+        for note in &outcome.notes {
+            let note = format!("! {}", clean(note).replace('\n', " "));
+            lines.extend(hang(
+                &indent,
+                &Span::raw("    "),
+                &[Span::styled(note, style)],
+                look.width,
+            ));
         }
         lines
     }
@@ -346,7 +359,8 @@ impl Outcome {
         if needs_words && note.is_empty() {
             note.clone_from(&envelope.text);
         }
-        Self { mark, summary, note, body, time_ms: stat("time_ms") }
+        let notes = envelope.notes().map(str::to_owned).collect();
+        Self { mark, summary, note, body, notes, time_ms: stat("time_ms") }
     }
 }
 
