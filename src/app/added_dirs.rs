@@ -59,7 +59,7 @@ pub fn recall(
         Which::Fork(id) => (id.as_deref(), true),
     };
     let storage = options.recorded();
-    let id = storage.choose(part)?;
+    let id = part.map_or_else(|| storage.latest(), |part| storage.choose(Some(part)))?;
     options.session =
         if is_fork { Which::Fork(Some(id.clone())) } else { Which::Resume(id.clone()) };
     let (directories, notices) =

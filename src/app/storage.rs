@@ -285,6 +285,17 @@ impl Storage {
         }
     }
 
+    /// The session that `-c` continues: the latest with a turn. Recorded tool calls are no conversation.
+    pub(super) fn latest(&self) -> Result<String, OpenError> {
+        // (One that cannot be read is reported when it is loaded.)
+        let has_turn =
+            |id: &&String| record::overview(&self.log_path(id)).map_or(true, |it| it.turns > 0);
+        match self.sessions().iter().rev().find(has_turn) {
+            Some(id) => Ok(id.clone()),
+            None => self.choose(None),
+        }
+    }
+
     /// The session with this id, beginning or end of an id, or name; without one, the latest.
     pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
         let Some(id) = id else {

@@ -1,4 +1,7 @@
-//! `agent mcp`: lists, adds, removes and tries MCP servers.
+//! `agent mcp`: lists, adds, removes and tries MCP servers, and is one.
+
+mod serve;
+mod stdio;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -36,6 +39,8 @@ pub(super) enum McpCommand {
         #[command(flatten)]
         options: ToolOptions,
     },
+    /// Offer the tools to another agent: it starts this, and speaks MCP over standard input and output
+    Serve(serve::ServeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -68,6 +73,7 @@ pub(super) fn mcp(command: McpCommand) -> u8 {
         McpCommand::Add(args) => add(args),
         McpCommand::Remove { name, project } => remove(&name, project),
         McpCommand::Test { name, options } => return test(name.as_deref(), &options),
+        McpCommand::Serve(args) => return serve::serve(&args),
     };
     match done {
         Ok(text) => {

@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod editor;
 mod eval;
+mod guarded;
 mod mcp;
 mod memory;
 mod models;
@@ -15,6 +16,7 @@ mod run;
 mod sandbox_probe;
 mod session;
 mod signals;
+mod stdin;
 mod tool;
 mod trace;
 mod trust;
@@ -77,7 +79,7 @@ enum Command {
     /// Show and change the lessons of earlier sessions
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
-    /// List, add, remove and try MCP servers
+    /// List, add, remove and try MCP servers, or be one
     #[command(subcommand)]
     Mcp(mcp::McpCommand),
     /// Show the active configuration

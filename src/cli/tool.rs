@@ -1,27 +1,19 @@
 //! `agent tool`: runs tools without a model, with the same checks.
 
-use std::io::Read as _;
-use std::sync::Arc;
-
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
-use super::options::{self, ToolOptions};
-use crate::app::{
-    self, Kept, McpServers, OpenError, StateDirs, Storage, SystemClock, Toolbox, Writable,
-};
-use crate::config::UserDirs;
+use super::guarded::{self, Guarded, Recording, Tools};
+use super::options::ToolOptions;
+use super::stdin::{self, Input};
+use crate::app::OpenError;
 use crate::protocol::Object;
-use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::control::Control;
 use crate::protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};
-use crate::protocol::event::{Body, Events, Place, SessionStarted, Sink};
 use crate::protocol::message::ToolCall;
-use crate::record::{Log, SummarySink};
 use crate::tools;
 use crate::ui;
-use crate::workspace::Spill;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ToolCommand {
@@ -145,7 +137,7 @@ fn batch(args: &BatchArgs) -> u8 {
             Err(error) => return refused(&error),
         };
         let mut code = 0;
-        let mut bunches = lines_of_stdin();
+        let mut bunches = stdin::lines(usize::MAX);
         'all: while let Some(Some(bunch)) =
             control.cancel().run_until_cancelled(bunches.recv()).await
         {
@@ -157,7 +149,11 @@ fn batch(args: &BatchArgs) -> u8 {
                     break;
                 }
             };
-            for line in lines.iter().filter(|line| !line.trim_ascii().is_empty()) {
+            for line in &lines {
+                let Input::Line(line) = line else { continue };
+                if line.trim_ascii().is_empty() {
+                    continue;
+                }
                 if control.cancel().is_cancelled() {
                     break 'all;
                 }
@@ -184,137 +180,16 @@ fn batch(args: &BatchArgs) -> u8 {
     super::block_on(work, &control)
 }
 
-/// The lines of standard input, batched as they arrive. They are read by a separate thread, since a blocking
-/// read cannot be interrupted but the calls must be.
-fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<Vec<u8>>>> {
-    // A capacity of one slows the writer down to our speed.
-    let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        let mut stdin = std::io::stdin().lock();
-        let mut chunk = vec![0; 64 * 1024];
-        // An incomplete line.
-        let mut begun = Vec::new();
-        loop {
-            let read = match stdin.read(&mut chunk) {
-                Ok(0) if begun.is_empty() => return,
-                Ok(0) => Ok(vec![std::mem::take(&mut begun)]),
-                Ok(n) => {
-                    let mut lines = Vec::new();
-                    for piece in chunk[..n].split_inclusive(|byte| *byte == b'\n') {
-                        begun.extend_from_slice(piece);
-                        if piece.ends_with(b"\n") {
-                            lines.push(std::mem::take(&mut begun));
-                        }
-                    }
-                    Ok(lines)
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => Err(error),
-            };
-            let is_over = read.is_err();
-            if sender.blocking_send(read).is_err() || is_over {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-/// The registry, and the record of its calls.
-struct Tools {
-    gate: Toolbox,
-    mcp: McpServers,
-    /// For a recorded session.
-    summary: Option<SummarySink>,
-}
-
-impl Tools {
-    /// Ends remaining processes of commands, and the session.
-    async fn close(self) {
-        self.gate.exec.close().await;
-        self.mcp.close().await;
-        self.gate.registry.settle_background(true);
-        if let Some(summary) = &self.summary {
-            self.gate.events.emit(Body::SessionSummary(summary.summary()));
-        }
-    }
-}
-
-/// `runs_commands`: otherwise no sandbox is needed.
 fn open(
     options: &ToolOptions,
     record: bool,
     runs_commands: bool,
     control: &Control,
-) -> Result<Tools, OpenError> {
-    let root = options::root(options.cwd.as_deref())?;
-    let dirs = UserDirs::find();
-    let config = options::load(&root, dirs.as_ref(), options, None)?;
-    for warning in &config.warnings {
-        ui::tell(warning);
-    }
-    let masker = app::masker(&config.config, &[])?;
-    let own = StateDirs::of(dirs.as_ref());
-    let mut workspace = app::open_workspace(&root, &options.add_dir, &own)?;
-    let writable = Writable::of(&config.config, &workspace)?;
-    let mut id = String::new();
-    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-    let mut summary = None;
-    let kept = if record {
-        id = uuid::Uuid::now_v7().to_string();
-        let storage = Storage::make(&root, dirs.as_ref());
-        if let Some(notice) = &storage.notice {
-            ui::tell(notice);
-        }
-        if storage.is_ephemeral {
-            return Err(OpenError::Usage("--record: no state directory can be written".to_owned()));
-        }
-        let log = Log::create(&storage.log_path(&id))
-            .map_err(|error| OpenError::Usage(error.to_string()))?;
-        sinks.push(Box::new(log));
-        sinks.push(Box::new(summary.insert(SummarySink::default()).clone()));
-        workspace = app::with_checkpoints(workspace, &config.config, &storage, &id)?;
-        Kept::beside(&storage.log_path(&id), &root, masker.clone())
-    } else {
-        // Spilled output is kept after the call, for the user.
-        Kept::unrecorded(Spill::for_a_day(masker.clone(), writable.places()))
-    };
-    let workspace = Arc::new(workspace.with_readable(kept.spill.folder()));
-    let events = Events::new(id, 0, Arc::new(SystemClock), masker, sinks);
-    let mode = config.mode(PermissionMode::AutoEdit);
-    let (sandbox, guarantees) = if runs_commands || record {
-        app::open_sandbox(&config, &writable, &own)?
-    } else {
-        app::no_sandbox("this call runs no command")
-    };
-    let settings = app::settings(&config, &writable, mode, sandbox.is_some(), &workspace)?;
-    let cwd = workspace.root().display().to_string();
-    let inner = events.clone();
-    let exec = app::exec(&config.config, &writable);
-    let mcp = McpServers::of(&config, &writable, dirs.as_ref())?;
-    for notice in &mcp.notices {
-        ui::tell(notice);
-    }
-    // (Without a model there are no sub-agents.)
-    let tools = tools::all().into_iter().chain(mcp.tools()).collect();
-    let gate = app::open_toolbox(exec, settings, sandbox, (workspace, tools), kept, inner, control);
-    if record {
-        events.emit(Body::SessionStarted(SessionStarted {
-            cwd,
-            model: "none".to_owned(),
-            permission_mode: mode,
-            tools: gate.registry.specs().iter().map(|spec| spec.name.to_string()).collect(),
-            mcp_servers: mcp.at_start(),
-            sandbox: guarantees,
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            place: String::new(),
-            settings: Object::new(),
-        }));
-        events.at(Place { turn: 1, ..Place::default() });
-        gate.registry.begin_turn(1);
-    }
-    mcp.announce(&events);
-    Ok(Tools { gate, mcp, summary })
+) -> Result<Guarded, OpenError> {
+    let recording = if record { Recording::Yes } else { Recording::No };
+    let guarded = guarded::open(options, Tools::All, recording, runs_commands, control)?;
+    guarded.begin().map_err(OpenError::Usage)?;
+    Ok(guarded)
 }
 
 fn no_call(error: &serde_json::Error) -> Sealed {

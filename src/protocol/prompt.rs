@@ -79,6 +79,7 @@ prompts![
     "feedback/rules_named.md",
     "feedback/undone.md",
     "feedback/user_command.md",
+    "mcp/serve.md",
     "mcp/tool.md",
     "memory/applied.md",
     "memory/known.md",

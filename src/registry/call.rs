@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::approval::{Permit, Refused};
 use super::breaker::CircuitState;
@@ -69,6 +70,8 @@ struct Known {
     notes: arguments::Notes,
     /// The call on behalf of which the kernel makes this one.
     parent: Option<String>,
+    /// Cancelled when the call should stop.
+    cancel: CancellationToken,
 }
 
 impl Known {
@@ -95,7 +98,9 @@ impl Registry {
             // Sub-agents run concurrently, also if they may write: their operations take turns.
             let agents = rest.iter().take_while(|call| self.starts_agent(call)).count();
             let (now, later) = rest.split_at(reads.max(agents).max(1));
-            let tried = join_all(now.iter().map(|call| self.attempt(call, None))).await;
+            let cancel = self.control.cancel();
+            let tried = now.iter().map(|call| self.attempt(call, None, cancel.clone()));
+            let tried = join_all(tried).await;
             let sizes: Vec<usize> =
                 tried.iter().map(|tried| limits::size_of(&tried.outcome)).collect();
             let reserved = (later.len() * limits::MIN_SHARE).min(room / 2);
@@ -112,14 +117,19 @@ impl Registry {
 
     /// Runs one call.
     pub async fn call(&self, call: &ToolCall) -> Answer {
-        let tried = self.attempt(call, None).await;
+        self.call_until(call, self.control.cancel()).await
+    }
+
+    /// Runs one call, which can be cancelled alone.
+    pub async fn call_until(&self, call: &ToolCall, cancel: CancellationToken) -> Answer {
+        let tried = self.attempt(call, None, cancel).await;
         self.finish(call, tried, usize::MAX)
     }
 
     /// Runs a call that the kernel makes on behalf of one of the model's, within the room that the results of
     /// the round have left.
     pub async fn call_for(&self, call: &ToolCall, parent: &str, room: usize) -> Answer {
-        let tried = self.attempt(call, Some(parent)).await;
+        let tried = self.attempt(call, Some(parent), self.control.cancel()).await;
         self.finish(call, tried, room.max(limits::MIN_SHARE))
     }
 
@@ -139,9 +149,14 @@ impl Registry {
         Policy::is_harmless(effect, &*self.cx.workspace)
     }
 
-    async fn attempt(&self, call: &ToolCall, parent: Option<&str>) -> Attempt {
+    async fn attempt(
+        &self,
+        call: &ToolCall,
+        parent: Option<&str>,
+        cancel: CancellationToken,
+    ) -> Attempt {
         let started = self.events.clock().now();
-        let mut known = Known { parent: parent.map(str::to_owned), ..Known::default() };
+        let mut known = Known { parent: parent.map(str::to_owned), cancel, ..Known::default() };
         let mut outcome = match self.redirected(call, &mut known).await {
             Some(outcome) => outcome,
             None => match self.pass(call, &mut known).await {
@@ -225,6 +240,9 @@ impl Registry {
         if self.control.interrupted().is_some() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
         }
+        if known.cancel.is_cancelled() {
+            return Err(Failure::new(ErrorCode::Cancelled, "not run: the call was cancelled"));
+        }
         known.input = arguments::input_of(call);
         let (entry, arguments, notes) = self.understood(call)?;
         known.input.clone_from(&arguments);
@@ -276,7 +294,7 @@ impl Registry {
         let Wanted { entry, arguments, target, seen, key } = wanted;
         let effect = target.effect.clone();
         let mut cx = self.cx.clone();
-        cx.cancel = self.control.cancel();
+        cx.cancel = known.cancel.clone();
         let by_user = permit == Permit::User;
         cx.rights =
             self.permissions().policy.rights(&call.name, &effect, by_user, &*self.cx.workspace);
@@ -449,7 +467,10 @@ impl Registry {
         call: &ToolCall,
         known: &mut Known,
     ) -> Option<Result<Report, Failure>> {
-        if call.name != "Bash" || self.control.interrupted().is_some() {
+        if call.name != "Bash"
+            || self.control.interrupted().is_some()
+            || known.cancel.is_cancelled()
+        {
             return None;
         }
         let (bash, line, notes) = self.understood(call).ok()?;
@@ -478,7 +499,7 @@ impl Registry {
             return Some(Err(failure));
         }
         let mut cx = self.cx.clone();
-        cx.cancel = self.control.cancel();
+        cx.cancel = known.cancel.clone();
         cx.withheld = self.withheld();
         // The command prints the bytes of an image.
         cx.takes_images = false;

@@ -30,6 +30,7 @@ mod images;
 mod learning;
 mod learning_traces;
 mod mcp;
+mod mcp_serve;
 mod memory;
 mod memory_use;
 mod never_lose;

@@ -1,0 +1,258 @@
+//! `agent mcp serve`: the guarded tools for another agent, over standard input and output.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, ErrorData, Implementation, ListToolsResult, MetaObject,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as RpcTool, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RunningService, ServerInitializeError, serve_server_with_ct};
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::sync::RwLock;
+use tokio_util::sync::CancellationToken;
+
+use super::stdio::{Ends, Stdio};
+use crate::cli::guarded::{self, Guarded, Recording, Tools};
+use crate::cli::options::ToolOptions;
+use crate::protocol::control::Control;
+use crate::protocol::message::{Images as _, ToolCall};
+use crate::protocol::prompt::{Prompt, fill, prompt};
+use crate::protocol::tool::ToolSpec;
+use crate::protocol::view::view;
+use crate::ui;
+
+/// What the other agent is told about the tools.
+const INSTRUCTIONS: Prompt = prompt!("mcp/serve.md");
+/// How long calls may run after the client has closed our input: clients wait about twice as long for our end.
+const END_TIME: Duration = Duration::from_secs(1);
+/// The field of a result's `_meta` with the envelope.
+const ENVELOPE: &str = "agent/envelope";
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ServeArgs {
+    /// Do not record the calls as a session: their changes cannot be undone
+    #[arg(long)]
+    ephemeral: bool,
+    #[command(flatten)]
+    options: ToolOptions,
+}
+
+/// What a tool does at most, for the client.
+struct Hints {
+    name: &'static str,
+    reads_only: bool,
+    is_open_world: bool,
+}
+
+/// The tools that make sense outside of a session.
+const SERVED: [Hints; 10] = [
+    Hints { name: "LS", reads_only: true, is_open_world: false },
+    Hints { name: "Glob", reads_only: true, is_open_world: false },
+    Hints { name: "Grep", reads_only: true, is_open_world: false },
+    Hints { name: "Read", reads_only: true, is_open_world: false },
+    Hints { name: "Write", reads_only: false, is_open_world: false },
+    Hints { name: "Edit", reads_only: false, is_open_world: false },
+    Hints { name: "MultiEdit", reads_only: false, is_open_world: false },
+    Hints { name: "Bash", reads_only: false, is_open_world: true },
+    Hints { name: "BashOutput", reads_only: true, is_open_world: false },
+    Hints { name: "BashKill", reads_only: false, is_open_world: false },
+];
+
+fn hints(tool: &str) -> Option<&'static Hints> {
+    SERVED.iter().find(|served| served.name == tool)
+}
+
+pub(super) fn serve(args: &ServeArgs) -> u8 {
+    let control = Control::default();
+    crate::cli::block_on(connection(args, &control), &control)
+}
+
+/// One connection from its start to its end.
+async fn connection(args: &ServeArgs, control: &Control) -> u8 {
+    let recording = if args.ephemeral { Recording::No } else { Recording::IfPossible };
+    let tools = Tools::Only(|name| hints(name).is_some());
+    let guarded = match guarded::open(&args.options, tools, recording, true, control) {
+        Ok(guarded) => guarded,
+        Err(error) => {
+            ui::tell(&error.to_string());
+            return error.exit_code();
+        }
+    };
+    if ui::is_terminal() {
+        ui::tell(
+            "this speaks MCP over standard input and output; another agent starts it, \
+             for example: claude mcp add files -- agent mcp serve",
+        );
+    }
+    let calls = control.cancel().child_token();
+    let session = Arc::new(Session::new(guarded, calls.clone()));
+    let (stdio, output, ends) = Stdio::open();
+    let cancel = control.cancel().child_token();
+    let code = match serve_server_with_ct(Arc::clone(&session), stdio, cancel.clone()).await {
+        Ok(running) => {
+            follow(running, &ends, &calls, &cancel).await;
+            0
+        }
+        // The client went away before it began, or the program ends.
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => 0,
+        Err(error) => {
+            ui::tell(&format!("the client did not begin as MCP clients do: {error}"));
+            1
+        }
+    };
+    session.guarded.close().await;
+    output.finish().await;
+    control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
+}
+
+/// Waits for the end of the connection. Calls that still run then are interrupted.
+async fn follow(
+    running: RunningService<RoleServer, Arc<Session>>,
+    ends: &Ends,
+    calls: &CancellationToken,
+    cancel: &CancellationToken,
+) {
+    let over = running.waiting();
+    tokio::pin!(over);
+    let is_lost = async {
+        let closed = async {
+            ends.input.cancelled().await;
+            tokio::time::sleep(END_TIME).await;
+        };
+        tokio::select! {
+            () = closed => {}
+            () = ends.output.cancelled() => cancel.cancel(),
+        }
+    };
+    tokio::select! {
+        _ = &mut over => {}
+        () = is_lost => {
+            calls.cancel();
+            _ = over.await;
+        }
+    }
+}
+
+/// The tools of one connection.
+struct Session {
+    guarded: Guarded,
+    info: ServerConfig,
+    tools: Vec<RpcTool>,
+    /// Calls that only read run in parallel, others alone, in the order in which they arrive.
+    turns: RwLock<()>,
+    n_calls: AtomicU64,
+    /// Cancelled when no call may run any more.
+    cancel: CancellationToken,
+}
+
+impl Session {
+    fn new(guarded: Guarded, cancel: CancellationToken) -> Self {
+        let registry = &guarded.gate.registry;
+        let root = registry.root().display().to_string();
+        let instructions = fill(guarded.prompts.text(INSTRUCTIONS), &[("root", &root)]);
+        let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("code-agent", env!("CARGO_PKG_VERSION")))
+            .with_instructions(instructions.trim_end());
+        let tools = registry.specs().iter().filter_map(described).collect();
+        Self { info, tools, guarded, turns: RwLock::default(), n_calls: 0.into(), cancel }
+    }
+
+    async fn carry_out(&self, call: &ToolCall, cancel: CancellationToken) -> CallToolResult {
+        let registry = &self.guarded.gate.registry;
+        let reads_only = registry.effect_of(call).is_ok_and(|effect| effect.is_read_only());
+        let turn = async {
+            if reads_only {
+                (Some(self.turns.read().await), None)
+            } else {
+                (None, Some(self.turns.write().await))
+            }
+        };
+        // (If it is cancelled meanwhile, the registry says so.)
+        let _turn = cancel.run_until_cancelled(turn).await;
+        // The other agent has a context of its own, and its user may have said something: what it repeats is no
+        // concern of ours.
+        registry.forget_repetition();
+        let envelope = registry.call_until(call, cancel).await.envelope;
+        let mut content = vec![ContentBlock::text(view(&envelope))];
+        for image in envelope.images() {
+            if let Some(bytes) = registry.cx().images.content(&image) {
+                content.push(ContentBlock::image(STANDARD.encode(bytes), image.media_type));
+            }
+        }
+        let result = match envelope.error() {
+            Some(_) => CallToolResult::error(content),
+            None => CallToolResult::success(content),
+        };
+        // Not in `structuredContent`: where it is present, agents show their model that instead of the text.
+        let mut meta = MetaObject::default();
+        meta.0.insert(ENVELOPE.to_owned(), serde_json::to_value(&envelope).unwrap_or_default());
+        result.with_meta(Some(meta))
+    }
+}
+
+/// The tool for the client.
+fn described(spec: &ToolSpec) -> Option<RpcTool> {
+    let hints = hints(&spec.name)?;
+    let Value::Object(schema) = spec.parameters() else { return None };
+    let annotations = ToolAnnotations::new()
+        .read_only(hints.reads_only)
+        .destructive(!hints.reads_only)
+        .open_world(hints.is_open_world);
+    let tool = RpcTool::new(spec.name.clone(), spec.description.clone(), Arc::new(schema));
+    Some(tool.with_annotations(annotations))
+}
+
+impl ServerHandler for Session {
+    fn get_info(&self) -> ServerConfig {
+        self.info.clone()
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.guarded.begin().map_err(|why| ErrorData::internal_error(why, None))?;
+        let id = format!("call_{}", self.n_calls.fetch_add(1, Ordering::Relaxed) + 1);
+        let arguments = Value::Object(params.arguments.unwrap_or_default()).to_string();
+        let call = ToolCall { id, name: params.name.into_owned(), arguments };
+        let cancel = self.cancel.child_token();
+        let work = self.carry_out(&call, cancel.clone());
+        tokio::pin!(work);
+        if let Some(result) = context.ct.run_until_cancelled(&mut work).await {
+            return Ok(result.into());
+        }
+        // The call ends in an orderly way, although nobody waits for its result.
+        cancel.cancel();
+        Ok(work.await.into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        if method == "tools/call" {
+            let words = "tools/call: the parameters are `name`, a text, and `arguments`, an object";
+            return Err(ErrorData::invalid_params(words, None));
+        }
+        let words = format!("{method}: there is no such method, or its parameters do not fit");
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, words, None))
+    }
+}

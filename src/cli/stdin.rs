@@ -1,0 +1,98 @@
+//! Standard input of a program that sends lines. It is read by a separate thread, since a blocking read cannot
+//! be interrupted but the work must be.
+
+use std::io::{self, ErrorKind, Read as _};
+
+use tokio::sync::mpsc;
+
+/// What was read.
+pub(super) enum Input {
+    /// A line, with its end unless it is the last one.
+    Line(Vec<u8>),
+    /// A line that is longer than the limit, and was dropped.
+    TooLong,
+}
+
+/// The lines of standard input, batched as they arrive.
+pub(super) fn lines(limit: usize) -> mpsc::Receiver<io::Result<Vec<Input>>> {
+    // A capacity of one slows the writer down to our speed.
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let mut stdin = io::stdin().lock();
+        let mut chunk = vec![0; 64 * 1024];
+        let mut lines = Lines { limit, begun: Vec::new(), is_dropping: false };
+        loop {
+            let read = match stdin.read(&mut chunk) {
+                Ok(0) if lines.begun.is_empty() => return,
+                Ok(0) => Ok(vec![Input::Line(std::mem::take(&mut lines.begun))]),
+                Ok(n) => Ok(lines.split(&chunk[..n])),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
+            let is_over = read.is_err();
+            if sender.blocking_send(read).is_err() || is_over {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Splits what is read into lines.
+struct Lines {
+    limit: usize,
+    /// An incomplete line.
+    begun: Vec<u8>,
+    /// The rest of a line that is too long is dropped.
+    is_dropping: bool,
+}
+
+impl Lines {
+    fn split(&mut self, chunk: &[u8]) -> Vec<Input> {
+        let mut lines = Vec::new();
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            let is_end = piece.ends_with(b"\n");
+            if self.is_dropping {
+                self.is_dropping = !is_end;
+            } else if self.begun.len().saturating_add(piece.len()) > self.limit {
+                self.begun = Vec::new();
+                self.is_dropping = !is_end;
+                lines.push(Input::TooLong);
+            } else {
+                self.begun.extend_from_slice(piece);
+                if is_end {
+                    lines.push(Input::Line(std::mem::take(&mut self.begun)));
+                }
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(limit: usize, chunks: &[&str], expected: &[Option<&str>]) {
+        let mut lines = Lines { limit, begun: Vec::new(), is_dropping: false };
+        let read = chunks.iter().flat_map(|chunk| lines.split(chunk.as_bytes()));
+        let read: Vec<Option<String>> = read
+            .map(|input| match input {
+                Input::Line(line) => Some(String::from_utf8_lossy(&line).into_owned()),
+                Input::TooLong => None,
+            })
+            .collect();
+        assert_eq!(read.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn lines_are_put_together_from_chunks() {
+        check(9, &["a\nb", "c\n\nd"], &[Some("a\n"), Some("bc\n"), Some("\n")]);
+    }
+
+    #[test]
+    fn line_over_the_limit_is_reported_once_and_dropped() {
+        let chunks = ["a\n12", "345", "678\nb\n", "12345\nc\n"];
+        check(4, &chunks, &[Some("a\n"), None, Some("b\n"), None, Some("c\n")]);
+    }
+}
