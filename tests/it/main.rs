@@ -27,6 +27,7 @@ mod file_contract;
 mod fuzz;
 mod host_programs;
 mod images;
+mod integration;
 mod learning;
 mod learning_traces;
 mod mcp;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::Test;
 
 /// A running server and the client's side of the connection.
-struct Peer {
+pub(crate) struct Peer {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
@@ -31,7 +31,7 @@ impl Peer {
     }
 
     /// The same after the handshake.
-    fn connect(test: &Test, options: &[&str]) -> Self {
+    pub(crate) fn connect(test: &Test, options: &[&str]) -> Self {
         let mut peer = Self::start(test, options);
         peer.initialize();
         peer
@@ -75,7 +75,7 @@ impl Peer {
     }
 
     #[track_caller]
-    fn request(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
         let id = self.send(method, params);
         let answer = self.answer();
         assert_eq!(answer["id"], id, "{answer}");
