@@ -2,6 +2,7 @@
 
 mod serve;
 mod stdio;
+mod watch;
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -19,9 +19,10 @@ use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use super::stdio::{Ends, Stdio};
+use super::watch::{self, Told, Watch};
 use crate::cli::guarded::{self, Guarded, Recording, Tools};
 use crate::cli::options::ToolOptions;
-use crate::protocol::control::Control;
+use crate::protocol::control::{Approval, Control};
 use crate::protocol::message::{Images as _, ToolCall};
 use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::protocol::tool::ToolSpec;
@@ -92,7 +93,7 @@ async fn connection(args: &ServeArgs, control: &Control) -> u8 {
         );
     }
     let calls = control.cancel().child_token();
-    let session = Arc::new(Session::new(guarded, calls.clone()));
+    let session = Arc::new(Session::new(guarded, control, calls.clone()));
     let (stdio, output, ends) = Stdio::open();
     let cancel = control.cancel().child_token();
     let code = match serve_server_with_ct(Arc::clone(&session), stdio, cancel.clone()).await {
@@ -148,12 +149,14 @@ struct Session {
     /// Calls that only read run in parallel, others alone, in the order in which they arrive.
     turns: RwLock<()>,
     n_calls: AtomicU64,
+    control: Control,
+    watch: Watch,
     /// Cancelled when no call may run any more.
     cancel: CancellationToken,
 }
 
 impl Session {
-    fn new(guarded: Guarded, cancel: CancellationToken) -> Self {
+    fn new(guarded: Guarded, control: &Control, cancel: CancellationToken) -> Self {
         let registry = &guarded.gate.registry;
         let root = registry.root().display().to_string();
         let instructions = fill(guarded.prompts.text(INSTRUCTIONS), &[("root", &root)]);
@@ -161,7 +164,18 @@ impl Session {
             .with_server_info(Implementation::new("code-agent", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions.trim_end());
         let tools = registry.specs().iter().filter_map(described).collect();
-        Self { info, tools, guarded, turns: RwLock::default(), n_calls: 0.into(), cancel }
+        let watch = Watch::default();
+        guarded.gate.events.add(Box::new(watch.clone()));
+        Self {
+            guarded,
+            info,
+            tools,
+            turns: RwLock::default(),
+            n_calls: 0.into(),
+            control: control.clone(),
+            watch,
+            cancel,
+        }
     }
 
     async fn carry_out(&self, call: &ToolCall, cancel: CancellationToken) -> CallToolResult {
@@ -231,15 +245,35 @@ impl ServerHandler for Session {
         let id = format!("call_{}", self.n_calls.fetch_add(1, Ordering::Relaxed) + 1);
         let arguments = Value::Object(params.arguments.unwrap_or_default()).to_string();
         let call = ToolCall { id, name: params.name.into_owned(), arguments };
+        if watch::can_ask(&context) {
+            self.control.attend();
+        }
         let cancel = self.cancel.child_token();
+        let mut watched = self.watch.of(&call.id);
         let work = self.carry_out(&call, cancel.clone());
         tokio::pin!(work);
-        if let Some(result) = context.ct.run_until_cancelled(&mut work).await {
-            return Ok(result.into());
+        let mut n_told = 0;
+        loop {
+            tokio::select! {
+                result = &mut work => return Ok(result.into()),
+                told = watched.next() => match told {
+                    Told::Output(text) => if let Some(token) = context.meta.get_progress_token() {
+                        n_told += 1;
+                        watch::progress(&context.peer, token, n_told, &text).await;
+                    },
+                    Told::Question(question) => {
+                        let approval = tokio::select! {
+                            approval = watch::ask(&context.peer, question) => approval,
+                            () = context.ct.cancelled() => Approval::No(None),
+                            () = cancel.cancelled() => Approval::No(None),
+                        };
+                        self.control.answer(&call.id, approval);
+                    }
+                },
+                // The call ends in an orderly way, although nobody waits for its result.
+                () = context.ct.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
+            }
         }
-        // The call ends in an orderly way, although nobody waits for its result.
-        cancel.cancel();
-        Ok(work.await.into())
     }
 
     async fn on_custom_request(

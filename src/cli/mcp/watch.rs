@@ -1,0 +1,171 @@
+//! What a running call tells the client: its progress, and whether it may be made.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction, ProgressNotificationParam,
+    ProgressToken, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
+use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::protocol::control::{Approval, Grant};
+use crate::protocol::event::{Body, Sink, Stamped};
+use crate::protocol::shorten;
+use crate::protocol::view::call_line;
+
+/// How long a question may stay without an answer.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The field of the answer.
+const ANSWER: &str = "answer";
+
+/// Passes events of calls on to whoever carries them out.
+#[derive(Clone, Default)]
+pub(super) struct Watch(Arc<Mutex<HashMap<String, UnboundedSender<Told>>>>);
+
+/// The events of one call.
+pub(super) struct Watched {
+    watch: Watch,
+    call: String,
+    told: UnboundedReceiver<Told>,
+}
+
+/// An event of a call that concerns the client.
+pub(super) enum Told {
+    /// The latest output of a command.
+    Output(String),
+    /// The user has to allow the call.
+    Question(Question),
+}
+
+/// The question whether a call may be made.
+pub(super) struct Question {
+    text: String,
+    grants: Vec<Grant>,
+}
+
+impl Watch {
+    pub(super) fn of(&self, call: &str) -> Watched {
+        let (sender, told) = unbounded_channel();
+        self.calls().insert(call.to_owned(), sender);
+        Watched { watch: self.clone(), call: call.to_owned(), told }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, UnboundedSender<Told>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    /// The next event. Cancel safe.
+    pub(super) async fn next(&mut self) -> Told {
+        match self.told.recv().await {
+            Some(told) => told,
+            // (It lasts as long as the call.)
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.watch.calls().remove(&self.call);
+    }
+}
+
+impl Sink for Watch {
+    fn take(&mut self, stamped: &Stamped) {
+        let (call, told) = match &stamped.event.body {
+            Body::ToolOutput { call, text } => (call, Told::Output(text.clone())),
+            Body::PermissionRequested { call, tool, input, reason, grants, diff, .. } => {
+                let mut text = format!("{}\n{reason}", call_line(tool, input));
+                if let Some(diff) = diff {
+                    text.push_str(&format!("\n\n{diff}"));
+                }
+                (call, Told::Question(Question { text, grants: grants.clone() }))
+            }
+            _ => return,
+        };
+        if let Some(sender) = self.calls().get(call) {
+            // (Nobody waits for the events of a call that has just ended.)
+            _ = sender.send(told);
+        }
+    }
+}
+
+/// The client can ask its user. (From protocol version 2026-07-28 on servers send no requests.)
+pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
+    let is_early = context.protocol_version().is_some_and(|version| version.has_initialize());
+    let elicitation = context.client_capabilities().and_then(|it| it.elicitation);
+    is_early && elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none())
+}
+
+/// Sends the last line of what a command printed.
+pub(super) async fn progress(
+    peer: &Peer<RoleServer>,
+    token: ProgressToken,
+    count: u32,
+    output: &str,
+) {
+    let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let progress = ProgressNotificationParam::new(token, f64::from(count));
+    // (If the client is gone, the connection ends.)
+    _ = peer.notify_progress(progress.with_message(shorten(last.trim(), 200))).await;
+}
+
+/// Asks the user through the client. Whatever is no clear yes is a no.
+pub(super) async fn ask(peer: &Peer<RoleServer>, question: Question) -> Approval {
+    let mut choices = vec![("yes, this once".to_owned(), Approval::Once)];
+    choices.extend(question.grants.into_iter().map(|grant| {
+        let words = format!("yes, and until the connection ends: {}", grant.in_words());
+        (words, Approval::Always(grant))
+    }));
+    choices.push(("no".to_owned(), Approval::No(None)));
+    let words: Vec<&str> = choices.iter().map(|(words, _)| words.as_str()).collect();
+    let schema = json!({
+        "type": "object",
+        "properties": {ANSWER: {"type": "string", "title": "May it do this?", "enum": words}},
+        "required": [ANSWER],
+    });
+    let params = json!({"mode": "form", "message": question.text, "requestedSchema": schema});
+    let answer = async {
+        let params = serde_json::from_value::<ElicitRequestParams>(params).ok()?;
+        let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+        let options = PeerRequestOptions::no_options();
+        let sent = peer.send_cancellable_request(request, options).await.ok()?;
+        match Pending(Some(sent)).answer().await? {
+            ClientResult::ElicitResult(result) if result.action == ElicitationAction::Accept => {
+                let answer = result.content?[ANSWER].as_str()?.to_owned();
+                choices.into_iter().find(|(words, _)| *words == answer)
+            }
+            _ => None,
+        }
+    };
+    let chosen = tokio::time::timeout(PATIENCE, answer).await.ok().flatten();
+    chosen.map_or(Approval::No(None), |(_, approval)| approval)
+}
+
+/// A question that the client has. It is notified if the answer is no longer needed.
+struct Pending(Option<RequestHandle<RoleServer>>);
+
+impl Pending {
+    async fn answer(&mut self) -> Option<ClientResult> {
+        let answer = (&mut self.0.as_mut()?.rx).await;
+        self.0 = None;
+        answer.ok()?.ok()
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            // Polling it once passes the notice on; its delivery is not waited for.
+            _ = handle.cancel(Some("the call has ended".to_owned())).now_or_never();
+        }
+    }
+}
