@@ -10,9 +10,7 @@ use crate::app::{
 use crate::config::UserDirs;
 use crate::protocol::Object;
 use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::event::{
-    Body, Events, Place, Sandbox as Guarantees, SessionStarted,
-};
+use crate::protocol::event::{Body, Events, Place, Sandbox as Guarantees, SessionStarted};
 use crate::protocol::prompt::Prompts;
 use crate::record::{Log, SummarySink};
 use crate::tools;
@@ -56,7 +54,7 @@ struct Record {
 }
 
 impl Guarded {
-    /// Begins the recorded session, if it is one; again without effect. So no call leaves no session.
+    /// Begins the recorded session; again without effect. It begins with the first call, so that there is none without.
     pub(super) fn begin(&self) -> Result<(), String> {
         let Some(record) = &self.record else { return Ok(()) };
         let events = &self.gate.events;
@@ -72,6 +70,13 @@ impl Guarded {
         record.begun.get_or_init(begin).clone()
     }
 
+    /// Takes the first checkpoint in the background, so that the first change need not wait for it.
+    pub(super) fn prepare_changes(&self) {
+        if let Some(checkpoints) = self.gate.registry.cx().workspace.checkpoints() {
+            checkpoints.begin();
+        }
+    }
+
     /// Ends remaining processes of commands, and the session.
     pub(super) async fn close(&self) {
         self.gate.exec.close().await;
@@ -79,6 +84,9 @@ impl Guarded {
         self.gate.registry.settle_background(true);
         if let Some(record) = self.record.as_ref().filter(|record| record.begun.get().is_some()) {
             self.gate.events.emit(Body::SessionSummary(record.summary.summary()));
+        }
+        if let Some(checkpoints) = self.gate.registry.cx().workspace.checkpoints().cloned() {
+            _ = tokio::task::spawn_blocking(move || checkpoints.finish()).await;
         }
     }
 }

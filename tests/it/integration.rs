@@ -63,7 +63,8 @@ fn documented_ci_job_succeeds() {
     assert!(!patch.contains("terminal_reason"), "{patch}");
     assert!(test.read("session.md").contains("It is written."));
     // Each field of the table is there.
-    let table = PAGE.split("| field of `result.json`").nth(1).unwrap().split("\n\n").next().unwrap();
+    let table =
+        PAGE.split("| field of `result.json`").nth(1).unwrap().split("\n\n").next().unwrap();
     let rows = table.lines().skip(2).map(|row| row.split('|').nth(1).unwrap());
     let fields: Vec<&str> = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     assert_eq!(fields.len(), 10);

@@ -242,6 +242,7 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.guarded.begin().map_err(|why| ErrorData::internal_error(why, None))?;
+        self.guarded.prepare_changes();
         let id = format!("call_{}", self.n_calls.fetch_add(1, Ordering::Relaxed) + 1);
         let arguments = Value::Object(params.arguments.unwrap_or_default()).to_string();
         let call = ToolCall { id, name: params.name.into_owned(), arguments };

@@ -116,7 +116,8 @@ impl Stdio {
                 let message = serde_json::from_slice::<Message>(line);
                 let id = message.as_ref().ok().and_then(|message| message.id.clone());
                 let error = if error.is_data() {
-                    let words = "the line is no JSON-RPC message; each line is one request or notification";
+                    let words =
+                        "the line is no JSON-RPC message; each line is one request or notification";
                     ErrorData::invalid_request(words, None)
                 } else {
                     ErrorData::parse_error(format!("the line is no JSON: {error}"), None)

@@ -20,7 +20,7 @@ use crate::protocol::shorten;
 use crate::protocol::view::call_line;
 
 /// How long a question may stay without an answer.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 /// The field of the answer.
 const ANSWER: &str = "answer";
 

@@ -63,9 +63,11 @@ fn client_that_skips_the_handshake_is_told_so() {
     let test = Test::new();
     let mut peer = Peer::start(&test, &[]);
     peer.notify("notifications/initialized", &json!({}));
-    for (method, params) in
-        [("tools/list", json!({})), ("tools/call", json!({"name": "LS"})), ("initialize", json!({}))]
-    {
+    for (method, params) in [
+        ("tools/list", json!({})),
+        ("tools/call", json!({"name": "LS"})),
+        ("initialize", json!({})),
+    ] {
         let answer = peer.request(method, &params);
         let (code, message) = error(&answer);
         assert_eq!(code, -32600);

@@ -93,7 +93,10 @@ fn commands_run_in_the_sandbox() {
     let outside = test.home().join("outside");
     let mut peer = Peer::connect(&test, &[]);
     let inside = peer.call("Bash", &json!({"command": "echo hi | tee made"}));
-    assert_eq!((code(&inside), text(&inside)), ("", "Exited 0. {\"files_changed\":[\"made\"]}\nhi"));
+    assert_eq!(
+        (code(&inside), text(&inside)),
+        ("", "Exited 0. {\"files_changed\":[\"made\"]}\nhi")
+    );
     let command = format!("touch {}", outside.display());
     assert_eq!(code(&peer.call("Bash", &json!({"command": command}))), "COMMAND_FAILED");
     assert!(test.root().join("made").exists() && !outside.exists());
@@ -136,11 +139,8 @@ fn repeated_call_is_answered_each_time() {
 fn changing_calls_take_turns_in_their_order() {
     let test = Test::new();
     let mut peer = Peer::connect(&test, &[]);
-    let command = |word: &str| {
-        json!({"command": format!("echo {word} begins >> log; sleep 0.2; echo {word} ends >> log")})
-    };
-    let ids: Vec<u64> =
-        ["a", "b", "c"].map(|word| peer.send_call("Bash", &command(word))).to_vec();
+    let command = |word: &str| json!({"command": format!("echo {word} begins >> log; sleep 0.2; echo {word} ends >> log")});
+    let ids: Vec<u64> = ["a", "b", "c"].map(|word| peer.send_call("Bash", &command(word))).to_vec();
     let read = peer.send_call("Read", &json!({"path": "log"}));
     for id in ids {
         assert_eq!(peer.answer()["id"], id);
