@@ -45,7 +45,7 @@ pub(super) struct ProjectArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct One {
-    /// The session, or the beginning or end of its id; the latest where none is given
+    /// The session, or the beginning or end of its id; without one the latest, of several to undo a choice
     pub(super) id: Option<String>,
     #[command(flatten)]
     pub(super) project_args: ProjectArgs,

@@ -239,10 +239,9 @@ impl State {
         let usage = self.conversation.usage;
         let cost = self.conversation.cost_usd.map_or_else(
             || {
-                let model = &self.conversation.model;
-                format!(
-                    "not known: set models.\"{model}\".price_in and price_out in the configuration"
-                )
+                "not known: no model that answered has a price; price_in and price_out in \
+                 [models.\"provider/model\"] set it"
+                    .to_owned()
             },
             |usd| match self.conversation.usage_without_price.total() {
                 0 => format!("${usd:.4}"),
