@@ -179,6 +179,7 @@ fn session(project: &Path, wanted: u64) -> Vec<(Place, Body)> {
                 input: format!("task number {turn}: find out why it fails"),
                 shown: None,
                 images: Vec::new(),
+                blocked: false,
             },
         ));
         for round in 1..=ROUNDS_A_TURN {

@@ -123,7 +123,7 @@ fn servers(
 }
 
 /// Runs programs as the user, without the sandbox and without keys.
-fn host_exec(config: &Config, writable: &Writable) -> Exec {
+pub(super) fn host_exec(config: &Config, writable: &Writable) -> Exec {
     let environment = HostPrograms::of(writable).environment();
     Exec::with_environment(environment, &super::toolbox::secret_variables(config))
 }

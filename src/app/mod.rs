@@ -9,6 +9,7 @@ mod changed_files;
 mod checkpoints;
 pub mod evaluation;
 mod extensions;
+mod hooks;
 mod host_programs;
 mod learning;
 mod mcp_messages;
@@ -43,6 +44,7 @@ pub use added_dirs::{addable, recall};
 use background::Background;
 pub use checkpoints::{limits, with_checkpoints};
 pub use extensions::own_commands;
+pub use hooks::{Callback, HookSet};
 pub use host_programs::HostPrograms;
 use learning::Learning;
 pub use mcp_servers::McpServers;
@@ -153,6 +155,8 @@ pub struct Options {
     pub dirs: Option<UserDirs>,
     /// A recorded session continues with the model of these options, not with its own.
     pub keeps_model: bool,
+    /// Hooks besides the configured ones.
+    pub hooks: Option<Arc<HookSet>>,
 }
 
 impl Options {
@@ -237,20 +241,22 @@ impl Session {
             }
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
-        self.begin_distillation(finished.ending);
+        self.begin_distillation(&finished);
         finished
     }
 
     /// After a limit or an interrupt no model is asked.
-    fn begin_distillation(&mut self, ending: Ending) {
-        let is_over = matches!(
-            ending,
-            Ending::Completed
-                | Ending::CompletedUnverified
-                | Ending::Failed
-                | Ending::CheckFailed
-                | Ending::PermissionDenied
-        );
+    fn begin_distillation(&mut self, finished: &TurnFinished) {
+        // (A message that a hook blocked is for no model.)
+        let is_over = finished.rounds > 0
+            && matches!(
+                finished.ending,
+                Ending::Completed
+                    | Ending::CompletedUnverified
+                    | Ending::Failed
+                    | Ending::CheckFailed
+                    | Ending::PermissionDenied
+            );
         let next = self.learning.as_ref().filter(|_| is_over).and_then(Learning::distil);
         self.distilling = match (self.distilling.take(), next) {
             (Some(last), Some(next)) => Some(last.then(|()| next).boxed()),
@@ -297,6 +303,7 @@ impl Session {
 
     /// Ends the session: ends remaining processes of commands, and writes the summary.
     pub async fn close(self) {
+        self.kernel.end_session().await;
         self.exec.close().await;
         self.mcp.close().await;
         self.kernel.settle_background(true);

@@ -15,7 +15,7 @@ use super::resumed_model::open_recorded;
 use super::toolbox::{checks, verifier_of};
 use super::{
     ADDED, ANSWER_SCHEMA, HostPrograms, Kept, McpServers, OpenError, Options, Session, StateDirs,
-    Storage, SystemClock, Toolbox, Which, Writable, changed_files, exec, identity, masker,
+    Storage, SystemClock, Toolbox, Which, Writable, changed_files, exec, hooks, identity, masker,
     open_sandbox, open_toolbox, open_workspace, place, recall, settings, with_checkpoints,
 };
 use crate::config::{self, Config, UserDirs};
@@ -203,6 +203,8 @@ impl Checked {
         let config = &options.config.config;
         let id = events.session().to_owned();
         let log_path = (!is_ephemeral).then(|| storage.log_path(&id));
+        let hooks = hooks::of_session(&options, &writable, log_path.as_deref());
+        let settings = registry::Settings { hooks, ..self.settings };
         let kept = kept(log_path.as_deref(), &options.root, self.masker, &writable);
         let workspace = self.workspace.with_readable(kept.spill.folder());
         let (workspace, sandbox) = self.skills.readable_in(workspace, self.sandbox);
@@ -213,12 +215,12 @@ impl Checked {
         let Models { main, light, fallback, verifier, .. } = models;
         let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
-        let rules = rules(&project, &self.settings.policy.withheld(), options.dirs.as_ref());
+        let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
         let mut tools = extensions::tools(&self.agents);
         mcp.add_to(&mut tools, &mut notices);
         let tools = tools.into_iter().map(self.stand_in).collect();
         let (exec, files) = (exec(config, &writable), (workspace.clone(), tools));
-        let toolbox = open_toolbox(exec, self.settings, sandbox, files, kept, events, &control);
+        let toolbox = open_toolbox(exec, settings, sandbox, files, kept, events, &control);
         let Toolbox { mut registry, events, exec } = toolbox;
         let prompts = options.config.prompts.clone();
         let model = main.model.id();

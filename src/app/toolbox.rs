@@ -142,6 +142,7 @@ pub fn settings(
             cooldown: config::parse_duration(&config.breaker.cooldown).map_err(OpenError::Usage)?,
         },
         hides_secrets: config.sandbox.hide_secrets,
+        hooks: None,
     })
 }
 

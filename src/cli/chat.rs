@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{options, session};
-use crate::app::{OpenError, Options, Session, UndoOptions, Which};
+use crate::app::{OpenError, Options, Session, Storage, UndoOptions, Which};
 use crate::config::{Loaded, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -88,19 +88,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     let settings = settings(args, &config, &places)?;
     let arrangement = if is_plain { Arrangement::Plain } else { Arrangement::Screen };
     let mut chat = tui::start(settings, arrangement).map_err(|error| not_started(&error))?;
-    let mut options = Options {
-        root,
-        add_dirs: args.tools.add_dir.clone(),
-        config,
-        session: args.which(),
-        storage,
-        ephemeral: args.ephemeral,
-        append_system_prompt: args.append_system_prompt.clone(),
-        answer_schema: None,
-        default_mode: PermissionMode::Ask,
-        dirs,
-        keeps_model: false,
-    };
+    let mut options = session_options(args, (root, storage), config, dirs);
     let mut is_first = true;
     // The session continues the conversation on the screen.
     let mut continues = false;
@@ -215,6 +203,29 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     Ok(exit_code(control, shown))
 }
 
+/// The options of the first session.
+fn session_options(
+    args: &ChatArgs,
+    (root, storage): (PathBuf, Option<Storage>),
+    config: Loaded,
+    dirs: Option<UserDirs>,
+) -> Options {
+    Options {
+        root,
+        add_dirs: args.tools.add_dir.clone(),
+        config,
+        session: args.which(),
+        storage,
+        ephemeral: args.ephemeral,
+        append_system_prompt: args.append_system_prompt.clone(),
+        answer_schema: None,
+        default_mode: PermissionMode::Ask,
+        dirs,
+        keeps_model: false,
+        hooks: None,
+    }
+}
+
 /// Tells the addresses of servers that the session's commands start, and which commands run in the background.
 fn watch_commands(session: &Session, handle: &Handle) {
     let (notes, news) = (handle.clone(), handle.clone());
@@ -252,6 +263,7 @@ async fn open(
         append_system_prompt: options.append_system_prompt.clone(),
         answer_schema: None,
         dirs: options.dirs.clone(),
+        hooks: options.hooks.clone(),
         ..*options
     };
     let opening = Box::pin(Session::open(options, control.clone(), faces));

@@ -78,6 +78,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
         default_mode: PermissionMode::AutoEdit,
         dirs: UserDirs::find(),
         keeps_model: false,
+        hooks: None,
     };
     let concurrent_change = Box::new(ConcurrentChange { file: Some(root.join(FILES[0].0)) });
     let faces: Vec<Box<dyn Sink>> = vec![Box::new(chat.handle.clone()), concurrent_change];

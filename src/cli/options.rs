@@ -255,6 +255,10 @@ pub(super) fn load(
 ) -> Result<Loaded, OpenError> {
     let mut sources = Sources {
         user_file: dirs.map(|dirs| dirs.config.join(config::FILE_NAME)),
+        // (In a project that is the home it is the project's.)
+        user_settings: std::env::home_dir()
+            .filter(|home| home.canonicalize().is_ok_and(|home| home != root))
+            .map(|home| home.join(".claude/settings.json")),
         project_file: Some(root.join(AGENT_DIR).join(config::FILE_NAME)),
         trust: if tools.trust { Trust::Once } else { config::trust_in(dirs, root) },
         environment: environment(),

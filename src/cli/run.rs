@@ -92,6 +92,7 @@ async fn work(
         default_mode: PermissionMode::AutoEdit,
         dirs,
         keeps_model: false,
+        hooks: None,
     };
     // Opened first, so that an error is reported before the task runs.
     let mut output_file = match &args.output_file {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::hooks::{self, Hook, SettingsFile};
 use super::mcp::{self, MCP_FILE, McpFile};
 use super::needs::{self, Needs, Seal};
 use super::types::Config;
@@ -54,6 +55,8 @@ pub struct ConfigError(pub String);
 pub struct Sources {
     /// The user's file, which may not exist.
     pub user_file: Option<PathBuf>,
+    /// The user's settings file of Claude Code, which may not exist: only its hooks are used.
+    pub user_settings: Option<PathBuf>,
     /// The project's file, which may not exist.
     pub project_file: Option<PathBuf>,
     /// Whether the user trusts the project's folder.
@@ -87,6 +90,8 @@ pub struct Loaded {
     pub origins: BTreeMap<String, Origin>,
     /// Permission rules in the order of their layers: list, rule, origin.
     pub rules: Vec<(String, String, Origin)>,
+    /// Hooks in the order of their layers.
+    pub hooks: Vec<Hook>,
     /// What was ignored, with the reason.
     pub warnings: Vec<String>,
     /// The project's file contains checks, and why they are ignored, for example because the folder is not
@@ -107,33 +112,40 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     if let Some(path) = &sources.user_file {
         let path_of = |line| Origin::User(path.clone(), line);
         if let Some((table, lines)) = read(path)? {
-            loaded.lay_over(&mut merged, table, &|key| path_of(line_of(&lines, key)));
+            loaded.lay_over(&mut merged, table, &|key| path_of(line_of(&lines, key)))?;
         }
     }
+    let own = sources.user_settings.as_deref().and_then(hooks::of_user);
+    let mut is_disabled = loaded.take_hooks(own);
     if let Some(path) = &sources.project_file {
-        let (project, servers) = loaded.load_project(path, &sources.trust, &merged)?;
+        let ProjectFiles { table: project, servers, settings } =
+            loaded.load_project(path, &sources.trust, &merged)?;
         if let Some((path, McpFile { table, lines, .. })) = servers {
             mcp::replace_servers(&mut merged, &table);
             let line = |key: &str| lines.iter().find(|(name, _)| key.starts_with(name.as_str()));
             let line = |key: &str| line(key).map_or(1, |(_, line)| *line);
             let origin = |key: &str| Origin::Project(path.clone(), line(key));
-            loaded.lay_over(&mut merged, table, &origin);
+            loaded.lay_over(&mut merged, table, &origin)?;
         }
         if let Some((table, lines)) = project {
             mcp::replace_servers(&mut merged, &table);
             let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
-            loaded.lay_over(&mut merged, table, &origin);
+            loaded.lay_over(&mut merged, table, &origin)?;
         }
+        is_disabled |= loaded.take_hooks(settings);
+    }
+    if is_disabled {
+        loaded.hooks.retain(|hook| !hook.is_foreign);
     }
     for (key, value, name) in &sources.environment {
         let table = nested(key, value.clone());
         check_alone(&table).map_err(|reason| ConfigError(format!("{name}: {reason}")))?;
-        loaded.lay_over(&mut merged, table, &|_| Origin::Environment(name.clone()));
+        loaded.lay_over(&mut merged, table, &|_| Origin::Environment(name.clone()))?;
     }
     for (key, value, option) in &sources.command_line {
         let table = nested(key, value.clone());
         check_alone(&table).map_err(|reason| ConfigError(format!("{option}: {key}: {reason}")))?;
-        loaded.lay_over(&mut merged, table, &|_| Origin::CommandLine(option.clone()));
+        loaded.lay_over(&mut merged, table, &|_| Origin::CommandLine(option.clone()))?;
     }
     loaded.prompts = std::mem::take(&mut loaded.prompts)
         .overridden(sources.prompts.clone())
@@ -152,6 +164,7 @@ impl Loaded {
             config,
             origins: BTreeMap::new(),
             rules: Vec::new(),
+            hooks: Vec::new(),
             warnings: Vec::new(),
             untrusted_checks: None,
             trusted: false,
@@ -160,7 +173,12 @@ impl Loaded {
         }
     }
 
-    fn lay_over(&mut self, merged: &mut Table, mut table: Table, origin: &dyn Fn(&str) -> Origin) {
+    fn lay_over(
+        &mut self,
+        merged: &mut Table,
+        mut table: Table,
+        origin: &dyn Fn(&str) -> Origin,
+    ) -> Result<(), ConfigError> {
         // An alias of the same table.
         if let Some(recovery) = table.remove("reflection") {
             table.insert("recovery".to_owned(), recovery);
@@ -173,12 +191,26 @@ impl Loaded {
                 self.rules.push((list.to_owned(), rule.to_owned(), origin(&key)));
             }
         }
+        let hooks = hooks::of_table(&table, &|key| origin(key).to_string());
+        self.hooks.extend(hooks.map_err(ConfigError)?);
         let mut changed = Vec::new();
         merge(merged, table, "", &mut changed);
         for key in changed {
             let origin = origin(&key);
             self.origins.insert(key, origin);
         }
+        Ok(())
+    }
+
+    /// Adds the hooks of settings files; true: one of them turns off the hooks of all such files.
+    fn take_hooks(&mut self, files: impl IntoIterator<Item = SettingsFile>) -> bool {
+        let mut is_disabled = false;
+        for file in files {
+            is_disabled |= file.disables_all;
+            self.warnings.extend(file.warnings);
+            self.hooks.extend(file.hooks);
+        }
+        is_disabled
     }
 
     /// The settings of a project's files, for a folder with this trust.
@@ -216,6 +248,18 @@ impl Loaded {
         if let Some(servers) = servers.as_ref().and_then(|(_, file)| file.table.get("mcp")) {
             self.needs.add_file(MCP_FILE, servers["servers"].clone());
         }
+        let settings = path.ancestors().nth(2).map(hooks::of_project).unwrap_or_default();
+        for file in &settings {
+            if let Some(setting) = &file.setting {
+                self.needs.add_file(&file.name, setting.clone());
+            }
+        }
+        let root = path.ancestors().nth(2).filter(|_| !matches!(trust, Trust::Never));
+        if let Some(root) = root.filter(|_| self.needs.has_hooks()) {
+            for (name, files) in hooks::scripts(root) {
+                self.needs.add_file(&name, files);
+            }
+        }
         let why = match trust {
             Trust::Once => None,
             Trust::Never => Some("this folder is not trusted; read its .agent".to_owned()),
@@ -241,13 +285,35 @@ impl Loaded {
             Some(_) => {}
         }
         let servers = self.with_trusted_servers(servers, trust, why.as_deref());
+        let settings = self.with_trusted_hooks(settings, trust, why.as_deref());
         // The user who trusted it is notified, even if nothing is ignored.
         if let (Trust::With(_), Some(why)) = (trust, why)
             && self.warnings.len() == n_told
         {
             self.warnings.push(why);
         }
-        Ok((project, servers))
+        Ok(ProjectFiles { table: project, servers, settings })
+    }
+
+    /// The settings files, whose hooks are used only with trust; warns if they are ignored.
+    fn with_trusted_hooks(
+        &mut self,
+        files: Vec<SettingsFile>,
+        trust: &Trust,
+        why: Option<&str>,
+    ) -> Vec<SettingsFile> {
+        let Some(why) = why else { return files };
+        for SettingsFile { name, .. } in files.iter().filter(|file| file.setting.is_some()) {
+            self.warnings.push(match trust {
+                Trust::Never => format!(
+                    "{name}: its hooks are ignored because this folder is not trusted; read it, then run `agent trust`"
+                ),
+                Trust::Once | Trust::With(_) => {
+                    format!("{name}: its hooks are ignored because {why}")
+                }
+            });
+        }
+        Vec::new()
     }
 
     /// The servers of `.mcp.json`, which are used only with trust; warns if they are ignored, and of what is wrong with
@@ -432,8 +498,15 @@ fn target_of(link: &Path) -> Option<PathBuf> {
     Some(folder.join(rest.as_path()))
 }
 
-/// The configuration file of a project, and the servers of its `.mcp.json`.
-type ProjectFiles = (Option<(Table, Lines)>, Option<(PathBuf, McpFile)>);
+/// The files of a project with settings.
+struct ProjectFiles {
+    /// The configuration file.
+    table: Option<(Table, Lines)>,
+    /// `.mcp.json`.
+    servers: Option<(PathBuf, McpFile)>,
+    /// The settings files of Claude Code.
+    settings: Vec<SettingsFile>,
+}
 
 /// The line number of each key.
 type Lines = BTreeMap<String, usize>;
@@ -490,7 +563,7 @@ const ADDED: [&str; 4] =
 fn merge(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>) {
     for (key, value) in over {
         let path = join(prefix, &key);
-        let adds = ADDED.contains(&path.as_str());
+        let adds = ADDED.contains(&path.as_str()) || prefix == "hooks";
         match (base.get_mut(&key), value) {
             (Some(Value::Table(base)), Value::Table(over)) => merge(base, over, &path, changed),
             (Some(Value::Array(base)), Value::Array(over)) if adds => {
@@ -593,6 +666,7 @@ mod tests {
         let project = "model = \"a/project\"\n[permissions]\ndeny = [\"Edit\"]\n";
         let sources = Sources {
             user_file: Some(file(&dir, "user.toml", user)),
+            user_settings: None,
             project_file: Some(file(&dir, "project.toml", project)),
             trust: Trust::Once,
             environment: Vec::new(),

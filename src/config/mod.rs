@@ -5,6 +5,7 @@
 //! (keys, endpoints, permissions, checks), unless the user trusts the folder in its current state.
 
 mod edit;
+mod hooks;
 mod layers;
 mod mcp;
 mod model_types;
@@ -17,6 +18,7 @@ mod trust;
 mod types;
 
 pub use edit::{change_file, with_rule, with_server, without_server};
+pub use hooks::{Hook, HookTable, Matcher, hooks_in_words};
 pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load, with_suggestion};
 pub use mcp::{MCP_FILE, Mcp, McpServer};
 pub use model_types::{ModelTable, ProviderTable, Requests};

@@ -19,7 +19,9 @@ impl Needs {
             needs.insert(name, value.clone());
         };
         // (Key bindings are the user's: one of them switches to a more permissive mode, another interrupts.)
-        for key in ["providers", "models", "requests", "sandbox", "verify", "record", "ui", "mcp"] {
+        for key in
+            ["providers", "models", "requests", "sandbox", "verify", "record", "ui", "mcp", "hooks"]
+        {
             if let Some(value) = table.get(key) {
                 need(key.to_owned(), value);
             }
@@ -62,9 +64,14 @@ impl Needs {
         self.0.insert(format!("prompts/{name}"), Value::from(text));
     }
 
-    /// Adds the servers of a file.
-    pub(super) fn add_file(&mut self, name: &str, servers: Value) {
-        self.0.insert(name.to_owned(), servers);
+    /// Adds the servers or hooks of a file.
+    pub(super) fn add_file(&mut self, name: &str, setting: Value) {
+        self.0.insert(name.to_owned(), setting);
+    }
+
+    /// There are hooks among them.
+    pub(super) fn has_hooks(&self) -> bool {
+        self.0.keys().any(|name| name == "hooks" || name.starts_with(".claude/"))
     }
 
     /// With further rules that allow calls.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::hooks::HookTable;
 use super::mcp::Mcp;
 use super::model_types::{ModelTable, ProviderTable, Requests};
 use crate::protocol::control::{PermissionMode, Recovery};
@@ -70,6 +71,9 @@ pub struct Config {
     pub learning: Learning,
     /// Tools of other programs.
     pub mcp: Mcp,
+    /// Commands that are asked at fixed points of a session, by event.
+    #[schemars(example = serde_json::json!({"PreToolUse": [{"matcher": "Bash", "command": "scripts/check-command"}]}))]
+    pub hooks: BTreeMap<String, Vec<HookTable>>,
     /// Appearance and behaviour of the chat.
     pub ui: Ui,
 }
@@ -467,6 +471,7 @@ impl Default for Config {
             record: Record::default(),
             learning: Learning::default(),
             mcp: Mcp::default(),
+            hooks: BTreeMap::new(),
             ui: Ui::default(),
         }
     }

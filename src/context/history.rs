@@ -245,8 +245,8 @@ impl History {
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
-            Body::TurnStarted { input, shown, images }
-            | Body::TurnSteered { input, shown, images } => {
+            Body::TurnStarted { input, shown, images, blocked: false }
+            | Body::TurnSteered { input, shown, images, blocked: false } => {
                 self.task(shown.as_ref().unwrap_or(input), images);
             }
             Body::UserCommand { command, output, exit_code } => {
@@ -328,6 +328,9 @@ impl History {
             | Body::Verified(_)
             | Body::MemoryWritten(_)
             | Body::McpServer { .. }
+            | Body::HookFinished(_)
+            | Body::TurnStarted { blocked: true, .. }
+            | Body::TurnSteered { blocked: true, .. }
             | Body::Error { .. }
             | Body::AgentStarted { .. }
             | Body::AgentFinished(_)

@@ -131,7 +131,7 @@ impl Kernel {
                 prompt: input.to_owned(),
                 model: self.model().to_owned(),
             },
-            None => Body::TurnStarted { input: input.to_owned(), shown, images },
+            None => Body::TurnStarted { input: input.to_owned(), shown, images, blocked: false },
         }
     }
 

@@ -69,6 +69,7 @@ impl Kernel {
         let (summary, by) = if stretch.archived == 0 {
             (String::new(), SummaryAuthor::Program)
         } else {
+            self.before_compaction(cause == CompactionCause::Manual, focus).await;
             let may_ask = cause != CompactionCause::Threshold || !self.recompaction_is_pointless();
             self.summary(spent, &stretch, focus, may_ask).await?
         };
@@ -109,6 +110,9 @@ impl Kernel {
         compacted.tokens_after = self.budget.request_tokens(self.request_bytes(pending));
         self.note_compaction_size(&compacted);
         self.parts.events.emit(Body::ContextCompacted(compacted));
+        if self.parts.sub_agent.is_none() {
+            self.session_starts("compact").await;
+        }
         Ok(true)
     }
 

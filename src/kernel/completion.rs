@@ -73,7 +73,7 @@ pub(super) enum CompletionDecision {
 impl Completion {
     /// Adds a result of the registry.
     pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied, violates_instruction: _, changed } = answer;
+        let Answer { envelope, effect, denied, violates_instruction: _, changed, stop: _ } = answer;
         self.denied |= denied;
         self.ignored_changed.extend(changed.ignored.iter().cloned());
         for path in &changed.files {
@@ -253,7 +253,11 @@ impl Completion {
         attempts.sort_by_key(|tried| tried.step);
         FailureReport {
             reason: format!("not done ({}): {}", ending.as_str(), errors.join("; ")),
-            next: next_steps(ending, state),
+            // (A hook may have ended the turn without a permission that could be given.)
+            next: match ending {
+                Ending::PermissionDenied if !self.denied => Vec::new(),
+                ending => next_steps(ending, state),
+            },
             evidence: if attempts.is_empty() { String::new() } else { evidence.to_owned() },
             attempts,
             files_changed: self.files_changed.clone(),

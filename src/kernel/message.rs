@@ -8,7 +8,7 @@ use super::turn::Turn;
 use crate::context::{self, Large, Mentions};
 use crate::protocol::control::Ending;
 use crate::protocol::directives::UserInput;
-use crate::protocol::event::TurnFinished;
+use crate::protocol::event::{Body, TurnFinished};
 
 /// Part of the window for one message of the user: a quarter, as for all of them after a compaction.
 const MESSAGE: u64 = 4;
@@ -50,18 +50,27 @@ impl Kernel {
         expanded.unwrap_or_else(as_it_is)
     }
 
-    /// Ends the turn of a message that no model can receive.
-    pub(super) fn turn_down(&mut self, message: &UserInput, why: &str) -> TurnFinished {
+    /// Ends the turn of a message that no model can receive, or that a hook blocked: then it is no part of the conversation.
+    pub(super) fn turn_down(
+        &mut self,
+        message: &UserInput,
+        why: &str,
+        ending: Ending,
+        blocked: bool,
+    ) -> TurnFinished {
         self.turn += 1;
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        self.history.task(&message.text, &[]);
-        self.parts.events.emit(self.started(&message.text, None, Vec::new()));
+        if !blocked {
+            self.history.task(&message.text, &[]);
+        }
+        let (input, images) = (message.text.clone(), Vec::new());
+        self.parts.events.emit(Body::TurnStarted { input, shown: None, images, blocked });
         let started = self.parts.events.clock().now();
         let state = State::new(self.parts.recovery);
         let mut turn = Turn::new(started, state, &message.text, Mentions::default());
         turn.errors.push(why.to_owned());
-        self.finish(turn, Ending::Failed)
+        self.finish(turn, ending)
     }
 
     /// What the model receives instead of the text of a message, if that differs.

@@ -16,6 +16,7 @@ mod directives;
 mod ending;
 mod evaluate;
 mod fallback;
+mod hooks;
 mod loop_detector;
 mod message;
 mod nested_rules;
@@ -145,6 +146,8 @@ pub struct Kernel {
     replaced: Option<Replaced>,
     /// The number of rounds after a compaction that freed little.
     last_compaction_insufficient: Option<usize>,
+    /// The hooks of the session's start were asked.
+    has_greeted_hooks: bool,
 }
 
 impl Kernel {
@@ -169,6 +172,7 @@ impl Kernel {
             sent: Sent::default(),
             model_view,
             last_compaction_insufficient: None,
+            has_greeted_hooks: false,
         }
     }
 
@@ -198,11 +202,17 @@ impl Kernel {
 
     /// Works on the user's message until it is done or cannot continue. Always ends with `turn.finished`.
     pub async fn run(&mut self, input: &UserInput) -> TurnFinished {
+        self.greet_hooks().await;
+        let texts = match self.admit(input.text.as_str()).await {
+            Ok(texts) => texts,
+            Err((ending, why)) => return self.turn_down(input, &why, ending, true),
+        };
         let expanded = self.expanded(input).await;
         if let Some(why) = &expanded.refused {
-            return self.turn_down(&expanded.input, why);
+            return self.turn_down(&expanded.input, why, Ending::Failed, false);
         }
         let mut turn = self.begin(&expanded);
+        self.tell_of_hooks(&texts);
         let ending = loop {
             self.settle(&mut turn);
             if let Some(ending) = self.limit_reached(&turn) {
@@ -216,7 +226,10 @@ impl Kernel {
                 Err(ending) => break ending,
             };
             let accepted = if reply.calls.is_empty() || !is_whole(&reply) {
-                self.answer(&mut turn, &reply).await
+                match self.answer(&mut turn, &reply).await {
+                    Some(ending) => self.may_end(&mut turn, ending).await,
+                    None => None,
+                }
             } else {
                 self.act(&mut turn, &reply).await;
                 None
@@ -233,7 +246,11 @@ impl Kernel {
             if let Some(ending) = accepted {
                 break ending;
             }
-            if let Some(ending) = self.recover(&mut turn).await {
+            if let Some(ending) = Self::stopped_by_hook(&mut turn) {
+                break ending;
+            }
+            let ending = self.recover(&mut turn).await;
+            if let Some(ending) = ending.or_else(|| Self::stopped_by_hook(&mut turn)) {
                 break ending;
             }
             self.show_nested_rules(&mut turn);
@@ -242,7 +259,9 @@ impl Kernel {
             }
             self.listen(&mut turn).await;
         };
-        self.finish(turn, ending)
+        let finished = self.finish(turn, ending);
+        self.report_failure(&finished).await;
+        finished
     }
 
     fn begin(&mut self, expanded: &Expanded) -> Turn {
@@ -349,6 +368,7 @@ impl Kernel {
                 turn.case.evidence = as_evidence(&view(envelope));
             }
             turn.completion.saw(answer);
+            turn.stop = turn.stop.take().or_else(|| answer.stop.clone());
             if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
                 self.take_plan(turn, envelope);
             }
@@ -359,6 +379,16 @@ impl Kernel {
     /// Delivers messages that the user sent while the turn ran.
     async fn listen(&mut self, turn: &mut Turn) {
         for message in self.parts.control.take_messages() {
+            let texts = match self.admit(message.text.as_str()).await {
+                Ok(texts) => texts,
+                Err((_, why)) => {
+                    let (input, images) = (message.text, Vec::new());
+                    let blocked = Body::TurnSteered { input, shown: None, images, blocked: true };
+                    self.parts.events.emit(blocked);
+                    self.parts.events.emit(Body::error("hook", why));
+                    continue;
+                }
+            };
             let expanded = self.expanded(&message).await;
             let message = &expanded.input;
             self.parts.registry.forget_repetition();
@@ -366,12 +396,14 @@ impl Kernel {
             let shown = self.shown_instead(&expanded);
             let (images, unread) = self.mention(&mut turn.pending.mentions, message);
             self.history.task(shown.as_deref().unwrap_or(input), &images);
-            let steered = Body::TurnSteered { input: input.to_owned(), shown, images };
+            let steered =
+                Body::TurnSteered { input: input.to_owned(), shown, images, blocked: false };
             self.parts.events.emit(steered);
             self.apply_directives(message);
             self.tell_unread(&expanded.unread);
             self.tell_unread(&unread);
             self.tell_unread(expanded.refused.as_slice());
+            self.tell_of_hooks(&texts);
             turn.case.goal.push_str(&format!("\nThen the user said: {}", message.for_model()));
         }
     }

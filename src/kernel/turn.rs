@@ -34,6 +34,10 @@ pub(super) struct Turn {
     pub(super) feedback: Option<String>,
     /// Paths that tools worked on in this round.
     pub(super) touched: Vec<String>,
+    /// How often hooks sent its answer back.
+    pub(super) sent_back_by_hooks: u32,
+    /// A hook ends the turn: why.
+    pub(super) stop: Option<String>,
 }
 
 /// The evidence for reflections and planners, besides the plan.
@@ -103,6 +107,8 @@ impl Turn {
             pending: Pending { reminders: Vec::new(), mentions, patch: None },
             feedback: None,
             touched: Vec::new(),
+            sent_back_by_hooks: 0,
+            stop: None,
         }
     }
 }

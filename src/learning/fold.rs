@@ -115,13 +115,15 @@ impl Fold {
                 self.cwd.clone_from(&now.cwd);
             }
             Body::ModeChanged { mode, .. } => self.mode = *mode,
+            // A message that a hook blocked is for no model, also not in lessons.
+            Body::TurnStarted { blocked: true, .. } => return self.finish(),
             Body::TurnStarted { input, .. } => {
                 // (A turn that a crash interrupted.)
                 let left = self.finish();
                 self.begin(&event.header.session, place.turn, input, seq);
                 return left;
             }
-            Body::TurnSteered { input, .. } => self.hint(seq, input),
+            Body::TurnSteered { input, blocked: false, .. } => self.hint(seq, input),
             Body::PermissionDecided { ruling, reason, .. }
                 if ruling == "reject" && reason != "no" =>
             {

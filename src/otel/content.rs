@@ -24,12 +24,12 @@ impl Content {
     /// Takes the messages of an event.
     pub(super) fn apply(&mut self, body: &Body) {
         match body {
-            Body::TurnStarted { input, shown, .. } => {
+            Body::TurnStarted { input, shown, blocked: false, .. } => {
                 let input = shown.as_ref().unwrap_or(input);
                 self.task = shorten(input, MAX_BYTES);
                 self.new = vec![message("user", &[text(input)])];
             }
-            Body::TurnSteered { input, shown, .. } => {
+            Body::TurnSteered { input, shown, blocked: false, .. } => {
                 self.new.push(message("user", &[text(shown.as_ref().unwrap_or(input))]));
             }
             Body::Reminder { text: words, .. } | Body::Feedback { text: words, .. } => {

@@ -304,7 +304,12 @@ impl Policy {
     fn asked_to_read(&self, question: &Question<'_>) -> Option<RuleOutcome> {
         let withheld = self.withheld();
         let entry = withheld.asks(question.tool, question.shown_path()?)?;
-        Some(RuleOutcome::Asks(self.reason_of(entry, "a rule asks before this")))
+        Some(RuleOutcome::Asks(self.asking(entry)))
+    }
+
+    /// The reason of a rule that asks.
+    fn asking(&self, entry: &Entry) -> Reason {
+        Reason { by_ask_rule: true, ..self.reason_of(entry, "a rule asks before this") }
     }
 
     /// A line is allowed if each of its commands is allowed or only reads, and one is allowed by a rule.
@@ -345,6 +350,7 @@ impl Policy {
                 text: texts.join("; "),
                 hint: has_hint.then(|| self.allowing(tool, line, findings)),
                 by_instruction: asked.iter().any(|reason| reason.by_instruction),
+                by_ask_rule: asked.iter().any(|reason| reason.by_ask_rule),
             }));
         }
         allowed.filter(|_| !is_open).map(Ruling::Allow)
@@ -398,8 +404,7 @@ impl Policy {
     ) -> RuleOutcome {
         let allowed =
             |entry: &Entry| RuleOutcome::Allowed(reason(entry.shown(), "a rule allows this"));
-        let asked =
-            |entry: &Entry| RuleOutcome::Asks(self.reason_of(entry, "a rule asks before this"));
+        let asked = |entry: &Entry| RuleOutcome::Asks(self.asking(entry));
         let is_allow = |entry: &Entry| entry.verb == Verb::Allow && allows(&entry.rule);
         let is_ask = |entry: &Entry| entry.verb == Verb::Ask && asks(&entry.rule);
         // Except on the command line, a rule that allows everything does not apply to commands with findings.
@@ -693,5 +698,6 @@ fn allowing_hint(rules: &[String]) -> String {
 }
 
 fn reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {
-    Reason { rule: rule.into(), text: text.into(), hint: None, by_instruction: false }
+    let (rule, text) = (rule.into(), text.into());
+    Reason { rule, text, hint: None, by_instruction: false, by_ask_rule: false }
 }

@@ -41,7 +41,10 @@ pub(super) enum Guarded {
     Ask,
 }
 
-/// The protection of a path: `.git` at any depth, and `.agent/`.
+/// In `.claude`: what decides which programs run outside the sandbox, and hooks themselves.
+const HOOKS: [&str; 3] = ["settings.json", "settings.local.json", "hooks"];
+
+/// The protection of a path: `.git` at any depth, `.agent/`, and hooks.
 pub(super) fn guarded(path: &str) -> Option<Guarded> {
     let mut parts = path.split('/');
     while let Some(part) = parts.next() {
@@ -52,6 +55,9 @@ pub(super) fn guarded(path: &str) -> Option<Guarded> {
                     Some("config.toml") | None => Some(Guarded::Never),
                     Some(_) => Some(Guarded::Ask),
                 };
+            }
+            ".claude" if parts.next().is_some_and(|part| HOOKS.contains(&part)) => {
+                return Some(Guarded::Ask);
             }
             _ => {}
         }
@@ -96,6 +102,9 @@ mod tests {
             (".agent/config.toml", Some(Guarded::Never)),
             (".agent/skills/a/SKILL.md", Some(Guarded::Ask)),
             (".agent", Some(Guarded::Never)),
+            (".claude/settings.json", Some(Guarded::Ask)),
+            (".claude/hooks/check.sh", Some(Guarded::Ask)),
+            (".claude/skills/a/SKILL.md", None),
         ] {
             assert_eq!(guarded(path), expected, "{path}");
         }

@@ -37,6 +37,8 @@ pub struct Reason {
     pub hint: Option<String>,
     /// The rule was made from a sentence of the user.
     pub by_instruction: bool,
+    /// A rule asks before this: a hook cannot answer for the user.
+    pub by_ask_rule: bool,
 }
 
 /// The permission mode, from the most to the least restrictive.

@@ -15,6 +15,7 @@ pub use self::stream::{Clock, Events, Sink, Stamped};
 use super::Object;
 use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
 use super::envelope::Sealed;
+use super::hook::HookFinished;
 use super::message::{Carried, Image, ToolCall};
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
@@ -155,6 +156,9 @@ pub enum Body {
         /// The images that it mentions; their contents are stored beside the log.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
+        /// A hook blocked it: it is no part of the conversation.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        blocked: bool,
     },
     /// The user sent a message while the turn ran; it is delivered to the model now.
     #[serde(rename = "turn.steered")]
@@ -167,6 +171,9 @@ pub enum Body {
         /// The images that it mentions; their contents are stored beside the log.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
+        /// A hook blocked it: it is no part of the conversation.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        blocked: bool,
     },
     /// A sub-agent begins. This event, like all that follow from it, has the id of the Task call as `agent`.
     #[serde(rename = "agent.started")]
@@ -483,11 +490,14 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
+    /// A hook was run.
+    #[serde(rename = "hook.finished")]
+    HookFinished(HookFinished),
     /// Something failed that is not a tool call.
     #[serde(rename = "error")]
     Error {
         /// The part that failed: `model`, `script`, `config`, `record`, `memory`, `workspace`, `sandbox`,
-        /// `checks`, `telemetry`.
+        /// `checks`, `telemetry`, `hook`.
         source: String,
         /// What happened, and what to do next.
         message: String,

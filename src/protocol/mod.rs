@@ -11,6 +11,7 @@ pub mod directives;
 pub mod dropped;
 pub mod envelope;
 pub mod event;
+pub mod hook;
 pub mod mask;
 pub mod message;
 pub mod methodology;

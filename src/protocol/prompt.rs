@@ -69,6 +69,7 @@ prompts![
     "feedback/interrupted.md",
     "feedback/mentioned_files.md",
     "feedback/mentioned_folders.md",
+    "feedback/hook.md",
     "feedback/objection.md",
     "feedback/refused.md",
     "feedback/replan_step.md",

@@ -12,6 +12,7 @@ use crate::protocol::event::{
     Body, Caller, Compacted, Event, McpState, ModelResponded, Pin, Summary, TurnFinished,
     mode_changed,
 };
+use crate::protocol::hook::HookFinished;
 use crate::protocol::message::{Image, with_images};
 use crate::protocol::model::Purpose;
 use crate::protocol::question::UserAnswer;
@@ -147,6 +148,7 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
         Body::MemoryRecalled(recalled) => recalled_line(recalled),
         Body::MemoryWritten(written) => learnt_line(written),
         Body::McpServer { server, state, tools, detail } => of_mcp(server, *state, *tools, detail),
+        Body::HookFinished(finished) => hook_line(finished),
         Body::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
@@ -292,6 +294,15 @@ fn of_mcp(server: &str, state: McpState, tools: usize, detail: &str) -> String {
         "" => format!("  mcp {server}: {state}, {}", counted(tools as u64, "tool")),
         detail => format!("  mcp {server}: {state}: {}", one_line(detail, 200)),
     }
+}
+
+fn hook_line(finished: &HookFinished) -> String {
+    let HookFinished { event, hook, outcome, text, message, time_ms, .. } = finished;
+    let texts = [text.as_str(), message.as_deref().unwrap_or_default()];
+    let texts = texts.into_iter().filter(|text| !text.is_empty()).map(|text| one_line(text, 120));
+    let said: String = texts.map(|text| format!(": {text}")).collect();
+    let (event, outcome, hook) = (event.as_str(), outcome.as_str(), one_line(hook, 80));
+    format!("  hook {event} {hook}: {outcome} ({time_ms} ms){said}")
 }
 
 fn compacted_line(compacted: &Compacted) -> String {

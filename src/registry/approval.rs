@@ -1,13 +1,18 @@
 //! Decides whether a call may be made: by the rules and, if they ask, by the user's answer.
 
 use std::path::Path;
+use std::pin::pin;
+
+use futures_util::future::{Either, select};
 
 use super::Registry;
-use super::call::Wanted;
+use super::call::{Known, Wanted};
+use super::hooks::{by_hook, with_reason};
 use crate::permission::propose;
 use crate::protocol::control::{Approval, Grant, PermissionMode, Reason, Reply, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::event::Body;
+use crate::protocol::hook::{HookRuling, Occasion};
 use crate::protocol::message::{Image, ToolCall};
 use crate::protocol::tool::Effect;
 use crate::workspace::{DiffSize, Picture, io_failure};
@@ -19,6 +24,8 @@ pub(super) enum Permit {
     Policy,
     /// The user, who was asked.
     User,
+    /// A hook, where the user would have been asked.
+    Hook,
 }
 
 /// A call that may not be made.
@@ -31,26 +38,27 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    fn new(failure: Failure, denied: bool) -> Self {
+    pub(super) fn new(failure: Failure, denied: bool) -> Self {
         Self { failure, denied, violates_instruction: false }
     }
 }
 
 impl Registry {
     /// Rules on a call; asks the user if the ruling is to ask and the session is attended.
-    pub(super) async fn permit(
-        &self,
+    pub(super) async fn permit<'a>(
+        &'a self,
         call: &ToolCall,
-        wanted: &mut Wanted<'_>,
+        wanted: &mut Wanted<'a>,
+        known: &mut Known,
     ) -> Result<Permit, Refused> {
         let effect = &wanted.target.effect;
         self.check_coverage(effect).await;
-        let reason = match self.settle(call, effect) {
+        let reason = match self.settle(call, effect, known) {
             Ok(permit) => return permit,
             Err(reason) => reason,
         };
         if self.control.is_attended() {
-            return self.ask(call, wanted, reason).await;
+            return self.ask(call, wanted, known, reason).await;
         }
         // No user can be asked: the model receives the question.
         let text = match &reason.hint {
@@ -65,12 +73,26 @@ impl Registry {
         Err(Refused { failure, denied, violates_instruction })
     }
 
-    /// The permit or refusal of the policy in the current mode; the reason if it asks.
-    fn settle(&self, call: &ToolCall, effect: &Effect) -> Result<Result<Permit, Refused>, Reason> {
+    /// The permit or refusal of the policy in the current mode, or of a hook; the reason if one of them asks.
+    fn settle(
+        &self,
+        call: &ToolCall,
+        effect: &Effect,
+        known: &Known,
+    ) -> Result<Result<Permit, Refused>, Reason> {
         let reads = matches!(effect, Effect::Read { .. });
-        match self.rule_on(call, effect) {
-            Ruling::Ask(reason) => Err(reason),
-            Ruling::Allow(reason) => {
+        match (self.rule_on(call, effect), &known.hook_ruling) {
+            // What the user's rules ask about, a hook does not answer.
+            (Ruling::Ask(Reason { by_ask_rule: false, .. }), Some((HookRuling::Allow, why))) => {
+                let text = with_reason("a hook allows this", why);
+                self.decided(call, "allow", by_hook(text), false);
+                Ok(Ok(Permit::Hook))
+            }
+            (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
+                Err(by_hook(with_reason("a hook asks before this", why)))
+            }
+            (Ruling::Ask(reason), _) => Err(reason),
+            (Ruling::Allow(reason), _) => {
                 let is_always_allowed = matches!(
                     effect,
                     Effect::Job { .. }
@@ -85,19 +107,29 @@ impl Registry {
                 }
                 Ok(Ok(Permit::Policy))
             }
-            Ruling::Refuse(code, reason) => {
-                let failure = failure_of(code, &reason);
-                // A restriction by the user is not a missing permission.
-                let violates_instruction = reason.by_instruction;
-                // If another form of the command is allowed, no permission is missing.
-                let has_other_form = reason.rule == "never" && reason.hint.is_some();
-                // A plan needs no change.
-                let plans = self.mode() == PermissionMode::Plan;
-                let denied = !reads && !violates_instruction && !has_other_form && !plans;
-                self.decided(call, "refuse", reason, denied);
-                Ok(Err(Refused { failure, denied, violates_instruction }))
-            }
+            (Ruling::Refuse(code, reason), _) => Ok(Err(self.refuse(call, effect, code, reason))),
         }
+    }
+
+    /// The policy refuses a call.
+    pub(super) fn refuse(
+        &self,
+        call: &ToolCall,
+        effect: &Effect,
+        code: ErrorCode,
+        reason: Reason,
+    ) -> Refused {
+        let failure = failure_of(code, &reason);
+        let reads = matches!(effect, Effect::Read { .. });
+        // A restriction by the user is not a missing permission.
+        let violates_instruction = reason.by_instruction;
+        // If another form of the command is allowed, no permission is missing.
+        let has_other_form = reason.rule == "never" && reason.hint.is_some();
+        // A plan needs no change.
+        let plans = self.mode() == PermissionMode::Plan;
+        let denied = !reads && !violates_instruction && !has_other_form && !plans;
+        self.decided(call, "refuse", reason, denied);
+        Refused { failure, denied, violates_instruction }
     }
 
     /// The image in a file that the user mentions; `None`: it is text. The error is why Read would not show it:
@@ -149,17 +181,18 @@ impl Registry {
         self.cx.images.keep(picture).map_err(|error| format!("it cannot be stored: {error}"))
     }
 
-    fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
+    pub(super) fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
         // A mode that the user selected meanwhile applies from this call on.
         self.mode();
         self.ruling(&call.name, effect)
     }
 
     /// Shows the user what the call would do, and waits for the answer.
-    async fn ask(
-        &self,
+    async fn ask<'a>(
+        &'a self,
         call: &ToolCall,
-        wanted: &mut Wanted<'_>,
+        wanted: &mut Wanted<'a>,
+        known: &mut Known,
         reason: Reason,
     ) -> Result<Permit, Refused> {
         // Answering takes time, also for an earlier question: the file may have been replaced.
@@ -171,7 +204,7 @@ impl Registry {
         let diff = self.rehearse(wanted).await.map_err(|why| Refused::new(why, false))?;
         let effect = &wanted.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if let Ok(permit) = self.settle(call, effect) {
+        if let Ok(permit) = self.settle(call, effect, known) {
             return permit;
         }
         let mut question = self.control.ask(&call.id);
@@ -190,19 +223,33 @@ impl Registry {
             text,
             hint: None,
             by_instruction: false,
+            by_ask_rule: false,
         };
-        let approval = loop {
-            match question.reply().await {
-                Some(Reply::Answer(approval)) => break Some(approval),
-                // An answer to another call's questions.
-                Some(Reply::Told(_)) => {}
-                Some(Reply::ModeRequested) => {
-                    if let Ok(permit) = self.settle(call, effect) {
-                        return permit;
+        let answering = async {
+            loop {
+                match question.reply().await {
+                    Some(Reply::Answer(approval)) => break Ok(Some(approval)),
+                    // An answer to another call's questions.
+                    Some(Reply::Told(_)) => {}
+                    Some(Reply::ModeRequested) => {
+                        if let Ok(permit) = self.settle(call, effect, known) {
+                            break Err(permit);
+                        }
                     }
+                    None => break Ok(None),
                 }
-                None => break None,
             }
+        };
+        let message = format!("agent needs your permission to use {}", call.name);
+        let notifying = self.ask_hooks(Occasion::Notification { message: &message });
+        // Hooks that are not done when the user answers are ended.
+        let approval = match select(pin!(answering), pin!(notifying)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right((_, answering)) => answering.await,
+        };
+        let approval = match approval {
+            Ok(approval) => approval,
+            Err(permit) => return permit,
         };
         match approval {
             Some(Approval::Once) => {
@@ -220,6 +267,12 @@ impl Registry {
                     // It was requested together with the answer.
                     Grant::Mode(_) => _ = self.mode(),
                 }
+                self.decided(call, "allow", by_user(text), false);
+                Ok(Permit::User)
+            }
+            Some(Approval::Changed(input)) => {
+                self.change(call, wanted, input, known).await?;
+                let text = "yes, with other arguments".to_owned();
                 self.decided(call, "allow", by_user(text), false);
                 Ok(Permit::User)
             }
@@ -276,7 +329,13 @@ impl Registry {
         Ok(diff.map(str::to_owned))
     }
 
-    fn decided(&self, call: &ToolCall, ruling: &str, reason: Reason, denied_effect: bool) {
+    pub(super) fn decided(
+        &self,
+        call: &ToolCall,
+        ruling: &str,
+        reason: Reason,
+        denied_effect: bool,
+    ) {
         self.events.emit(Body::PermissionDecided {
             call: call.id.clone(),
             tool: call.name.clone(),

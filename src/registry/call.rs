@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approval::{Permit, Refused};
 use super::breaker::CircuitState;
+use super::hooks::{ChangedBy, changed_in_words};
 use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
 use crate::permission::{DeniedPath, Policy};
 use crate::protocol::control::{Ending, Ruling};
@@ -19,6 +20,7 @@ use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
 };
 use crate::protocol::event::{Body, Caller};
+use crate::protocol::hook::HookRuling;
 use crate::protocol::message::ToolCall;
 use crate::protocol::question::Inquirer;
 use crate::protocol::tool::{Effect, Rights};
@@ -49,6 +51,8 @@ pub struct Answer {
     pub violates_instruction: bool,
     /// What it changed, as far as checkpoints cover it.
     pub changed: Changed,
+    /// A hook ends the turn: why.
+    pub stop: Option<String>,
 }
 
 /// A call that ran or was refused, before its envelope is made.
@@ -60,18 +64,28 @@ struct Attempt {
 
 /// What is known about a call while it is processed.
 #[derive(Default)]
-struct Known {
-    input: Object,
-    effect: Option<Effect>,
-    denied: bool,
+pub(super) struct Known {
+    pub(super) input: Object,
+    pub(super) effect: Option<Effect>,
+    pub(super) denied: bool,
     violates_instruction: bool,
     changed: Changed,
     /// Arguments that the tool does not have.
     notes: arguments::Notes,
+    /// The tool was run.
+    pub(super) has_run: bool,
+    /// What hooks tell the model.
+    pub(super) hook_texts: Vec<String>,
+    /// A hook allows the call, or wants the user to be asked.
+    pub(super) hook_ruling: Option<(HookRuling, String)>,
+    /// The arguments are not the model's.
+    pub(super) changed_by: Option<ChangedBy>,
+    /// A hook ends the turn.
+    pub(super) stop: Option<String>,
     /// The call on behalf of which the kernel makes this one.
     parent: Option<String>,
     /// Cancelled when the call should stop.
-    cancel: CancellationToken,
+    pub(super) cancel: CancellationToken,
 }
 
 impl Known {
@@ -90,8 +104,9 @@ impl Registry {
         let mut room = room;
         let mut rest = calls;
         while !rest.is_empty() {
-            if self.control.is_steered() {
-                answers.extend(rest.iter().map(|call| self.put_off(call)));
+            let is_stopped = answers.iter().any(|answer: &Answer| answer.stop.is_some());
+            if is_stopped || self.control.is_steered() {
+                answers.extend(rest.iter().map(|call| self.put_off(call, is_stopped)));
                 break;
             }
             let reads = rest.iter().take_while(|call| self.reads_only(call)).count();
@@ -157,12 +172,9 @@ impl Registry {
     ) -> Attempt {
         let started = self.events.clock().now();
         let mut known = Known { parent: parent.map(str::to_owned), cancel, ..Known::default() };
-        let mut outcome = match self.redirected(call, &mut known).await {
-            Some(outcome) => outcome,
-            None => match self.pass(call, &mut known).await {
-                Ok((wanted, permit)) => self.run(call, wanted, permit, &mut known).await,
-                Err(failure) => Err(failure),
-            },
+        let mut outcome = match self.before_call(call, &mut known).await {
+            Ok(call) => self.made(&call, &mut known).await,
+            Err(failure) => Err(failure),
         };
         if let Err(failure) = &mut outcome
             && failure.code == ErrorCode::InvalidParam
@@ -171,7 +183,10 @@ impl Registry {
         {
             failure.hint = Some(validate::parameters(&entry.tool.spec().schema));
         }
-        if let Some(note) = known.notes.in_words() {
+        self.after_call(call, &mut known, &mut outcome).await;
+        let changed = known.changed_by.map(|by| changed_in_words(by, &known.input));
+        let texts = changed.iter().chain(&known.hook_texts).map(|text| format!("\n{text}"));
+        for note in known.notes.in_words().into_iter().chain(texts) {
             match &mut outcome {
                 Ok(report) => report.text.push_str(&note),
                 Err(failure) => failure.note(&note),
@@ -183,6 +198,15 @@ impl Registry {
             _ => self.events.clock().now().duration_since(started).as_millis(),
         };
         Attempt { outcome, known, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
+    }
+
+    /// Makes a call that hooks have seen.
+    async fn made(&self, call: &ToolCall, known: &mut Known) -> Result<Report, Failure> {
+        if let Some(outcome) = self.redirected(call, known).await {
+            return outcome;
+        }
+        let (wanted, permit) = self.pass(call, known).await?;
+        self.run(call, wanted, permit, known).await
     }
 
     /// Creates the envelope of a call, of which up to `share` bytes are shown.
@@ -204,15 +228,19 @@ impl Registry {
             by: known.by(),
             parent_call: known.parent,
         });
-        let Known { effect, denied, violates_instruction, changed, .. } = known;
-        Answer { envelope, effect, denied, violates_instruction, changed }
+        let Known { effect, denied, violates_instruction, changed, stop, .. } = known;
+        Answer { envelope, effect, denied, violates_instruction, changed, stop }
     }
 
-    /// The result of a call that is not run because the user sent a message before it started.
-    fn put_off(&self, call: &ToolCall) -> Answer {
-        let failure =
+    /// The result of a call that is not run because a hook ended the turn, or the user sent a message, before it
+    /// started.
+    fn put_off(&self, call: &ToolCall, is_stopped: bool) -> Answer {
+        let failure = if is_stopped {
+            Failure::new(ErrorCode::Cancelled, "not run: a hook ended the turn")
+        } else {
             Failure::new(ErrorCode::Cancelled, "cancelled: the user sent a message first")
-                .hint("read it, and repeat the call only if it is still right");
+                .hint("read it, and repeat the call only if it is still right")
+        };
         let envelope = self.seal(&call.name, Err(failure), arguments::input_of(call), 0, false);
         self.events.emit(Body::ToolFinished {
             call: call.id.clone(),
@@ -228,6 +256,7 @@ impl Registry {
             denied: false,
             violates_instruction: false,
             changed: Changed::default(),
+            stop: None,
         }
     }
 
@@ -243,16 +272,9 @@ impl Registry {
         if known.cancel.is_cancelled() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the call was cancelled"));
         }
-        known.input = arguments::input_of(call);
-        let (entry, arguments, notes) = self.understood(call)?;
-        known.input.clone_from(&arguments);
-        known.notes = notes;
-        let target = entry.tool.target(&arguments, &self.cx)?;
-        let effect = &target.effect;
-        known.effect = Some(effect.clone());
-
-        let key = repetition::key(&call.name, entry.tool.canonical(&arguments), effect);
-        self.refuse_repetition(&call.name, &key, effect)?;
+        let mut wanted = self.prepare(call, known).await?;
+        let effect = &wanted.target.effect;
+        self.refuse_repetition(&call.name, &wanted.key, effect)?;
         if let CircuitState::Open { seconds_left } =
             self.state().breaker.enter(&circuit_of(&call.name, effect), self.events.clock().now())
         {
@@ -265,12 +287,7 @@ impl Registry {
             )
             .hint("use another tool, or continue with another part of the task"));
         }
-        let seen = match (effect, &target.checked_path) {
-            (Effect::Write { .. }, Some(checked_path)) => self.snapshot(checked_path.path()).await,
-            _ => None,
-        };
-        let mut wanted = Wanted { entry, arguments, target, seen, key };
-        match self.permit(call, &mut wanted).await {
+        match self.permit(call, &mut wanted, known).await {
             Ok(permit) => Ok((wanted, permit)),
             Err(Refused { failure, denied, violates_instruction }) => {
                 known.denied = denied;
@@ -284,6 +301,26 @@ impl Registry {
         }
     }
 
+    /// Validates a call, and determines its effect and the lock of the file that it changes.
+    pub(super) async fn prepare(
+        &self,
+        call: &ToolCall,
+        known: &mut Known,
+    ) -> Result<Wanted<'_>, Failure> {
+        known.input = arguments::input_of(call);
+        let (entry, arguments, notes) = self.understood(call)?;
+        known.input.clone_from(&arguments);
+        known.notes = notes;
+        let target = entry.tool.target(&arguments, &self.cx)?;
+        known.effect = Some(target.effect.clone());
+        let key = repetition::key(&call.name, entry.tool.canonical(&arguments), &target.effect);
+        let seen = match (&target.effect, &target.checked_path) {
+            (Effect::Write { .. }, Some(checked_path)) => self.snapshot(checked_path.path()).await,
+            _ => None,
+        };
+        Ok(Wanted { entry, arguments, target, seen, key })
+    }
+
     async fn run(
         &self,
         call: &ToolCall,
@@ -295,7 +332,7 @@ impl Registry {
         let effect = target.effect.clone();
         let mut cx = self.cx.clone();
         cx.cancel = known.cancel.clone();
-        let by_user = permit == Permit::User;
+        let by_user = permit != Permit::Policy;
         cx.rights =
             self.permissions().policy.rights(&call.name, &effect, by_user, &*self.cx.workspace);
         if self.changes_nothing() {
@@ -351,6 +388,7 @@ impl Registry {
             by: known.by(),
             parent_call: known.parent.clone(),
         });
+        known.has_run = true;
         let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
         let mut outcome = run.unwrap_or_else(|panic| Err(panicked(&call.name, panic.as_ref())));
         if let Ok(report) = &outcome
@@ -436,7 +474,10 @@ impl Registry {
     }
 
     /// The tool, the arguments under its own names, and what the model should know about them.
-    fn understood(&self, call: &ToolCall) -> Result<(&Entry, Object, arguments::Notes), Failure> {
+    pub(super) fn understood(
+        &self,
+        call: &ToolCall,
+    ) -> Result<(&Entry, Object, arguments::Notes), Failure> {
         let entry = self.find(&call.name)?;
         let spec = entry.tool.spec();
         let schema = &spec.schema;
@@ -522,6 +563,7 @@ impl Registry {
             by: known.by(),
             parent_call: known.parent.clone(),
         });
+        known.has_run = true;
         let mut outcome = Ok(redirect.answered(report));
         let mut state = self.state();
         let epoch = state.repetition.epoch();

@@ -1,4 +1,4 @@
-//! The registry, which processes every tool call: find → validate → repetition → breaker → permit → lock →
+//! The registry, which processes every tool call: find → validate → hooks → repetition → breaker → permit → lock →
 //! run → limits → envelope → events.
 //!
 //! It does not know the kernel that calls it, nor the internals of tools.
@@ -8,6 +8,7 @@ mod arguments;
 mod breaker;
 mod call;
 mod checkpoint;
+mod hooks;
 mod late;
 mod limits;
 mod redirect;
@@ -30,6 +31,7 @@ use validate::Validator;
 use crate::permission::{Policy, Rule, Withheld};
 use crate::protocol::control::{Control, PermissionMode, Ruling};
 use crate::protocol::event::{Body, Event, Events, SessionRule};
+use crate::protocol::hook::Hooks;
 use crate::protocol::prompt::Prompts;
 use crate::protocol::tool::{Effect, ToolSpec};
 use crate::tools::{Tool, ToolCx};
@@ -54,6 +56,7 @@ pub struct Session {
     limits: OutputLimits,
     breaker: BreakerConfig,
     hides_secrets: bool,
+    hooks: Option<Arc<dyn Hooks>>,
     /// Modes and rules are facts of the session, whichever agent's call the user answers.
     events: Events,
     control: Control,
@@ -111,6 +114,8 @@ pub struct Settings {
     pub breaker: BreakerConfig,
     /// Files that contain secrets are hidden from commands.
     pub hides_secrets: bool,
+    /// The hooks of the session, if there are any.
+    pub hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl Registry {
@@ -134,6 +139,7 @@ impl Registry {
             limits: settings.limits,
             breaker: settings.breaker,
             hides_secrets: settings.hides_secrets,
+            hooks: settings.hooks,
             events: events.clone(),
             control: control.clone(),
             asking: tokio::sync::Mutex::default(),

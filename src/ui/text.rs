@@ -12,6 +12,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
     Body, Caller, Event, McpState, Sink, Stamped, TurnFinished, mode_changed, resumed_after,
 };
+use crate::protocol::hook::HookFinished;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::{MemoryRecalled, Moment, Recalled};
 use crate::protocol::sanitize::clean;
@@ -21,8 +22,8 @@ use crate::protocol::{counted, shorten};
 /// A command that runs this long is announced before its result.
 const LONG: Duration = Duration::from_secs(2);
 /// Sources of errors that the report at the end of the turn does not contain.
-const TOLD: [&str; 7] =
-    ["workspace", "memory", "sandbox", "checks", "mention", "images", "telemetry"];
+const TOLD: [&str; 8] =
+    ["workspace", "memory", "sandbox", "checks", "mention", "images", "telemetry", "hook"];
 
 /// The amount of output on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -334,6 +335,9 @@ impl Sink for Text {
                 self.tell(&format!("agent: {message}"));
             }
             Body::McpServer { server, state, detail, .. } => self.server(server, *state, detail),
+            Body::HookFinished(HookFinished { message: Some(message), .. }) => {
+                self.tell(&format!("agent: hook: {message}"));
+            }
             Body::TurnFinished(finished) => self.finished(finished),
             _ => {}
         }

@@ -25,6 +25,7 @@ mod everyday;
 mod fallback;
 mod file_contract;
 mod fuzz;
+mod hooks;
 mod host_programs;
 mod images;
 mod integration;

@@ -5,6 +5,7 @@
 //! changes of files from outside. Nothing outside of the scratch directory is written.
 
 mod compare;
+mod hooks;
 mod key;
 mod parts;
 mod places;

@@ -224,6 +224,7 @@ impl Play<'_> {
             default_mode: PermissionMode::AutoEdit,
             dirs,
             keeps_model: true,
+            hooks: self.script.hooks(),
         };
         let control = Control::default();
         if self.script.is_attended {

@@ -79,6 +79,7 @@ impl Script {
         let mut script = Self::default();
         let mut reading = Reading::default();
         for (at, event) in events.iter().enumerate() {
+            script.forbidden.apply(&event.body);
             script.read(&mut reading, event, &events[at + 1..]);
         }
         script.end_process(&mut reading);

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use super::hooks::Forbidden;
 use super::key::{CallKey, Key};
 use crate::protocol::control::{Approval, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -40,6 +41,8 @@ pub(super) struct Script {
     pub(super) verifier: Option<String>,
     /// The user answered questions.
     pub(super) is_attended: bool,
+    /// What hooks forbade.
+    pub(super) forbidden: Forbidden,
     /// What the replay cannot do.
     pub(super) not_replayed: Vec<String>,
 }

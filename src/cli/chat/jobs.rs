@@ -187,6 +187,10 @@ impl<'a> Jobs<'a> {
                 let text = text.ok_or_else(|| mcp::NO_SERVERS.to_owned());
                 self.page("MCP servers", text, PagePlace::Conversation);
             }
+            CommandAction::Hooks => {
+                let text = crate::config::hooks_in_words(&self.options.config.hooks);
+                self.page("Hooks", text, PagePlace::Conversation);
+            }
             CommandAction::Diff => {
                 let diff = self.workspace.session_diff();
                 match diff.as_deref() {

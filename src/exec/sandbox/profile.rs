@@ -75,6 +75,8 @@ impl Profile {
 
         let mut read_only: Vec<PathBuf> =
             places.iter().map(|place| place.join(tables::AGENT_FOLDER)).collect();
+        read_only
+            .extend(places.iter().flat_map(|it| tables::HOOKS.iter().map(|name| it.join(name))));
         read_only.extend(facts.git.settings.iter().chain(&facts.git.links).cloned());
         // The home directory itself may be the project.
         let startup = facts
@@ -163,9 +165,15 @@ mod tests {
                 ]),
                 read_only: paths(&[
                     "/home/u/project/.agent",
+                    "/home/u/project/.claude/hooks",
+                    "/home/u/project/.claude/settings.json",
+                    "/home/u/project/.claude/settings.local.json",
                     "/home/u/project/.git/config",
                     "/home/u/project/vendor",
                     "/srv/data/.agent",
+                    "/srv/data/.claude/hooks",
+                    "/srv/data/.claude/settings.json",
+                    "/srv/data/.claude/settings.local.json",
                     "/srv/data/.git",
                 ]),
                 hidden: paths(&[

@@ -50,6 +50,9 @@ pub const STARTUP_FILES: &[&str] = &[
 
 /// The agent's folder in a project.
 pub(super) const AGENT_FOLDER: &str = ".agent";
+/// Hooks in a project, which run outside the sandbox.
+pub(super) const HOOKS: &[&str] =
+    &[".claude/settings.json", ".claude/settings.local.json", ".claude/hooks"];
 /// The only devices that a command can open.
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];

@@ -29,6 +29,7 @@ fn answered(envelope: Envelope) -> Answer {
         denied: false,
         violates_instruction: false,
         changed: crate::registry::Changed::default(),
+        stop: None,
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::{Interrupt, PermissionMode};
+use crate::protocol::Object;
 use crate::protocol::directives::UserInput;
 use crate::protocol::question::UserAnswer;
 
@@ -40,6 +41,8 @@ pub enum Approval {
     Once,
     /// Allow it, and grant this for the session.
     Always(Grant),
+    /// Allow this call with other arguments, under the names that a model may use.
+    Changed(Object),
     /// Reject it, optionally with what to do instead.
     No(Option<String>),
 }

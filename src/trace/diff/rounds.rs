@@ -74,11 +74,11 @@ struct Fold<'a> {
 impl<'a> Fold<'a> {
     fn add(&mut self, event: &'a Event) {
         match &event.body {
-            Body::TurnStarted { input, shown, images } => {
+            Body::TurnStarted { input, shown, images, .. } => {
                 let text = with_images(shown.as_ref().unwrap_or(input), images);
                 self.input(event, "message of the user", text);
             }
-            Body::TurnSteered { input, shown, images } => {
+            Body::TurnSteered { input, shown, images, .. } => {
                 let text = with_images(shown.as_ref().unwrap_or(input), images);
                 self.input(event, "message of the user during the turn", text);
             }

@@ -73,6 +73,8 @@ pub enum CommandAction {
     Keys,
     /// Shows the MCP servers.
     Mcp,
+    /// Lists the hooks.
+    Hooks,
     /// Checks the installation.
     Doctor,
     /// Ends the chat.
@@ -256,6 +258,7 @@ pub const COMMANDS: &[Command] = &[
     command(CommandAction::Vim, "vim", "", "vi's modes for writing a message, on or off"),
     command(CommandAction::Keys, "keys", "", "every key and what it does"),
     command(CommandAction::Mcp, "mcp", "", "the MCP servers: their state and their tools"),
+    command(CommandAction::Hooks, "hooks", "", "the hooks in use, and where they are configured"),
     command(CommandAction::Doctor, "doctor", "", "check the installation, and how to fix problems"),
     command(CommandAction::Quit, "quit", "", "end the chat; `agent -c` resumes it"),
 ];

@@ -151,7 +151,7 @@ impl Conversation {
                 let turn = event.header.place.turn;
                 self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
             }
-            Body::TurnStarted { input, shown, images } => {
+            Body::TurnStarted { input, shown, images, .. } => {
                 let (number, message) = (event.header.place.turn, input.clone());
                 self.turns.push(PastTurn { number, message, files: Vec::new() });
                 self.show_input(input, images);
@@ -159,7 +159,7 @@ impl Conversation {
                 self.turn =
                     Some(Turn { started: now, doing: Doing::Waiting, since: now, last_data: None });
             }
-            Body::TurnSteered { input, shown, images } => {
+            Body::TurnSteered { input, shown, images, .. } => {
                 self.show_input(input, images);
                 self.note_cut(input, shown.as_deref());
             }
@@ -253,6 +253,7 @@ impl Conversation {
             | Body::MemoryRecalled(_)
             | Body::MemoryWritten(_)
             | Body::McpServer { .. }
+            | Body::HookFinished(_)
             | Body::TurnUndone { .. } => self.noted(&event.body),
             // Commands of the user are shown when they end; rewinds and forks are reported when the session
             // continues.

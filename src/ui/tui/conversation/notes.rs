@@ -2,6 +2,7 @@
 
 use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, McpState, mode_changed};
+use crate::protocol::hook::HookFinished;
 use crate::protocol::recall::Moment;
 use crate::protocol::{counted, without_reminder_tags};
 use crate::ui::tui::cells::{decision, seconds, thousands};
@@ -148,6 +149,9 @@ impl Conversation {
             }
             Body::McpServer { server, state: McpState::Failed, detail, .. } => {
                 self.note(Tone::Bad, &format!("MCP server {server}: {detail}"));
+            }
+            Body::HookFinished(HookFinished { message: Some(message), .. }) => {
+                self.note(Tone::Quiet, &format!("hook: {message}"));
             }
             Body::MemoryWritten(written) => {
                 for item in &written.new {

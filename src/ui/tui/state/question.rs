@@ -103,7 +103,7 @@ impl Choice {
     /// The letter that selects it, if there is one.
     pub(in crate::ui::tui) fn letter(&self, n: usize) -> Option<char> {
         match self {
-            Self::Answer(Approval::Once) => Some('y'),
+            Self::Answer(Approval::Once | Approval::Changed(_)) => Some('y'),
             // The narrowest grant is the first.
             Self::Answer(Approval::Always(grant)) => {
                 (n == FIRST_GRANT && matches!(grant, Grant::Rules(_))).then_some('a')
@@ -119,7 +119,7 @@ impl Choice {
 
     pub(in crate::ui::tui) fn in_words(&self) -> String {
         match self {
-            Self::Answer(Approval::Once) => "yes".to_owned(),
+            Self::Answer(Approval::Once | Approval::Changed(_)) => "yes".to_owned(),
             Self::Answer(Approval::Always(grant)) => {
                 format!("yes, and for this session: {}", clean(&grant.in_words()))
             }

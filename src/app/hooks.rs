@@ -1,0 +1,240 @@
+//! The hooks of a session: asks those that match, within their time limits, and reports each run.
+
+mod command;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join_all};
+use serde_json::Value;
+
+use super::mcp_servers::host_exec;
+use super::{Options, Writable};
+use crate::config::{self, Matcher};
+use crate::protocol::event::Body;
+use crate::protocol::hook::json::{self, Answer};
+use crate::protocol::hook::{Asked, HookEnd, HookEvent, HookFinished, Hooks, Outcome};
+use crate::protocol::{counted, shorten};
+use command::Command;
+
+/// Limit of a text for the model, in bytes.
+const MAX_TEXT: usize = 10_000;
+/// Limit of a text in an event, in bytes.
+const SHOWN: usize = 400;
+
+/// Asks a hook in another program: the question in JSON, then the answer in JSON, or why there is none.
+pub type Callback = Box<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
+
+/// The hooks of a session. Further ones can be added at any time.
+#[derive(Default)]
+pub struct HookSet {
+    entries: RwLock<Vec<Arc<Entry>>>,
+    /// The record of the session.
+    log: OnceLock<PathBuf>,
+    /// What the user was told: once for each hook and reason.
+    told: Mutex<BTreeSet<String>>,
+}
+
+struct Entry {
+    event: HookEvent,
+    matcher: Matcher,
+    timeout: Duration,
+    handler: Handler,
+}
+
+enum Handler {
+    Command(Command),
+    Callback { name: String, ask: Callback },
+}
+
+impl Handler {
+    fn name(&self) -> &str {
+        match self {
+            Self::Command(command) => command.line(),
+            Self::Callback { name, .. } => name,
+        }
+    }
+}
+
+/// How a hook ended.
+struct Ran {
+    exit_code: Option<i32>,
+    /// Its answer, or why it failed.
+    answer: Result<Answer, String>,
+    /// A part of its output was not used.
+    is_cut: bool,
+}
+
+impl Ran {
+    /// It has no exit status.
+    fn without_status(answer: Result<Answer, String>) -> Self {
+        Self { exit_code: None, answer, is_cut: false }
+    }
+}
+
+/// The hooks of a session: those of the options, and the configured ones. `None` if there are none. `log`: the session's
+/// record.
+pub(super) fn of_session(
+    options: &Options,
+    writable: &Writable,
+    log: Option<&Path>,
+) -> Option<Arc<dyn Hooks>> {
+    let configured = &options.config.hooks;
+    if configured.is_empty() && options.hooks.is_none() {
+        return None;
+    }
+    let hooks = options.hooks.clone().unwrap_or_default();
+    if let Some(log) = log {
+        // (A set is of one session.)
+        _ = hooks.log.set(log.to_owned());
+    }
+    let exec = Arc::new(host_exec(&options.config.config, writable));
+    for config::Hook { event, matcher, command, timeout, .. } in configured {
+        let command = Command::new(command.clone(), exec.clone(), writable.root());
+        hooks.add_entry(*event, matcher.clone(), *timeout, Handler::Command(command));
+    }
+    Some(hooks)
+}
+
+impl HookSet {
+    /// Adds a hook in another program.
+    pub fn add(
+        &self,
+        event: HookEvent,
+        matcher: Matcher,
+        timeout: Duration,
+        (name, ask): (String, Callback),
+    ) {
+        self.add_entry(event, matcher, timeout, Handler::Callback { name, ask });
+    }
+
+    fn add_entry(&self, event: HookEvent, matcher: Matcher, timeout: Duration, handler: Handler) {
+        let entry = Entry { event, matcher, timeout, handler };
+        self.entries.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(entry));
+    }
+
+    /// The hooks that match, each command once.
+    fn matching(&self, event: HookEvent, names: Option<[&str; 2]>) -> Vec<Arc<Entry>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let mut matching: Vec<Arc<Entry>> = Vec::new();
+        for entry in entries.iter().filter(|entry| entry.event == event) {
+            let is_same = |other: &Arc<Entry>| match (&other.handler, &entry.handler) {
+                (Handler::Command(one), Handler::Command(other)) => one.line() == other.line(),
+                (Handler::Callback { .. }, _) | (_, Handler::Callback { .. }) => false,
+            };
+            if names.is_none_or(|names| entry.matcher.fits(&names)) && !matching.iter().any(is_same)
+            {
+                matching.push(entry.clone());
+            }
+        }
+        matching
+    }
+
+    /// Asks one hook, and reports how it ended.
+    async fn run(&self, entry: &Entry, asked: &Asked<'_>, question: &Value) -> Outcome {
+        let (events, event) = (asked.events, entry.event);
+        let begun = events.clock().now();
+        let answering = async {
+            match &entry.handler {
+                Handler::Command(command) => command.ask(event, question).await,
+                Handler::Callback { ask, .. } => {
+                    let answer = ask(question.clone()).await;
+                    let answer = answer.and_then(|value| json::answer(event, &value));
+                    Ran::without_status(answer)
+                }
+            }
+        };
+        let ran = tokio::time::timeout(entry.timeout, answering).await;
+        let Ran { exit_code, answer, is_cut } = ran.unwrap_or_else(|_| {
+            let limit = counted(entry.timeout.as_secs().max(1), "second");
+            let why = format!("it did not end within {limit}, and was ended");
+            Ran::without_status(Err(why))
+        });
+        let time_ms = events.clock().now().duration_since(begun).as_millis();
+        let name = entry.handler.name();
+        let (outcome, text, message, end) = match answer {
+            Ok(Answer { outcome, message }) => {
+                let outcome = limited(outcome, asked);
+                let end = HookEnd::of(&outcome);
+                (outcome.clone(), said(&outcome), message, end)
+            }
+            Err(why) => (Outcome::default(), why, None, HookEnd::Failed),
+        };
+        events.emit(Body::HookFinished(HookFinished {
+            event,
+            hook: shorten(name, SHOWN),
+            call: asked.occasion.call().map(|call| call.id.to_owned()),
+            outcome: end,
+            exit_code,
+            text: shorten(&text, SHOWN),
+            message: message.map(|message| shorten(&message, MAX_TEXT)),
+            time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX),
+        }));
+        let shown = format!("hook {} {:?}", event.as_str(), shorten(name, 100));
+        if end == HookEnd::Failed {
+            self.tell_once(asked, format!("{shown} failed and has no effect: {}", one_line(&text)));
+        } else if is_cut {
+            self.tell_once(asked, format!("{shown}: its output is too long and was cut"));
+        }
+        outcome
+    }
+
+    /// Tells the user about a problem with a hook, the first time.
+    fn tell_once(&self, asked: &Asked<'_>, text: String) {
+        let is_new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
+        if is_new {
+            asked.events.emit(Body::error("hook", text));
+        }
+    }
+}
+
+impl Hooks for HookSet {
+    fn has(&self, event: HookEvent) -> bool {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().any(|entry| entry.event == event)
+    }
+
+    fn ask<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Outcome> {
+        async move {
+            let matching = self.matching(asked.occasion.event(), asked.occasion.matched());
+            if matching.is_empty() {
+                return Outcome::default();
+            }
+            let question = json::question(&asked, self.log.get().map(PathBuf::as_path));
+            let runs = matching.iter().map(|entry| self.run(entry, &asked, &question));
+            let mut outcome = Outcome::default();
+            for answer in join_all(runs).await {
+                outcome.add(answer);
+            }
+            outcome
+        }
+        .boxed()
+    }
+}
+
+/// The texts for the model, without secrets and of limited length.
+fn limited(mut outcome: Outcome, asked: &Asked<'_>) -> Outcome {
+    let masker = asked.events.masker();
+    let limit = |text: &mut String| *text = shorten(&masker.mask(text), MAX_TEXT);
+    outcome.context.iter_mut().for_each(limit);
+    outcome.block.iter_mut().chain(&mut outcome.stop).for_each(limit);
+    outcome.ruling.iter_mut().for_each(|(_, reason)| limit(reason));
+    outcome
+}
+
+/// What a hook said, for the event.
+fn said(outcome: &Outcome) -> String {
+    let Outcome { ruling, updated_input, block, context, stop } = outcome;
+    let ruling = ruling.iter().map(|(_, reason)| reason.clone());
+    let input = updated_input.iter().map(|input| Value::Object(input.clone()).to_string());
+    let texts = stop.iter().chain(block).chain(context).cloned();
+    let texts = ruling.chain(texts).chain(input).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn one_line(text: &str) -> String {
+    shorten(&text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
+}

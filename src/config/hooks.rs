@@ -1,0 +1,357 @@
+//! Hooks: their configuration, and the settings files of Claude Code, whose hooks are used as they are.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::Duration;
+
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use toml::{Table, Value};
+
+use crate::disk::{read_small_text, read_small_text_without_links};
+use crate::protocol::hook::HookEvent;
+use crate::protocol::nearest;
+
+/// The files in a project's root with hooks of other agents.
+const PROJECT_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+
+/// The folders in a project's root with programs that hooks run.
+const FOLDERS: [&str; 2] = [".agent/hooks", ".claude/hooks"];
+/// Limit: files in such a folder.
+const MAX_FILES: usize = 200;
+
+/// A command that is asked at an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct HookTable {
+    /// The tools, or other things that the event is about: names separated by `|`, or a regular expression. Empty or `*`:
+    /// all.
+    pub matcher: String,
+    /// The command line, for bash. It gets JSON on its standard input, and runs as you, without the sandbox.
+    pub command: String,
+    /// Time limit.
+    pub timeout: String,
+}
+
+impl Default for HookTable {
+    fn default() -> Self {
+        let timeout = format!("{}s", DEFAULT_TIMEOUT.as_secs());
+        Self { matcher: String::new(), command: String::new(), timeout }
+    }
+}
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A hook in use.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    /// Its event.
+    pub event: HookEvent,
+    /// What it is asked about.
+    pub matcher: Matcher,
+    /// The command line.
+    pub command: String,
+    /// Its time limit.
+    pub timeout: Duration,
+    /// File and line.
+    pub origin: String,
+    /// It is of a settings file of another agent.
+    pub is_foreign: bool,
+}
+
+/// The hooks in use, in Markdown; the error says how to get some.
+pub fn hooks_in_words(hooks: &[Hook]) -> Result<String, String> {
+    if hooks.is_empty() {
+        return Err(
+            "there are no hooks: `[[hooks.PreToolUse]]` in the configuration, or `hooks` in \
+                    .claude/settings.json (docs/EXTENDING.md)"
+                .to_owned(),
+        );
+    }
+    let line = |Hook { event, matcher, command, origin, .. }: &Hook| {
+        let command = command.replace('\n', " ");
+        format!("- {} {}: `{command}` ({origin})\n", event.as_str(), matcher.text())
+    };
+    Ok(hooks.iter().map(line).collect())
+}
+
+/// Selects what a hook is asked about.
+#[derive(Clone, Debug)]
+pub enum Matcher {
+    /// Everything.
+    All,
+    /// These names.
+    Names(Vec<String>),
+    /// Names with a match of this expression.
+    Shape(Regex),
+}
+
+impl Matcher {
+    /// The matcher of a text; the error is what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let is_plain = |letter: char| letter.is_alphanumeric() || "_-| ,".contains(letter);
+        match text.trim() {
+            "" | "*" => Ok(Self::All),
+            text if text.chars().all(is_plain) => {
+                let names = text.split(['|', ',']).map(|name| name.trim().to_owned());
+                Ok(Self::Names(names.filter(|name| !name.is_empty()).collect()))
+            }
+            text => Regex::new(text).map(Self::Shape).map_err(|error| {
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default();
+                format!("the matcher {text:?} is no regular expression: {reason}")
+            }),
+        }
+    }
+
+    /// It fits one of these names.
+    pub fn fits(&self, names: &[&str]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Names(own) => names.iter().any(|name| own.iter().any(|own| own == name)),
+            Self::Shape(shape) => names.iter().any(|name| shape.is_match(name)),
+        }
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> String {
+        match self {
+            Self::All => "*".to_owned(),
+            Self::Names(names) => names.join("|"),
+            Self::Shape(shape) => shape.as_str().to_owned(),
+        }
+    }
+}
+
+/// The hooks of a configuration file. `origin`: that of a key.
+pub(super) fn of_table(
+    table: &Table,
+    origin: &dyn Fn(&str) -> String,
+) -> Result<Vec<Hook>, String> {
+    let mut hooks = Vec::new();
+    for (name, entries) in table.get("hooks").and_then(Value::as_table).into_iter().flatten() {
+        let key = format!("hooks.{name}");
+        let origin = origin(&key);
+        let wrong = |why: String| format!("{origin}: {key}: {why}");
+        let event = HookEvent::of_name(name).ok_or_else(|| {
+            let names = HookEvent::all().iter().map(|event| event.as_str());
+            let meant = nearest(name, names.clone());
+            let meant = meant.map_or_else(String::new, |name| format!(": did you mean `{name}`?"));
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("{origin}: unknown key `{key}`{meant} (known here: {names})")
+        })?;
+        for entry in entries.as_array().into_iter().flatten() {
+            let entry: HookTable = entry
+                .clone()
+                .try_into()
+                .map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+            if entry.command.trim().is_empty() {
+                return Err(wrong("set command, the command line to run".to_owned()));
+            }
+            hooks.push(Hook {
+                event,
+                matcher: Matcher::parse(&entry.matcher).map_err(wrong)?,
+                command: entry.command,
+                timeout: super::parse_duration(&entry.timeout).map_err(wrong)?,
+                origin: origin.clone(),
+                is_foreign: false,
+            });
+        }
+    }
+    Ok(hooks)
+}
+
+/// The hooks of a settings file of Claude Code.
+#[derive(Debug, Default)]
+pub(super) struct SettingsFile {
+    /// Its path, relative to the project if it is in one.
+    pub(super) name: String,
+    /// The setting `hooks`, if it is set.
+    pub(super) setting: Option<Value>,
+    pub(super) hooks: Vec<Hook>,
+    /// What is not used of it, and why.
+    pub(super) warnings: Vec<String>,
+    /// It turns off the hooks of all such files.
+    pub(super) disables_all: bool,
+}
+
+/// The files in the folders for hooks of a project, each with the hash of its content: they belong to what the user
+/// trusts.
+pub(super) fn scripts(root: &Path) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        let mut files = Table::new();
+        add_files(&root.join(folder), "", &mut files);
+        if !files.is_empty() {
+            found.push((folder.to_owned(), Value::Table(files)));
+        }
+    }
+    found
+}
+
+fn add_files(folder: &Path, prefix: &str, files: &mut Table) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let Ok(kind) = entry.file_type() else { continue };
+        if files.len() >= MAX_FILES {
+            return;
+        }
+        if kind.is_dir() {
+            add_files(&entry.path(), &format!("{name}/"), files);
+        } else if kind.is_file() {
+            let hash = fs::read(entry.path()).map(|bytes| blake3::hash(&bytes).to_hex());
+            let hash = hash.map_or_else(|error| error.to_string(), |hash| hash[..16].to_owned());
+            files.insert(name, Value::String(hash));
+        }
+    }
+}
+
+/// The settings files of a project.
+pub(super) fn of_project(root: &Path) -> Vec<SettingsFile> {
+    let read = |name: &&str| {
+        let text = read_small_text_without_links(&root.join(name));
+        of_settings((*name).to_owned(), text)
+    };
+    PROJECT_FILES.iter().filter_map(read).collect()
+}
+
+/// The settings file of the user.
+pub(super) fn of_user(path: &Path) -> Option<SettingsFile> {
+    of_settings(path.display().to_string(), read_small_text(path))
+}
+
+/// `None` if there is no such file. Nothing in it is an error: it was written for another program.
+fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
+    let mut file = SettingsFile { name, ..SettingsFile::default() };
+    let name = &file.name;
+    let text = match text {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return None;
+        }
+        Err(error) => {
+            file.warnings.push(format!("{name}: {error}; its hooks are not used"));
+            return Some(file);
+        }
+    };
+    let json: Json = match serde_json::from_str(&text) {
+        Ok(json) => json,
+        Err(error) => {
+            let line = error.line();
+            file.warnings.push(format!("{name}:{line}: {error}; its hooks are not used"));
+            return Some(file);
+        }
+    };
+    file.disables_all = json["disableAllHooks"] == true;
+    let Some(setting) = json.get("hooks").filter(|hooks| !hooks.is_null()) else {
+        return Some(file);
+    };
+    file.setting = Some(as_toml(setting));
+    let mut left_out = Vec::new();
+    let line_of = |event: &str| {
+        let at = text.find(&format!("{event:?}")).unwrap_or_default();
+        text[..at].matches('\n').count() + 1
+    };
+    for (event, groups) in setting.as_object().into_iter().flatten() {
+        let origin = format!("{name}:{}", line_of(event));
+        let Some(event) = HookEvent::of_name(event) else {
+            left_out.push(format!("{event} (there is no such event here)"));
+            continue;
+        };
+        for group in groups.as_array().into_iter().flatten() {
+            let matcher = match Matcher::parse(group["matcher"].as_str().unwrap_or_default()) {
+                Ok(matcher) => matcher,
+                Err(why) => {
+                    left_out.push(format!("{} ({why})", event.as_str()));
+                    continue;
+                }
+            };
+            for entry in group["hooks"].as_array().into_iter().flatten() {
+                match command_of(entry) {
+                    Ok((command, timeout)) => file.hooks.push(Hook {
+                        event,
+                        matcher: matcher.clone(),
+                        command,
+                        timeout,
+                        origin: origin.clone(),
+                        is_foreign: true,
+                    }),
+                    Err(why) => left_out.push(format!("{} ({why})", event.as_str())),
+                }
+            }
+        }
+    }
+    if !left_out.is_empty() {
+        file.warnings.push(format!("{name}: hooks that are not used: {}", left_out.join(", ")));
+    }
+    Some(file)
+}
+
+/// The command of a hook in JSON and its time limit, or why it cannot be used.
+fn command_of(entry: &Json) -> Result<(String, Duration), String> {
+    let kind = entry["type"].as_str().unwrap_or("command");
+    if kind != "command" {
+        return Err(format!("the type {kind:?} is not supported"));
+    }
+    // Without it the hook would be asked about more than it was written for.
+    if entry.get("if").is_some() {
+        return Err("`if` is not supported; use a matcher".to_owned());
+    }
+    let command = entry["command"].as_str().filter(|command| !command.trim().is_empty());
+    let command = command.ok_or("it has no command")?;
+    let timeout = match &entry["timeout"] {
+        Json::Null => DEFAULT_TIMEOUT,
+        limit => {
+            let seconds = limit.as_f64().filter(|seconds| *seconds > 0.0);
+            let timeout = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            timeout.ok_or("its timeout is not a number of seconds")?
+        }
+    };
+    Ok((command.to_owned(), timeout))
+}
+
+/// The same value, without null values, which mean nothing in these files.
+fn as_toml(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::String(String::new()),
+        Json::Bool(value) => Value::Boolean(*value),
+        Json::Number(number) => match number.as_i64() {
+            Some(number) => Value::Integer(number),
+            None => Value::Float(number.as_f64().unwrap_or_default()),
+        },
+        Json::String(text) => Value::String(text.clone()),
+        Json::Array(values) => Value::Array(values.iter().map(as_toml).collect()),
+        Json::Object(object) => {
+            let fields = object.iter().map(|(name, value)| (name.clone(), as_toml(value)));
+            Value::Table(fields.collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matchers_fit_names_and_expressions() {
+        let check = |matcher: &str, name: &str, expected: bool| {
+            let fits = Matcher::parse(matcher).map(|matcher| matcher.fits(&[name]));
+            assert_eq!(fits, Ok(expected), "{matcher} {name}");
+        };
+        for all in ["", "*", " "] {
+            check(all, "Bash", true);
+        }
+        check("Edit|Write", "Write", true);
+        check("Edit, Write", "Write", true);
+        check("Edit|Write", "MultiEdit", false);
+        check("Notebook.*|.*Edit", "MultiEdit", true);
+        check("mcp__git__.*", "mcp__git__log", true);
+        check("mcp__git__log", "mcp__git__log", true);
+        check("mcp__git__log", "mcp__git__log_all", false);
+        check("^Bash$", "BashOutput", false);
+        assert!(Matcher::parse("Bash(").is_err());
+    }
+}

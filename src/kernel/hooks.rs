@@ -1,0 +1,145 @@
+//! The points of a session and of its turns at which hooks are asked. (The registry asks those about calls.)
+
+use std::time::Duration;
+
+use super::{Kernel, Turn};
+use crate::protocol::control::{Ending, Interrupt};
+use crate::protocol::event::{Body, TurnFinished};
+use crate::protocol::hook::{Asked, HookEvent, Occasion, Outcome};
+use crate::protocol::prompt::{Prompt, fill, prompt};
+
+/// Limit: how often hooks send back the answer of one turn.
+const MAX_SENT_BACK: u32 = 8;
+/// How long hooks may delay the end of the program.
+const END_TIME: Duration = Duration::from_secs(10);
+
+impl Kernel {
+    /// Asks the hooks of the start of a session before its first message in this process.
+    pub(super) async fn greet_hooks(&mut self) {
+        if self.parts.sub_agent.is_some() || std::mem::replace(&mut self.has_greeted_hooks, true) {
+            return;
+        }
+        self.session_starts(if self.has_begun() { "resume" } else { "startup" }).await;
+    }
+
+    /// Asks the hooks of the start of a session, and tells the model what they say.
+    pub(super) async fn session_starts(&mut self, source: &str) {
+        if self.parts.registry.hooks(HookEvent::SessionStart).is_none() {
+            return;
+        }
+        let model = self.model();
+        let asked = self.parts.registry.ask_hooks(Occasion::SessionStart { source, model });
+        let outcome = asked.await;
+        self.tell_of_hooks(&outcome.context);
+    }
+
+    /// Asks the hooks of the end of the session, if it had a message. They cannot delay the end for long.
+    pub async fn end_session(&self) {
+        let registry = &self.parts.registry;
+        let Some(hooks) = registry.hooks(HookEvent::SessionEnd).filter(|_| self.has_greeted_hooks)
+        else {
+            return;
+        };
+        let is_attended = self.parts.control.is_attended();
+        let reason = if is_attended { "prompt_input_exit" } else { "other" };
+        let occasion = Occasion::SessionEnd { reason };
+        let (mode, root) = (registry.mode(), registry.root());
+        let asked = Asked { occasion, mode, root, events: &self.parts.events };
+        _ = tokio::time::timeout(END_TIME, hooks.ask(asked)).await;
+    }
+
+    /// Asks hooks about a message of the user: texts for the model, or how the turn ends and why.
+    pub(super) async fn admit(&self, message: &str) -> Result<Vec<String>, (Ending, String)> {
+        let registry = &self.parts.registry;
+        let is_users = self.parts.sub_agent.is_none();
+        if !is_users || registry.hooks(HookEvent::UserPromptSubmit).is_none() {
+            return Ok(Vec::new());
+        }
+        let outcome = registry.ask_hooks(Occasion::UserPromptSubmit { prompt: message }).await;
+        // What hooks have not seen is not worked on.
+        if let Some(interrupt) = self.parts.control.interrupted() {
+            let why = "interrupted before hooks had seen the message".to_owned();
+            return Err((Interrupt::ending(interrupt), why));
+        }
+        let Outcome { block, stop, context, .. } = outcome;
+        match block.or(stop) {
+            Some(why) => {
+                Err((Ending::PermissionDenied, format!("a hook blocked the message: {why}")))
+            }
+            None => Ok(context),
+        }
+    }
+
+    /// Asks hooks whether an answer ends the turn; `None`: the model continues with their reason.
+    pub(super) async fn may_end(&mut self, turn: &mut Turn, ending: Ending) -> Option<Ending> {
+        const SENT_BACK: Prompt = prompt!("feedback/hook.md");
+        if !ending.has_answer() {
+            return Some(ending);
+        }
+        let event = match &self.parts.sub_agent {
+            Some(_) => HookEvent::SubagentStop,
+            None => HookEvent::Stop,
+        };
+        let registry = &self.parts.registry;
+        if registry.hooks(event).is_none() {
+            return Some(ending);
+        }
+        let is_active = turn.sent_back_by_hooks > 0;
+        let answer = match turn.draft.text.as_str() {
+            "" => turn.completion.candidate.as_str(),
+            answer => answer,
+        };
+        let occasion = match &self.parts.sub_agent {
+            Some(agent) => Occasion::SubagentStop { is_active, answer, role: &agent.role },
+            None => Occasion::Stop { is_active, answer },
+        };
+        let Outcome { block, stop, .. } = registry.ask_hooks(occasion).await;
+        let Some(why) = block.filter(|_| stop.is_none()) else { return Some(ending) };
+        if turn.sent_back_by_hooks >= MAX_SENT_BACK {
+            let text = format!(
+                "{} hooks sent the answer back {MAX_SENT_BACK} times; the turn ends: {why}",
+                event.as_str()
+            );
+            self.parts.events.emit(Body::error("hook", text));
+            return Some(ending);
+        }
+        turn.sent_back_by_hooks += 1;
+        if !turn.draft.text.is_empty() {
+            turn.completion.candidate = std::mem::take(&mut turn.draft.text);
+        }
+        turn.errors.clear();
+        turn.state.step_success = true;
+        turn.feedback = Some(fill(self.parts.prompts.text(SENT_BACK), &[("why", why.as_str())]));
+        None
+    }
+
+    /// A hook ended the turn.
+    pub(super) fn stopped_by_hook(turn: &mut Turn) -> Option<Ending> {
+        let why = turn.stop.take()?;
+        turn.errors.push(format!("a hook ended the turn: {why}"));
+        Some(Ending::PermissionDenied)
+    }
+
+    /// Asks the hooks of a turn without success.
+    pub(super) async fn report_failure(&self, finished: &TurnFinished) {
+        let is_failed = !finished.ending.has_answer() && self.parts.sub_agent.is_none();
+        if is_failed && self.parts.registry.hooks(HookEvent::StopFailure).is_some() {
+            let (error, details) = (finished.ending.as_str(), finished.errors.join("\n"));
+            let occasion = Occasion::StopFailure { error, details: &details };
+            _ = self.parts.registry.ask_hooks(occasion).await;
+        }
+    }
+
+    /// Asks the hooks of a compaction.
+    pub(super) async fn before_compaction(&self, is_manual: bool, focus: Option<&str>) {
+        let focus = focus.unwrap_or_default();
+        _ = self.parts.registry.ask_hooks(Occasion::PreCompact { is_manual, focus }).await;
+    }
+
+    /// Adds what hooks say to the conversation.
+    pub(super) fn tell_of_hooks(&mut self, texts: &[String]) {
+        for text in texts {
+            self.say(text);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Hooks: commands and callbacks that are asked at fixed points of a session, as far as those who ask know them.
+//!
+//! [`json`] has the form in which they are asked and answer, whatever carries it; [`names`] the names of tools and
+//! arguments in it.
+
+pub mod json;
+pub mod names;
+
+use std::path::Path;
+
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Object;
+use super::control::PermissionMode;
+use super::event::Events;
+
+/// Asks hooks. A session without hooks has none of this.
+pub trait Hooks: Send + Sync {
+    /// There is a hook for this event. Nothing is prepared for hooks that do not exist.
+    fn has(&self, event: HookEvent) -> bool;
+
+    /// Asks the matching hooks of an occasion, all at once, and returns their answers as one. A hook that fails has no
+    /// effect; the user is told.
+    fn ask<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Outcome>;
+}
+
+/// The points of a session at which hooks are asked, with the names that Claude Code gives them.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    clap::ValueEnum,
+)]
+pub enum HookEvent {
+    /// Before the first message of a session, and after a compaction.
+    SessionStart,
+    /// At the end of a session.
+    SessionEnd,
+    /// Before a message of the user is worked on.
+    UserPromptSubmit,
+    /// Before a call of a tool.
+    PreToolUse,
+    /// After a call that succeeded.
+    PostToolUse,
+    /// After a call that failed.
+    PostToolUseFailure,
+    /// Before the final answer ends a turn.
+    Stop,
+    /// After a turn that failed.
+    StopFailure,
+    /// Before the final answer of a sub-agent ends its work.
+    SubagentStop,
+    /// Before a compaction.
+    PreCompact,
+    /// While a question waits for the user.
+    Notification,
+}
+
+impl HookEvent {
+    /// Every event.
+    pub fn all() -> &'static [Self] {
+        <Self as clap::ValueEnum>::value_variants()
+    }
+
+    /// The name in configurations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SessionStart => "SessionStart",
+            Self::SessionEnd => "SessionEnd",
+            Self::UserPromptSubmit => "UserPromptSubmit",
+            Self::PreToolUse => "PreToolUse",
+            Self::PostToolUse => "PostToolUse",
+            Self::PostToolUseFailure => "PostToolUseFailure",
+            Self::Stop => "Stop",
+            Self::StopFailure => "StopFailure",
+            Self::SubagentStop => "SubagentStop",
+            Self::PreCompact => "PreCompact",
+            Self::Notification => "Notification",
+        }
+    }
+
+    /// The event of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::all().iter().copied().find(|event| event.as_str() == name)
+    }
+}
+
+/// An occasion, with what hooks learn about the session.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// What happens.
+    pub occasion: Occasion<'a>,
+    /// The permission mode.
+    pub mode: PermissionMode,
+    /// The project's root.
+    pub root: &'a Path,
+    /// The events of the agent that works: runs of hooks are among them.
+    pub events: &'a Events,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+pub enum Occasion<'a> {
+    /// A session starts.
+    SessionStart {
+        /// `startup`, `resume` or `compact`.
+        source: &'a str,
+        /// `provider/model`.
+        model: &'a str,
+    },
+    /// The session ends.
+    SessionEnd {
+        /// `prompt_input_exit` (the user ended the chat) or `other`.
+        reason: &'a str,
+    },
+    /// The user sent a message.
+    UserPromptSubmit {
+        /// The message.
+        prompt: &'a str,
+    },
+    /// A valid call is about to be made.
+    PreToolUse(HookedCall<'a>),
+    /// A call succeeded.
+    PostToolUse {
+        /// The call.
+        call: HookedCall<'a>,
+        /// Its result.
+        response: &'a Value,
+    },
+    /// A call failed.
+    PostToolUseFailure {
+        /// The call.
+        call: HookedCall<'a>,
+        /// The error.
+        error: &'a str,
+        /// It failed because of an interrupt.
+        is_interrupt: bool,
+    },
+    /// The agent gave its final answer.
+    Stop {
+        /// A hook has sent back an answer of this turn before.
+        is_active: bool,
+        /// The answer.
+        answer: &'a str,
+    },
+    /// The turn ended without success.
+    StopFailure {
+        /// The ending.
+        error: &'a str,
+        /// What went wrong.
+        details: &'a str,
+    },
+    /// A sub-agent gave its final answer.
+    SubagentStop {
+        /// A hook has sent back an answer of it before.
+        is_active: bool,
+        /// The answer.
+        answer: &'a str,
+        /// Its role.
+        role: &'a str,
+    },
+    /// The older part of the conversation is about to be replaced by a summary.
+    PreCompact {
+        /// The user asked for it.
+        is_manual: bool,
+        /// What the summary should focus on.
+        focus: &'a str,
+    },
+    /// The user is asked for a permission.
+    Notification {
+        /// The question.
+        message: &'a str,
+    },
+}
+
+/// A call, with the agent's own names.
+#[derive(Clone, Copy, Debug)]
+pub struct HookedCall<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+    /// The arguments.
+    pub input: &'a Object,
+}
+
+impl Occasion<'_> {
+    /// Its event.
+    pub fn event(&self) -> HookEvent {
+        match self {
+            Self::SessionStart { .. } => HookEvent::SessionStart,
+            Self::SessionEnd { .. } => HookEvent::SessionEnd,
+            Self::UserPromptSubmit { .. } => HookEvent::UserPromptSubmit,
+            Self::PreToolUse(_) => HookEvent::PreToolUse,
+            Self::PostToolUse { .. } => HookEvent::PostToolUse,
+            Self::PostToolUseFailure { .. } => HookEvent::PostToolUseFailure,
+            Self::Stop { .. } => HookEvent::Stop,
+            Self::StopFailure { .. } => HookEvent::StopFailure,
+            Self::SubagentStop { .. } => HookEvent::SubagentStop,
+            Self::PreCompact { .. } => HookEvent::PreCompact,
+            Self::Notification { .. } => HookEvent::Notification,
+        }
+    }
+
+    /// The call that it is about.
+    pub fn call(&self) -> Option<HookedCall<'_>> {
+        match self {
+            Self::PreToolUse(call)
+            | Self::PostToolUse { call, .. }
+            | Self::PostToolUseFailure { call, .. } => Some(*call),
+            Self::SessionStart { .. }
+            | Self::SessionEnd { .. }
+            | Self::UserPromptSubmit { .. }
+            | Self::Stop { .. }
+            | Self::StopFailure { .. }
+            | Self::SubagentStop { .. }
+            | Self::PreCompact { .. }
+            | Self::Notification { .. } => None,
+        }
+    }
+
+    /// The names of which a matcher has to fit one; `None`: every hook of the event is asked.
+    pub fn matched(&self) -> Option<[&str; 2]> {
+        let name = match self {
+            Self::PreToolUse(call)
+            | Self::PostToolUse { call, .. }
+            | Self::PostToolUseFailure { call, .. } => {
+                return Some([call.tool, names::foreign_tool(call.tool)]);
+            }
+            Self::SessionStart { source: name, .. }
+            | Self::SessionEnd { reason: name }
+            | Self::StopFailure { error: name, .. }
+            | Self::SubagentStop { role: name, .. } => name,
+            Self::PreCompact { is_manual, .. } => json::trigger(*is_manual),
+            Self::Notification { .. } => json::PERMISSION_PROMPT,
+            Self::UserPromptSubmit { .. } | Self::Stop { .. } => return None,
+        };
+        Some([name, name])
+    }
+}
+
+/// What a hook says about a permission, from the weakest to the strictest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookRuling {
+    /// The user need not be asked.
+    Allow,
+    /// The user has to be asked.
+    Ask,
+    /// The call is not made.
+    Deny,
+}
+
+/// What hooks want to happen. The default is: nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Before a call: the strictest ruling, with its reason.
+    pub ruling: Option<(HookRuling, String)>,
+    /// Before a call: its arguments are replaced by these.
+    pub updated_input: Option<Object>,
+    /// It does not happen (a message, an end), or the model has to know what is wrong with it (a result): why.
+    pub block: Option<String>,
+    /// Texts for the model.
+    pub context: Vec<String>,
+    /// The turn ends: why.
+    pub stop: Option<String>,
+}
+
+impl Outcome {
+    /// Adds the answer of another hook: the strictest ruling counts, and the reasons of all that block.
+    pub fn add(&mut self, other: Self) {
+        let Self { ruling, updated_input, block, context, stop } = other;
+        if let Some((theirs, _)) = &ruling
+            && self.ruling.as_ref().is_none_or(|(own, _)| own < theirs)
+        {
+            self.ruling = ruling;
+        }
+        self.updated_input = updated_input.or(self.updated_input.take());
+        self.block = match (self.block.take(), block) {
+            (Some(own), Some(theirs)) => Some(format!("{own}\n{theirs}")),
+            (own, theirs) => own.or(theirs),
+        };
+        self.context.extend(context);
+        self.stop = self.stop.take().or(stop);
+    }
+
+    /// All texts for the model, in one.
+    pub fn told(&self) -> Option<String> {
+        let texts = self.block.iter().chain(&self.context).map(String::as_str);
+        let texts: Vec<&str> = texts.collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+}
+
+/// A hook was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HookFinished {
+    /// Its event.
+    pub event: HookEvent,
+    /// Its command.
+    pub hook: String,
+    /// The call that it was asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// How it ended.
+    pub outcome: HookEnd,
+    /// The exit status; `None` if it did not exit by itself, or is no command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Its reason, what it tells the model, or why it failed; the beginning of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// What it tells the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How long it took.
+    pub time_ms: u64,
+}
+
+/// How a hook ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HookEnd {
+    /// It wants nothing to change.
+    Passed,
+    /// It allows the call.
+    Allowed,
+    /// It wants the user to be asked.
+    Asked,
+    /// It denies the call.
+    Denied,
+    /// It blocks the message, the end of the turn, or finds a result wrong.
+    Blocked,
+    /// It ends the turn.
+    Stopped,
+    /// It failed, and has no effect.
+    Failed,
+}
+
+impl HookEnd {
+    /// The end of a hook that answered this.
+    pub fn of(outcome: &Outcome) -> Self {
+        match (&outcome.stop, &outcome.ruling, &outcome.block) {
+            (Some(_), _, _) => Self::Stopped,
+            (None, Some((HookRuling::Deny, _)), _) => Self::Denied,
+            (None, _, Some(_)) => Self::Blocked,
+            (None, Some((HookRuling::Ask, _)), None) => Self::Asked,
+            (None, Some((HookRuling::Allow, _)), None) => Self::Allowed,
+            (None, None, None) => Self::Passed,
+        }
+    }
+
+    /// Its name in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Allowed => "allowed",
+            Self::Asked => "asked",
+            Self::Denied => "denied",
+            Self::Blocked => "blocked",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The JSON with which hooks are asked, and with which they answer: that of Claude Code.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Asked, HookEvent, HookRuling, HookedCall, Occasion, Outcome, names};
+use crate::protocol::Object;
+use crate::protocol::control::PermissionMode;
+use crate::protocol::event::MAIN_AGENT;
+
+/// What a notification about a permission is called.
+pub(super) const PERMISSION_PROMPT: &str = "permission_prompt";
+
+/// An answer of a hook.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// What it wants.
+    pub outcome: Outcome,
+    /// What it tells the user.
+    pub message: Option<String>,
+}
+
+/// What hooks are asked. `log`: the session's record.
+pub fn question(asked: &Asked<'_>, log: Option<&Path>) -> Value {
+    let Asked { occasion, mode, root, events } = asked;
+    let mut question = json!({
+        "session_id": events.session(),
+        "transcript_path": log.map(Path::to_string_lossy).unwrap_or_default(),
+        "cwd": root.to_string_lossy(),
+        "permission_mode": mode_there(*mode),
+        "hook_event_name": occasion.event().as_str(),
+    });
+    if events.agent() != MAIN_AGENT {
+        question["agent_id"] = events.agent().into();
+    }
+    let about = |question: &mut Value, call: &HookedCall<'_>| {
+        question["tool_name"] = names::foreign_tool(call.tool).into();
+        question["tool_input"] = names::foreign_input(call.tool, call.input, root).into();
+        question["tool_use_id"] = call.id.into();
+    };
+    let ended = |question: &mut Value, is_active: bool, answer: &str| {
+        question["stop_hook_active"] = is_active.into();
+        question["last_assistant_message"] = answer.into();
+    };
+    match occasion {
+        Occasion::SessionStart { source, model } => {
+            question["source"] = (*source).into();
+            question["model"] = (*model).into();
+        }
+        Occasion::SessionEnd { reason } => question["reason"] = (*reason).into(),
+        Occasion::UserPromptSubmit { prompt } => question["prompt"] = (*prompt).into(),
+        Occasion::PreToolUse(call) => about(&mut question, call),
+        Occasion::PostToolUse { call, response } => {
+            about(&mut question, call);
+            question["tool_response"] = (*response).clone();
+        }
+        Occasion::PostToolUseFailure { call, error, is_interrupt } => {
+            about(&mut question, call);
+            question["error"] = (*error).into();
+            question["is_interrupt"] = (*is_interrupt).into();
+        }
+        Occasion::Stop { is_active, answer } => ended(&mut question, *is_active, answer),
+        Occasion::StopFailure { error, details } => {
+            question["error"] = (*error).into();
+            question["error_details"] = (*details).into();
+        }
+        Occasion::SubagentStop { is_active, answer, role } => {
+            ended(&mut question, *is_active, answer);
+            question["agent_type"] = (*role).into();
+        }
+        Occasion::PreCompact { is_manual, focus } => {
+            question["trigger"] = trigger(*is_manual).into();
+            question["custom_instructions"] = (*focus).into();
+        }
+        Occasion::Notification { message } => {
+            question["message"] = (*message).into();
+            question["notification_type"] = PERMISSION_PROMPT.into();
+        }
+    }
+    question
+}
+
+/// The answer of a command that exited by itself; the error is why it counts as failed. Status 0: its output is the
+/// answer. 2: it blocks, and its error output is the reason.
+pub fn answer_of_command(
+    event: HookEvent,
+    exit_code: i32,
+    stdout: &str,
+    stderr: &str,
+) -> Result<Answer, String> {
+    let stdout = stdout.trim();
+    match exit_code {
+        0 if stdout.starts_with('{') => {
+            let value: Value = serde_json::from_str(stdout)
+                .map_err(|error| format!("its output is not valid JSON: {error}"))?;
+            answer(event, &value)
+        }
+        0 => {
+            let is_context = matches!(event, HookEvent::SessionStart | HookEvent::UserPromptSubmit);
+            let context = is_context && !stdout.is_empty();
+            let context = context.then(|| stdout.to_owned()).into_iter().collect();
+            Ok(Answer { outcome: Outcome { context, ..Outcome::default() }, message: None })
+        }
+        2 => {
+            let reason = match stderr.trim() {
+                "" => "the hook gave no reason".to_owned(),
+                reason => reason.to_owned(),
+            };
+            Ok(blocked(event, reason))
+        }
+        code => {
+            let words = if stderr.trim().is_empty() { stdout } else { stderr.trim() };
+            Err(format!("it exited with {code}: {words}").trim_end_matches([' ', ':']).to_owned())
+        }
+    }
+}
+
+/// Something is blocked for a reason. What cannot be blocked (any more) happens, and the user is told.
+fn blocked(event: HookEvent, reason: String) -> Answer {
+    let mut answer = Answer::default();
+    match event {
+        HookEvent::PreToolUse => answer.outcome.ruling = Some((HookRuling::Deny, reason)),
+        HookEvent::UserPromptSubmit
+        | HookEvent::PostToolUse
+        | HookEvent::PostToolUseFailure
+        | HookEvent::Stop
+        | HookEvent::SubagentStop => answer.outcome.block = Some(reason),
+        HookEvent::SessionStart
+        | HookEvent::SessionEnd
+        | HookEvent::StopFailure
+        | HookEvent::PreCompact
+        | HookEvent::Notification => answer.message = Some(reason),
+    }
+    answer
+}
+
+/// The answer of a hook in JSON; the error is what is wrong with it.
+pub fn answer(event: HookEvent, value: &Value) -> Result<Answer, String> {
+    let written = Written::deserialize(value).map_err(|error| format!("its answer: {error}"))?;
+    let Written { goes_on, stop_reason, system_message, decision, reason, specific } = written;
+    let Specific { permission_decision, permission_decision_reason, updated_input, context } =
+        specific.unwrap_or_default();
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
+    let mut answer = match decision {
+        Some(Decision::Block) => {
+            blocked(event, reason.clone().unwrap_or_else(|| "the hook gave no reason".to_owned()))
+        }
+        Some(Decision::Approve) if event == HookEvent::PreToolUse => {
+            let ruling = Some((HookRuling::Allow, reason.clone().unwrap_or_default()));
+            Answer { outcome: Outcome { ruling, ..Outcome::default() }, message: None }
+        }
+        Some(Decision::Approve) | None => Answer::default(),
+    };
+    let outcome = &mut answer.outcome;
+    let ruling = match permission_decision {
+        Some(PermissionDecision::Allow) => Some(HookRuling::Allow),
+        Some(PermissionDecision::Ask) => Some(HookRuling::Ask),
+        Some(PermissionDecision::Deny) => Some(HookRuling::Deny),
+        Some(PermissionDecision::Defer) | None => None,
+    };
+    if let Some(ruling) = ruling {
+        let reason = permission_decision_reason.or(reason).unwrap_or_default();
+        outcome.add(Outcome { ruling: Some((ruling, reason)), ..Outcome::default() });
+    }
+    outcome.updated_input = updated_input;
+    outcome.context.extend(context.filter(|context| !context.trim().is_empty()));
+    if goes_on == Some(false) {
+        outcome.stop = Some(stop_reason.unwrap_or_else(|| "the hook gave no reason".to_owned()));
+    }
+    answer.message = answer.message.or(system_message);
+    Ok(answer)
+}
+
+/// An answer as it is written. Other fields are for other programs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Written {
+    #[serde(rename = "continue")]
+    goes_on: Option<bool>,
+    stop_reason: Option<String>,
+    system_message: Option<String>,
+    decision: Option<Decision>,
+    reason: Option<String>,
+    #[serde(rename = "hookSpecificOutput")]
+    specific: Option<Specific>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Specific {
+    permission_decision: Option<PermissionDecision>,
+    permission_decision_reason: Option<String>,
+    updated_input: Option<Object>,
+    #[serde(rename = "additionalContext")]
+    context: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Decision {
+    Approve,
+    Block,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PermissionDecision {
+    Allow,
+    Ask,
+    Deny,
+    /// No opinion.
+    Defer,
+}
+
+/// What causes a compaction.
+pub(super) fn trigger(is_manual: bool) -> &'static str {
+    if is_manual { "manual" } else { "auto" }
+}
+
+/// The name of a mode there.
+pub fn mode_there(mode: PermissionMode) -> &'static str {
+    match mode {
+        PermissionMode::Plan => "plan",
+        PermissionMode::ReadOnly => "dontAsk",
+        PermissionMode::Ask => "default",
+        PermissionMode::AutoEdit => "acceptEdits",
+        PermissionMode::Full => "bypassPermissions",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(
+        event: HookEvent,
+        code: i32,
+        stdout: &str,
+        stderr: &str,
+        expected: Result<Answer, &str>,
+    ) {
+        let found = answer_of_command(event, code, stdout, stderr);
+        let found = found.as_ref().map_err(String::as_str);
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(*found, expected, "{stdout}{stderr}"),
+            (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{found}"),
+            (found, expected) => panic!("{stdout}{stderr}: {found:?}, expected {expected:?}"),
+        }
+    }
+
+    fn wants(outcome: Outcome) -> Answer {
+        Answer { outcome, message: None }
+    }
+
+    fn rules(ruling: HookRuling, reason: &str) -> Outcome {
+        Outcome { ruling: Some((ruling, reason.to_owned())), ..Outcome::default() }
+    }
+
+    #[test]
+    fn exit_status_decides() {
+        let event = HookEvent::PreToolUse;
+        check(event, 0, "all is well\n", "", Ok(wants(Outcome::default())));
+        check(event, 2, "", "not here\n", Ok(wants(rules(HookRuling::Deny, "not here"))));
+        check(event, 2, "{}", "", Ok(wants(rules(HookRuling::Deny, "the hook gave no reason"))));
+        check(event, 1, "", "oh\n", Err("it exited with 1: oh"));
+        check(event, 127, "", "", Err("it exited with 127"));
+        let context = vec!["branch: main".to_owned()];
+        let context = Outcome { context, ..Outcome::default() };
+        check(HookEvent::SessionStart, 0, "branch: main\n", "", Ok(wants(context)));
+        let block = Outcome { block: Some("no".to_owned()), ..Outcome::default() };
+        check(HookEvent::Stop, 2, "", "no", Ok(wants(block)));
+        let told = Answer { message: Some("no".to_owned()), ..Answer::default() };
+        check(HookEvent::PreCompact, 2, "", "no", Ok(told));
+    }
+
+    #[test]
+    fn answer_in_json_decides() {
+        let event = HookEvent::PreToolUse;
+        let specific = |text: &str| format!("{{\"hookSpecificOutput\":{{{text}}}}}");
+        let decision = "\"permissionDecision\":\"ask\",\"permissionDecisionReason\":\"r\"";
+        check(event, 0, &specific(decision), "", Ok(wants(rules(HookRuling::Ask, "r"))));
+        let approve = "{\"decision\":\"approve\",\"reason\":\"r\"}";
+        check(event, 0, approve, "", Ok(wants(rules(HookRuling::Allow, "r"))));
+        let block = "{\"decision\":\"block\",\"reason\":\"r\"}";
+        check(event, 0, block, "", Ok(wants(rules(HookRuling::Deny, "r"))));
+        let blocked = Outcome { block: Some("r".to_owned()), ..Outcome::default() };
+        check(HookEvent::PostToolUse, 0, block, "", Ok(wants(blocked)));
+        let stop = Outcome { stop: Some("s".to_owned()), ..Outcome::default() };
+        check(event, 0, "{\"continue\":false,\"stopReason\":\"s\"}", "", Ok(wants(stop)));
+        let told = Answer { message: Some("m".to_owned()), ..Answer::default() };
+        check(event, 0, "{\"systemMessage\":\"m\",\"suppressOutput\":true}", "", Ok(told));
+        check(event, 0, "{\"decision\":", "", Err("its output is not valid JSON"));
+        check(event, 0, "{\"decision\":\"maybe\"}", "", Err("its answer: unknown variant `maybe`"));
+        check(event, 0, "{\"continue\":\"no\"}", "", Err("its answer: invalid type"));
+    }
+
+    #[test]
+    fn strictest_ruling_counts() {
+        let mut outcome = rules(HookRuling::Allow, "a");
+        outcome.add(rules(HookRuling::Deny, "d"));
+        outcome.add(rules(HookRuling::Ask, "q"));
+        assert_eq!(outcome, rules(HookRuling::Deny, "d"));
+    }
+}

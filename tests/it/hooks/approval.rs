@@ -1,0 +1,109 @@
+//! A front end that allows a call with other arguments.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use code_agent::exec::Exec;
+use code_agent::permission::{Origin, Policy, Rule, Verb, Withheld};
+use code_agent::protocol::control::{Approval, Control, PermissionMode};
+use code_agent::protocol::event::{Body, Clock, Events, Sink, Stamped};
+use code_agent::protocol::mask::Masker;
+use code_agent::protocol::message::ToolCall;
+use code_agent::protocol::tool::{Direction, Rights};
+use code_agent::registry::{BreakerConfig, OutputLimits, Registry, Settings};
+use code_agent::tools::{self, ToolCx};
+use code_agent::workspace::{DiffSize, ImageStore, Spill, Workspace};
+use serde_json::{Value, json};
+
+struct Now;
+
+impl Clock for Now {
+    fn timestamp(&self) -> String {
+        String::new()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+/// Answers each question with these arguments.
+struct Answering(Control, Value);
+
+impl Sink for Answering {
+    fn take(&mut self, stamped: &Stamped) {
+        if let Body::PermissionRequested { call, .. } = &stamped.event.body {
+            let Value::Object(input) = self.1.clone() else { unreachable!() };
+            self.0.answer(call, Approval::Changed(input));
+        }
+    }
+}
+
+/// The envelope of a Write of `a`, which is allowed with these arguments instead.
+async fn written(folder: &std::path::Path, instead: Value) -> Value {
+    let control = Control::default();
+    control.attend();
+    let sink = Box::new(Answering(control.clone(), instead));
+    let masker = Arc::new(Masker::default());
+    let events = Events::new("s".to_owned(), 0, Arc::new(Now), masker, vec![sink]);
+    let cx = ToolCx {
+        call: String::new(),
+        workspace: Arc::new(Workspace::open(folder, &[]).unwrap()),
+        exec: Arc::new(Exec::new(&[])),
+        spill: Arc::new(Spill::none(&[])),
+        images: Arc::new(ImageStore::in_memory()),
+        takes_images: true,
+        cancel: control.cancel(),
+        secrets: Arc::default(),
+        rights: Rights::default(),
+        withheld: Withheld::default(),
+        watcher: None,
+        inquirer: None,
+        checked_path: None,
+        seen: None,
+        diff: DiffSize::Preview,
+    };
+    let denied = Rule::parse_all("Write(closed/**)").unwrap();
+    let settings = Settings {
+        policy: Policy::new(PermissionMode::Ask, false).with(Verb::Deny, Origin::UserFile, denied),
+        limits: OutputLimits {
+            max_lines: 100,
+            max_bytes: 10_000,
+            head_tail_lines: 10,
+            direction: Direction::HeadTail,
+        },
+        breaker: BreakerConfig { threshold: 5, cooldown: std::time::Duration::from_mins(1) },
+        hides_secrets: false,
+        hooks: None,
+    };
+    let registry = Registry::new(tools::all(), cx, events, control, settings);
+    let arguments = json!({"path": "a", "content": "asked"}).to_string();
+    let call = ToolCall { id: "1".into(), name: "Write".into(), arguments };
+    let answer = registry.call(&call).await;
+    serde_json::to_value(&*answer.envelope).unwrap()
+}
+
+#[tokio::test]
+async fn call_goes_on_with_the_arguments_of_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let envelope = written(&path, json!({"file_path": "b", "content": "answered"})).await;
+    assert_eq!(envelope["status"], "success", "{envelope}");
+    let text = envelope["text"].as_str().unwrap();
+    assert!(text.contains("The user changed the arguments of this call to {"), "{text}");
+    assert_eq!(std::fs::read_to_string(path.join("b")).unwrap(), "answered");
+    assert!(!path.join("a").exists());
+}
+
+#[tokio::test]
+async fn changed_arguments_are_validated_and_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let envelope = written(&path, json!({"path": "b"})).await;
+    assert_eq!(envelope["error"]["code"], "INVALID_PARAM", "{envelope}");
+    let envelope = written(&path, json!({"path": "closed/b", "content": "x"})).await;
+    assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{envelope}");
+    let envelope = written(&path, json!({"path": "../b", "content": "x"})).await;
+    assert_eq!(envelope["status"], "error", "{envelope}");
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+}
