@@ -25,8 +25,27 @@ impl McpServers {
         writable: &Writable,
         dirs: Option<&UserDirs>,
     ) -> Result<Self, OpenError> {
+        Self::with(loaded, writable, dirs, &[])
+    }
+
+    /// The same, and these.
+    fn with(
+        loaded: &Loaded,
+        writable: &Writable,
+        dirs: Option<&UserDirs>,
+        further: &[mcp::Settings],
+    ) -> Result<Self, OpenError> {
         let mut notices = Vec::new();
-        let servers = servers(loaded, writable, dirs, &mut notices)?;
+        let mut settings = settings(loaded, writable, &mut notices)?;
+        // (A name stands for one server.)
+        settings.retain(|server| further.iter().all(|other| other.name != server.name));
+        settings.extend_from_slice(further);
+        let servers = (!settings.is_empty()).then(|| {
+            let config = &loaded.config;
+            let cache = dirs.map(|dirs| dirs.cache.join("mcp"));
+            let exec = host_exec(config, writable);
+            Servers::new(settings, exec, cache, config.mcp.max_tool_tokens, &loaded.prompts)
+        });
         Ok(Self { servers, notices })
     }
 
@@ -39,7 +58,8 @@ impl McpServers {
         if !is_usual {
             return Ok(Self { servers: None, notices: Vec::new() });
         }
-        let mcp = Self::of(&options.config, writable, options.dirs.as_ref())?;
+        let further = &options.host_servers;
+        let mcp = Self::with(&options.config, writable, options.dirs.as_ref(), further)?;
         if let Some(servers) = &mcp.servers {
             servers.start();
         }
@@ -95,13 +115,12 @@ impl McpServers {
     }
 }
 
-/// The configured servers.
-fn servers(
+/// The settings of the configured servers.
+fn settings(
     loaded: &Loaded,
     writable: &Writable,
-    dirs: Option<&UserDirs>,
     notices: &mut Vec<String>,
-) -> Result<Option<Servers>, OpenError> {
+) -> Result<Vec<mcp::Settings>, OpenError> {
     let config = &loaded.config;
     let enabled = config.mcp.servers.iter().filter(|(_, server)| server.enabled);
     let mut settings = Vec::new();
@@ -114,12 +133,7 @@ fn servers(
             )),
         }
     }
-    if settings.is_empty() {
-        return Ok(None);
-    }
-    let cache = dirs.map(|dirs| dirs.cache.join("mcp"));
-    let exec = host_exec(config, writable);
-    Ok(Some(Servers::new(settings, exec, cache, config.mcp.max_tool_tokens, &loaded.prompts)))
+    Ok(settings)
 }
 
 /// Runs programs as the user, without the sandbox and without keys.

@@ -17,7 +17,7 @@ use crate::protocol::event::Body;
 use crate::protocol::mask::Masker;
 use crate::protocol::provider::Effort;
 use crate::protocol::shorten;
-use crate::workspace::{Undo, UndoError, Workspace};
+use crate::workspace::{Undo, UndoError, UndoReport, Workspace};
 
 /// Limit of a user command's output that is shared with the model.
 const MAX_SHARED: usize = 16 * 1024;
@@ -75,6 +75,16 @@ impl Session {
 
     /// Undoes changes of files, or redoes them.
     pub fn undo(&mut self, what: Undo, options: UndoOptions) -> Result<(), String> {
+        let leaves_git = self.undo_files(what, options)?.leaves_git;
+        if leaves_git {
+            return Err("HEAD, the index and refs are left as they are; to restore them too: /redo, then /undo git"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    /// The same; returns what was done.
+    pub fn undo_files(&mut self, what: Undo, options: UndoOptions) -> Result<UndoReport, String> {
         self.kernel.settle_background(false);
         if let Some(running) = self.running().filter(|_| !options.force) {
             return Err(format!(
@@ -87,11 +97,7 @@ impl Session {
             UndoError::Failed(_) => error.to_string(),
         })?;
         self.kernel.record_undo(event_of(&report, what));
-        if report.leaves_git {
-            return Err("HEAD, the index and refs are left as they are; to restore them too: /redo, then /undo git"
-                .to_owned());
-        }
-        Ok(())
+        Ok(report)
     }
 
     /// Names the session; fails if another one of the project has the name.

@@ -64,6 +64,7 @@ pub use usable_models::{UsableModel, usable_models};
 use crate::config::{ConfigError, Loaded, UserDirs};
 use crate::exec::Exec;
 use crate::kernel::Kernel;
+use crate::mcp;
 use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Clock, Events, Pin, SessionRule, Sink, TurnFinished};
@@ -132,6 +133,7 @@ pub enum Which {
 }
 
 /// Options of a session.
+#[derive(Clone)]
 pub struct Options {
     /// The project's root.
     pub root: PathBuf,
@@ -155,11 +157,32 @@ pub struct Options {
     pub dirs: Option<UserDirs>,
     /// A recorded session continues with the model of these options, not with its own.
     pub keeps_model: bool,
+    /// MCP servers in the program that drives the session.
+    pub host_servers: Vec<mcp::Settings>,
     /// Hooks besides the configured ones.
     pub hooks: Option<Arc<HookSet>>,
 }
 
 impl Options {
+    /// A session of the project at `root` with the defaults of everything else. `dirs`: the user's directories.
+    pub fn new(root: PathBuf, config: Loaded, session: Which, dirs: Option<UserDirs>) -> Self {
+        Self {
+            root,
+            add_dirs: Vec::new(),
+            config,
+            session,
+            storage: None,
+            ephemeral: false,
+            append_system_prompt: None,
+            answer_schema: None,
+            default_mode: PermissionMode::AutoEdit,
+            dirs,
+            keeps_model: false,
+            host_servers: Vec::new(),
+            hooks: None,
+        }
+    }
+
     /// The storage of this project's sessions, for reading.
     pub fn recorded(&self) -> Storage {
         self.storage.clone().unwrap_or_else(|| Storage::find(&self.root, self.dirs.as_ref()))

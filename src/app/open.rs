@@ -335,7 +335,7 @@ fn kept(log: Option<&Path>, root: &Path, masker: Arc<Masker>, writable: &Writabl
 }
 
 fn limits_of(config: &Config) -> Limits {
-    let config::Limits { max_turns, max_budget_usd, timeout: _ } = config.limits;
+    let config::Limits { max_turns, max_budget_usd, .. } = config.limits;
     Limits { max_turns, max_budget_usd }
 }
 

@@ -211,18 +211,12 @@ fn session_options(
     dirs: Option<UserDirs>,
 ) -> Options {
     Options {
-        root,
         add_dirs: args.tools.add_dir.clone(),
-        config,
-        session: args.which(),
         storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
-        answer_schema: None,
         default_mode: PermissionMode::Ask,
-        dirs,
-        keeps_model: false,
-        hooks: None,
+        ..Options::new(root, config, args.which(), dirs)
     }
 }
 
@@ -254,19 +248,7 @@ async fn open(
     control: &Control,
     faces: Vec<Box<dyn Sink>>,
 ) -> Result<Session, OpenError> {
-    let options = Options {
-        root: options.root.clone(),
-        add_dirs: options.add_dirs.clone(),
-        config: options.config.clone(),
-        session: options.session.clone(),
-        storage: options.storage.clone(),
-        append_system_prompt: options.append_system_prompt.clone(),
-        answer_schema: None,
-        dirs: options.dirs.clone(),
-        hooks: options.hooks.clone(),
-        ..*options
-    };
-    let opening = Box::pin(Session::open(options, control.clone(), faces));
+    let opening = Box::pin(Session::open(options.clone(), control.clone(), faces));
     // The user can cancel waiting for a server that does not respond.
     let cancel = control.cancel();
     match cancel.run_until_cancelled(opening).await {

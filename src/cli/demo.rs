@@ -10,7 +10,7 @@ use super::options::{self, ToolOptions};
 use crate::app::{OpenError, Options, Session, Which};
 use crate::config::UserDirs;
 use crate::disk::{self, ResolvedPath};
-use crate::protocol::control::{Control, Interrupt, PermissionMode};
+use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::event::{Body, Sink, Stamped};
 use crate::ui;
 use crate::ui::tui::Request;
@@ -66,20 +66,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
     };
     let config = options::load(&root, None, &run.tools, Some(&run))?;
     let mut chat = chat::display(&root, &config)?;
-    let options = Options {
-        config,
-        root: root.clone(),
-        add_dirs: Vec::new(),
-        session: Which::New,
-        storage: None,
-        ephemeral: false,
-        append_system_prompt: None,
-        answer_schema: None,
-        default_mode: PermissionMode::AutoEdit,
-        dirs: UserDirs::find(),
-        keeps_model: false,
-        hooks: None,
-    };
+    let options = Options::new(root.clone(), config, Which::New, UserDirs::find());
     let concurrent_change = Box::new(ConcurrentChange { file: Some(root.join(FILES[0].0)) });
     let faces: Vec<Box<dyn Sink>> = vec![Box::new(chat.handle.clone()), concurrent_change];
     let mut session = Session::open(options, control.clone(), faces).await?;

@@ -107,6 +107,10 @@ async fn live(server: &Arc<Server>, exec: &Exec, shared: &Shared) -> End {
             let connecting = serve_client_with_ct(client, transport, cancel);
             Box::pin(follow(server, shared, connecting, &changed)).await
         }
+        Start::Host(host) => {
+            let connecting = serve_client_with_ct(client, host.connection(), cancel);
+            Box::pin(follow(server, shared, connecting, &changed)).await
+        }
         Start::Program(command) => {
             let stdio = exec.serve(command).map(|service| Stdio::new(service, ending.clone()));
             let (stdio, stderr) = match stdio {

@@ -9,6 +9,7 @@ mod cache;
 mod call;
 mod catalog;
 mod connection;
+mod host;
 mod http;
 mod names;
 mod offers;
@@ -32,6 +33,7 @@ use crate::protocol::prompt::Prompts;
 use crate::tools::Tool;
 
 use catalog::Catalog;
+pub use host::Host;
 pub use offers::Fetched;
 pub use scope::Scope;
 use server::Server;
@@ -58,6 +60,8 @@ pub enum Start {
         /// Headers of each request.
         headers: Vec<(String, String)>,
     },
+    /// A server in the program that drives the session.
+    Host(Host),
 }
 
 /// One server.

@@ -16,7 +16,7 @@ use crate::config::{self, SandboxNetwork, UserDirs};
 use crate::context::DEFAULT_WINDOW;
 use crate::kernel::{Memory, Speaker};
 use crate::protocol::Object;
-use crate::protocol::control::{Control, PermissionMode};
+use crate::protocol::control::Control;
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Sandbox, SessionStarted};
 use crate::protocol::tool::Effect;
@@ -208,23 +208,17 @@ impl Play<'_> {
         self.options = Some(config.clone());
         let dirs = self.dirs.clone();
         let dirs = dirs.map(|dirs| UserDirs { cache: self.scratch.path.join("cache"), ..dirs });
+        let session = if is_first {
+            Which::NewWithId(self.id.to_owned())
+        } else {
+            Which::Resume(self.id.to_owned())
+        };
         let options = Options {
-            root: self.scratch.root.clone(),
-            add_dirs: Vec::new(),
-            config: loaded,
-            session: if is_first {
-                Which::NewWithId(self.id.to_owned())
-            } else {
-                Which::Resume(self.id.to_owned())
-            },
             storage: Some(self.scratch.storage.clone()),
-            ephemeral: false,
-            append_system_prompt: None,
             answer_schema: settings.get(ANSWER_SCHEMA).cloned(),
-            default_mode: PermissionMode::AutoEdit,
-            dirs,
             keeps_model: true,
             hooks: self.script.hooks(),
+            ..Options::new(self.scratch.root.clone(), loaded, session, dirs)
         };
         let control = Control::default();
         if self.script.is_attended {

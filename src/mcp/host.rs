@@ -1,0 +1,70 @@
+//! The transport to a server that lives in the program that drives the session.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Passes a message to the server; what it answers or sends by itself goes to the sender.
+type Carry = dyn Fn(Value, &UnboundedSender<Value>) + Send + Sync;
+
+/// The way to a server in the program.
+#[derive(Clone)]
+pub struct Host(Arc<Carry>);
+
+impl Host {
+    /// Messages are passed on by `carry`, which does not wait.
+    pub fn new(carry: impl Fn(Value, &UnboundedSender<Value>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(carry))
+    }
+
+    /// A connection.
+    pub(super) fn connection(&self) -> Connection {
+        let (sender, receiver) = unbounded_channel();
+        Connection { host: self.clone(), sender, receiver }
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Host")
+    }
+}
+
+pub(super) struct Connection {
+    host: Host,
+    sender: UnboundedSender<Value>,
+    receiver: UnboundedReceiver<Value>,
+}
+
+impl Transport<RoleClient> for Connection {
+    type Error = Infallible;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
+        // (Messages always serialise.)
+        let message = serde_json::to_value(&message).unwrap_or_default();
+        (self.host.0)(message, &self.sender);
+        std::future::ready(Ok(()))
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = self.receiver.recv().await?;
+            if let Ok(message) = serde_json::from_value(message) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Infallible> {
+        self.receiver.close();
+        Ok(())
+    }
+}
