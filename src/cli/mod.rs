@@ -14,6 +14,7 @@ mod models;
 mod options;
 mod run;
 mod sandbox_probe;
+mod sdk;
 mod session;
 mod signals;
 mod stdin;
@@ -33,7 +34,7 @@ use clap::{
 use crate::disk;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
-use options::RunArgs;
+use options::{InputFormat, RunArgs};
 
 /// A code agent for the terminal: every step diagnosable, every failure answered, everything recorded.
 #[derive(Debug, Parser)]
@@ -150,7 +151,7 @@ fn dispatch() -> u8 {
             0
         }
         Some(Command::Man { dir }) => man(&dir),
-        None if cli.print => run::run(&cli.run),
+        None if cli.print || cli.run.input_format == InputFormat::StreamJson => run::run(&cli.run),
         None => match no_command(&cli.run).or_else(|| only_for_run(&matches)) {
             None => chat::chat(&chat::ChatArgs::from(cli)),
             Some(reason) => {

@@ -47,6 +47,16 @@ pub(super) struct ToolOptions {
     pub(super) set: Vec<String>,
 }
 
+/// The format of standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum InputFormat {
+    /// A task.
+    #[default]
+    Text,
+    /// Messages and requests of a program, one JSON object per line.
+    StreamJson,
+}
+
 /// The options of `agent run`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Clone, Debug, Default, Args)]
@@ -72,6 +82,15 @@ pub(super) struct RunArgs {
     /// The format of standard output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(super) output_format: OutputFormat,
+    /// The format of standard input; `stream-json`: a program drives the session
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(super) input_format: InputFormat,
+    /// With --input-format stream-json: calls that need approval are asked of the program (`stdio`)
+    #[arg(long, value_name = "stdio", value_parser = ["stdio"])]
+    pub(super) permission_prompt_tool: Option<String>,
+    /// With --input-format stream-json: repeat the messages that the program sends, with their ids
+    #[arg(long)]
+    pub(super) replay_user_messages: bool,
     /// Also write the final answer to this file
     #[arg(short = 'o', long = "output-last-message", value_name = "FILE")]
     pub(super) output_file: Option<PathBuf>,
@@ -361,6 +380,12 @@ fn command_line(
 fn key_and_value(assignment: &str) -> Result<(&str, &str), OpenError> {
     let parts = assignment.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
     parts.ok_or_else(|| OpenError::Usage(format!("--set {assignment:?}: write KEY=VALUE")))
+}
+
+/// The prompts that a system prompt of the user replaces.
+pub(super) fn instructions(text: String) -> BTreeMap<String, String> {
+    let prompts = [("system/decision.md", text), ("system/recovery.md", String::new())];
+    prompts.map(|(name, text)| (name.to_owned(), text)).into()
 }
 
 /// The prompts of `--set prompts.NAME=FILE`.

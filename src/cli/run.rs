@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use super::options::{self, RunArgs};
+use super::options::{self, InputFormat, RunArgs};
+use super::sdk;
 use super::session::list_of_sessions;
 use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, Writable};
 use crate::config::{AGENT_DIR, UserDirs};
@@ -29,11 +30,12 @@ const TELL_AFTER: Duration = Duration::from_secs(1);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(59);
 
 pub(super) fn run(args: &RunArgs) -> u8 {
-    let asked = which(args)
-        .map_err(|error| error.to_string())
-        .and_then(|session| Ok((session, Task::read(&args.task)?)));
-    let (session, task) = match asked {
-        Ok(asked) => asked,
+    if args.input_format == InputFormat::StreamJson {
+        return sdk::sdk(args);
+    }
+    let asked = which(args).map_err(|error| error.to_string()).and_then(|_| Task::read(&args.task));
+    let task = match asked {
+        Ok(task) => task,
         Err(reason) => {
             ui::tell(&reason);
             return 2;
@@ -43,7 +45,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     super::block_on(
         async {
             let face = ui::face(args.output_format, verbosity(args));
-            match Box::pin(work(args, session, task, &control, vec![face])).await {
+            match Box::pin(work(args, task, &control, vec![face])).await {
                 Ok(code) => code,
                 Err(error) => {
                     let code = error.exit_code();
@@ -60,13 +62,12 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     )
 }
 
-async fn work(
+/// The options of a session; `default_mode`: see [`Options`].
+pub(super) fn options_of(
     args: &RunArgs,
-    session: Which,
-    task: Task,
-    control: &Control,
-    faces: Vec<Box<dyn Sink>>,
-) -> Result<u8, OpenError> {
+    default_mode: PermissionMode,
+) -> Result<Options, OpenError> {
+    let session = which(args)?;
     let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resume.as_deref())?;
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), &args.tools, Some(args))?;
@@ -79,21 +80,26 @@ async fn work(
     for warning in &config.warnings {
         ui::tell(warning);
     }
-    let task = task.input(|given| own_command(given, &root, dirs.as_ref(), &config.prompts))?;
-    let mut options = Options {
-        root,
+    Ok(Options {
         add_dirs: args.tools.add_dir.clone(),
-        config,
-        session,
         storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
         answer_schema: answer_schema(args)?,
-        default_mode: PermissionMode::AutoEdit,
-        dirs,
-        keeps_model: false,
-        hooks: None,
-    };
+        default_mode,
+        ..Options::new(root, config, session, dirs)
+    })
+}
+
+async fn work(
+    args: &RunArgs,
+    task: Task,
+    control: &Control,
+    faces: Vec<Box<dyn Sink>>,
+) -> Result<u8, OpenError> {
+    let mut options = options_of(args, PermissionMode::AutoEdit)?;
+    let (root, prompts) = (&options.root, &options.config.prompts);
+    let task = task.input(|given| own_command(given, root, options.dirs.as_ref(), prompts))?;
     // Opened first, so that an error is reported before the task runs.
     let mut output_file = match &args.output_file {
         Some(path) => {

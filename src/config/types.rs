@@ -193,11 +193,15 @@ pub struct Limits {
     /// Time per task.
     #[schemars(example = &"30m")]
     pub timeout: Option<String>,
+    /// How long a program that drives the session (`--input-format stream-json`) may take to answer whether a call may
+    /// be made.
+    pub answer_timeout: String,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_turns: 100, max_budget_usd: None, timeout: None }
+        let answer_timeout = "10m".to_owned();
+        Self { max_turns: 100, max_budget_usd: None, timeout: None, answer_timeout }
     }
 }
 

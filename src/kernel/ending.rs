@@ -116,7 +116,11 @@ impl Kernel {
 
     /// Ends the turn and emits its result.
     pub(super) fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
-        let ending = turn.completion.final_ending(ending);
+        let ending = if self.parts.control.accepts_denials() {
+            ending
+        } else {
+            turn.completion.final_ending(ending)
+        };
         self.end_fallback();
         self.parts.registry.settle_background(false);
         let mut result = std::mem::take(&mut turn.draft.text);

@@ -9,7 +9,7 @@ use super::Registry;
 use super::call::{Known, Wanted};
 use super::hooks::{by_hook, with_reason};
 use crate::permission::propose;
-use crate::protocol::control::{Approval, Grant, PermissionMode, Reason, Reply, Ruling};
+use crate::protocol::control::{Approval, Grant, Interrupt, PermissionMode, Reason, Reply, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::protocol::event::Body;
 use crate::protocol::hook::{HookRuling, Occasion};
@@ -292,6 +292,12 @@ impl Registry {
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
                 self.decided(call, "reject", by_user(reason), true);
                 Err(Refused::new(failure, true))
+            }
+            Some(Approval::Stop(why)) => {
+                let text = format!("the user said no to this call and ended the turn: {why}");
+                self.decided(call, "reject", by_user(why), true);
+                self.control.interrupt(Interrupt::User);
+                Err(Refused::new(Failure::new(ErrorCode::ApprovalRejected, text), true))
             }
             None => {
                 let why = "not run: the turn was interrupted before the question was answered";

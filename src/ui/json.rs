@@ -1,16 +1,22 @@
 //! The formats `json` and `stream-json`: compatible with scripts written for `claude -p`, with additional
 //! fields.
 
-use std::collections::HashMap;
+mod program;
+
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
 use super::put;
 use crate::protocol::control::Ending;
-use crate::protocol::event::{Body, Event, SessionStarted, Sink, Stamped, TurnFinished};
+use crate::protocol::event::{
+    Body, Event, ModelRequested, SessionStarted, Sink, Stamped, TurnFinished,
+};
 use crate::protocol::model::{StopReason, Usage};
 use crate::protocol::view::view;
+use program::ForProgram;
 
 /// `json`: one `result` object at the end.
 pub struct ResultObject {
@@ -48,6 +54,8 @@ pub struct StreamJson {
     /// The models of sub-agents.
     models: HashMap<String, String>,
     has_turn: bool,
+    /// For a program that drives the session.
+    program: Option<ForProgram>,
 }
 
 impl StreamJson {
@@ -59,7 +67,24 @@ impl StreamJson {
             model: String::new(),
             models: HashMap::new(),
             has_turn: false,
+            program: None,
         }
+    }
+
+    /// The same for a program that drives the session, with the names that it knows. `tools`: further ones, as soon as
+    /// they are known. `lost` is called if it does not read any more.
+    pub fn for_program(
+        out: Box<dyn Write + Send>,
+        tools: Arc<OnceLock<Vec<String>>>,
+        lost: impl Fn() + Send + 'static,
+    ) -> Self {
+        let program = Some(ForProgram::new(tools, Box::new(lost)));
+        Self { program, ..Self::new(out) }
+    }
+
+    /// The id of an event in its line.
+    pub fn id_of(event: &Event) -> String {
+        uuid(event)
     }
 
     fn line(&mut self, event: &Event) -> Option<Value> {
@@ -85,7 +110,9 @@ impl StreamJson {
             Body::ModelResponded(answer) if answer.purpose.is_conversation() && self.has_turn => {
                 let mut content = Vec::new();
                 if !answer.reasoning.is_empty() {
-                    content.push(json!({"type": "thinking", "thinking": answer.reasoning}));
+                    let thinking = answer.reasoning.as_str();
+                    content
+                        .push(json!({"type": "thinking", "thinking": thinking, "signature": ""}));
                 }
                 if !answer.text.is_empty() {
                     content.push(json!({"type": "text", "text": answer.text}));
@@ -151,9 +178,25 @@ impl Sink for StreamJson {
     }
 
     fn take(&mut self, stamped: &Stamped) {
-        self.gathered.take(&stamped.event);
-        if let Some(line) = self.line(&stamped.event) {
-            put(self.out.as_mut(), &format!("{line}\n"));
+        let event = &stamped.event;
+        self.gathered.take(event);
+        let mut lines = [None, None];
+        match &mut self.program {
+            None => lines[1] = self.line(event),
+            Some(program) => {
+                lines[0] = program.before(event);
+                let line = self.line(event);
+                if let Some(program) = &mut self.program {
+                    lines[1] = line.and_then(|line| program.adapted(event, line));
+                }
+            }
+        }
+        for line in lines.into_iter().flatten() {
+            if !put(self.out.as_mut(), &format!("{line}\n"))
+                && let Some(program) = &self.program
+            {
+                (program.lost)();
+            }
         }
     }
 }
@@ -184,14 +227,62 @@ struct Gathered {
     denials: Vec<Value>,
     checks: Vec<Value>,
     calls: Vec<(String, Value)>,
+    spent: Spent,
+}
+
+/// What each model of the session used so far.
+#[derive(Default)]
+struct Spent {
+    /// The model that each agent asked last, and its window.
+    asked: HashMap<String, (String, Option<u64>)>,
+    models: BTreeMap<String, (Usage, f64, u64)>,
+}
+
+impl Spent {
+    fn take(&mut self, event: &Event) {
+        let agent = &event.header.agent;
+        match &event.body {
+            Body::ModelRequested(ModelRequested { model, window, .. }) => {
+                self.asked.insert(agent.clone(), (model.clone(), *window));
+            }
+            Body::ModelResponded(answer) => {
+                let Some((model, window)) = self.asked.get(agent) else { return };
+                let (usage, cost_usd, known) = self.models.entry(model.clone()).or_default();
+                *usage += answer.usage.unwrap_or_default();
+                *cost_usd += answer.cost_usd.unwrap_or_default();
+                *known = window.unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let models = self.models.iter().map(|(model, (used, cost_usd, window))| {
+            let used = usage(*used);
+            let of_model = json!({
+                "inputTokens": used["input_tokens"],
+                "outputTokens": used["output_tokens"],
+                "cacheReadInputTokens": used["cache_read_input_tokens"],
+                "cacheCreationInputTokens": used["cache_creation_input_tokens"],
+                "webSearchRequests": 0,
+                "costUSD": cost_usd,
+                "contextWindow": window,
+            });
+            (model.clone(), of_model)
+        });
+        Value::Object(models.collect())
+    }
 }
 
 impl Gathered {
     fn take(&mut self, event: &Event) {
+        self.spent.take(event);
         match &event.body {
             // It is no part of the result.
             Body::Error { source, message, .. } if source == "telemetry" => super::tell(message),
-            Body::TurnStarted { .. } => *self = Self::default(),
+            Body::TurnStarted { .. } => {
+                *self = Self { spent: std::mem::take(&mut self.spent), ..Self::default() };
+            }
             Body::ModelResponded(answer) if answer.purpose.is_conversation() => {
                 self.calls.extend(answer.calls.iter().map(|call| {
                     let input = serde_json::from_str(&call.arguments).unwrap_or_default();
@@ -231,6 +322,7 @@ impl Gathered {
             "session_id": event.header.session,
             "total_cost_usd": finished.cost_usd,
             "usage": usage(finished.usage),
+            "modelUsage": self.spent.as_json(),
             "permission_denials": self.denials,
             "terminal_reason": finished.ending.as_str(),
             "files_changed": finished.files_changed,
@@ -255,7 +347,11 @@ pub(super) fn failure(message: &str, code: u8) -> Value {
         "type": "result",
         "subtype": "error_during_execution",
         "is_error": true,
+        "duration_ms": 0,
+        "duration_api_ms": 0,
         "num_turns": 0,
+        "session_id": "",
+        "total_cost_usd": 0,
         "result": message,
         "errors": [message],
         "terminal_reason": if code == 75 { "session_in_use" } else { "interrupted" },

@@ -9,11 +9,14 @@ pub mod tui;
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 pub use events::EventLines;
 pub use json::{ResultObject, StreamJson};
 pub use progress::Progress;
 pub use text::{Text, Verbosity};
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::protocol::event::Sink;
 use crate::protocol::sanitize::{clean, without_controls};
@@ -101,6 +104,32 @@ pub fn answer(answer: &Answer) -> bool {
     put(&mut io::stdout(), &text)
 }
 
+/// Writes a line of JSON; false if the reader is gone.
+pub fn line(value: &serde_json::Value) -> bool {
+    answer(&Answer::Data(format!("{value}\n")))
+}
+
+/// Waits until nobody reads standard output any more; returns never if it is no pipe.
+pub fn wait_until_lost() {
+    let stdout = io::stdout();
+    loop {
+        // (An error of the pipe is reported without being asked for.)
+        let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
+        match poll(&mut watched, None) {
+            Ok(_) if watched[0].revents().is_empty() => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+/// The lines for a program that drives the session: see [`StreamJson::for_program`].
+pub fn program_face(
+    tools: Arc<OnceLock<Vec<String>>>,
+    lost: impl Fn() + Send + 'static,
+) -> StreamJson {
+    StreamJson::for_program(Box::new(io::stdout()), tools, lost)
+}
+
 /// Writes text for users.
 pub fn print(text: &str) -> bool {
     answer(&text.to_owned().into())
@@ -114,6 +143,14 @@ pub fn is_terminal() -> bool {
 /// Prints a message to standard error.
 pub fn tell(text: &str) {
     put(&mut io::stderr(), &format!("agent: {}\n", clean(text)));
+}
+
+/// Prints the `result` object for a message that began no turn.
+pub fn refused(session: &str, why: &str) {
+    let mut result = json::failure(why, 2);
+    result["session_id"] = session.into();
+    result["terminal_reason"] = "refused".into();
+    line(&result);
 }
 
 /// Prints the `result` object of a run that did not start, for formats that end with one.

@@ -55,6 +55,7 @@ mod sandbox;
 mod sandbox_closed;
 mod sandbox_git;
 mod sandbox_network;
+mod sdk;
 mod secrets;
 mod server;
 mod session;

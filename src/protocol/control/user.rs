@@ -45,6 +45,8 @@ pub enum Approval {
     Changed(Object),
     /// Reject it, optionally with what to do instead.
     No(Option<String>),
+    /// Reject it with this reason, and end the turn.
+    Stop(String),
 }
 
 /// The user's controls of a session. Clones share the session.
@@ -70,6 +72,8 @@ struct Session {
     turn: Interruption,
     /// A user can be asked.
     is_attended: AtomicBool,
+    /// A denied call does not make the turn a failure.
+    accepts_denials: AtomicBool,
     requests: Mutex<Requests>,
 }
 
@@ -215,6 +219,16 @@ impl Control {
     /// A user can be asked.
     pub fn is_attended(&self) -> bool {
         self.session.is_attended.load(Ordering::SeqCst)
+    }
+
+    /// Declares that a denied call does not make a turn a failure: whoever drives the session knows of it.
+    pub fn accept_denials(&self) {
+        self.session.accepts_denials.store(true, Ordering::SeqCst);
+    }
+
+    /// A denied call does not make a turn a failure.
+    pub fn accepts_denials(&self) -> bool {
+        self.session.accepts_denials.load(Ordering::SeqCst)
     }
 
     /// Opens the question about a call. Show it after calling this, so that no answer is lost.

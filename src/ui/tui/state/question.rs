@@ -108,7 +108,7 @@ impl Choice {
             Self::Answer(Approval::Always(grant)) => {
                 (n == FIRST_GRANT && matches!(grant, Grant::Rules(_))).then_some('a')
             }
-            Self::Answer(Approval::No(_)) | Self::KeepPlanning => Some('n'),
+            Self::Answer(Approval::No(_) | Approval::Stop(_)) | Self::KeepPlanning => Some('n'),
             Self::NoWithText => Some('i'),
             Self::CarryOut(_) => (n == 0).then_some('y'),
             Self::EditPlan => Some('e'),
@@ -123,7 +123,7 @@ impl Choice {
             Self::Answer(Approval::Always(grant)) => {
                 format!("yes, and for this session: {}", clean(&grant.in_words()))
             }
-            Self::Answer(Approval::No(_)) => "no".to_owned(),
+            Self::Answer(Approval::No(_) | Approval::Stop(_)) => "no".to_owned(),
             Self::NoWithText => "no, and say what instead".to_owned(),
             Self::CarryOut(PermissionMode::Ask) => {
                 "yes, and ask before each change (mode ask)".to_owned()

@@ -1,0 +1,197 @@
+//! The session as the program sees it: its events as lines, and the questions to the user as requests.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::permission;
+use super::program::Program;
+use crate::protocol::control::Control;
+use crate::protocol::event::{Body, Event, ModelRequested, ModelResponded, Sink, Stamped};
+use crate::protocol::hook::names::foreign_tool;
+use crate::protocol::question::{Question, UserAnswer};
+use crate::ui::StreamJson;
+
+/// What the program can be told about the session at any time.
+#[derive(Default)]
+pub(super) struct Known {
+    /// The last request of the conversation.
+    pub(super) requested: Option<ModelRequested>,
+    /// The answer to it.
+    pub(super) responded: Option<ModelResponded>,
+    /// The ids of the user's messages, with the turns that they began or belong to.
+    pub(super) turns: Vec<(String, u32)>,
+    /// Messages that no turn has taken yet: their ids, if the program gave them some, and their contents.
+    pub(super) sent: VecDeque<(Option<String>, Value)>,
+}
+
+/// Copies share it.
+pub(super) type SharedKnown = Arc<Mutex<Known>>;
+
+pub(super) fn locked(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) struct Face {
+    pub(super) lines: StreamJson,
+    pub(super) program: Program,
+    pub(super) control: Control,
+    pub(super) known: SharedKnown,
+    /// The project's root.
+    pub(super) root: PathBuf,
+    /// Time limit of an answer.
+    pub(super) patience: Duration,
+    /// The user's messages are repeated to the program.
+    pub(super) repeats: bool,
+    /// The requests that ask about calls, by call.
+    pub(super) asked: HashMap<String, String>,
+}
+
+impl Sink for Face {
+    fn take(&mut self, stamped: &Stamped) {
+        self.lines.take(stamped);
+        let event = &stamped.event;
+        match &event.body {
+            Body::TurnStarted { .. } => {
+                let n_sent = locked(&self.known).sent.len();
+                self.taken(event, n_sent);
+            }
+            Body::TurnSteered { .. } => self.taken(event, 1),
+            Body::ModelRequested(request) if request.purpose.is_conversation() => {
+                let mut known = locked(&self.known);
+                known.requested = Some(request.clone());
+            }
+            Body::ModelResponded(answer) if answer.purpose.is_conversation() => {
+                locked(&self.known).responded = Some(answer.clone());
+            }
+            _ => self.follow(event),
+        }
+    }
+
+    fn take_from_agent(&mut self, stamped: &Stamped) {
+        self.lines.take_from_agent(stamped);
+        self.follow(&stamped.event);
+    }
+
+    fn recorded(&mut self, events: &[&Event]) {
+        let mut known = locked(&self.known);
+        let begun = events.iter().filter(|it| matches!(it.body, Body::TurnStarted { .. }));
+        let turns = begun.map(|event| (StreamJson::id_of(event), event.header.place.turn));
+        known.turns = turns.collect();
+    }
+}
+
+impl Face {
+    /// The session takes the next messages of the program.
+    fn taken(&self, event: &Event, n: usize) {
+        let mut known = locked(&self.known);
+        for _ in 0..n {
+            let Some((uuid, content)) = known.sent.pop_front() else { return };
+            let uuid = uuid.unwrap_or_else(|| StreamJson::id_of(event));
+            known.turns.push((uuid.clone(), event.header.place.turn));
+            if self.repeats {
+                self.program.send(&json!({
+                    "type": "user",
+                    "message": {"role": "user", "content": content},
+                    "parent_tool_use_id": null,
+                    "session_id": event.header.session,
+                    "uuid": uuid,
+                    "isReplay": true,
+                }));
+            }
+        }
+    }
+
+    fn follow(&mut self, event: &Event) {
+        match &event.body {
+            Body::PermissionRequested { call, .. } => {
+                let request = permission::request(event, &self.root);
+                let (control, id, sent) =
+                    (self.control.clone(), call.clone(), request["input"].clone());
+                let asked = self.program.ask(&request, Some(self.patience), move |answer| {
+                    permission::answered(&control, &id, &sent, answer);
+                });
+                self.asked.insert(call.clone(), asked);
+            }
+            Body::QuestionAsked { call, questions } => {
+                let request = json!({
+                    "subtype": "can_use_tool",
+                    "tool_name": foreign_tool("AskUser"),
+                    "input": {"questions": questions.iter().map(as_json).collect::<Vec<_>>()},
+                    "tool_use_id": call,
+                    "requires_user_interaction": true,
+                });
+                let (control, id, questions) =
+                    (self.control.clone(), call.clone(), questions.clone());
+                let asked = self.program.ask(&request, Some(self.patience), move |answer| {
+                    control.tell(&id, answers(&questions, answer));
+                });
+                self.asked.insert(call.clone(), asked);
+            }
+            // The call is settled: no answer is waited for.
+            Body::PermissionDecided { call, .. }
+            | Body::QuestionAnswered { call, .. }
+            | Body::ToolFinished { call, .. } => {
+                if let Some(asked) = self.asked.remove(call) {
+                    self.program.withdraw(&asked);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn as_json(question: &Question) -> Value {
+    let options = question.options.iter().map(|option| {
+        json!({"label": option.label, "description": option.description.as_deref().unwrap_or("")})
+    });
+    json!({
+        "question": question.question,
+        "header": question.header.as_deref().unwrap_or(""),
+        "options": options.collect::<Vec<_>>(),
+        "multiSelect": question.multi_select,
+    })
+}
+
+/// The answers: the program allows the call with an input that contains them.
+fn answers(questions: &[Question], answer: Result<Value, String>) -> Vec<UserAnswer> {
+    let given = match answer {
+        Ok(answer) if answer["behavior"] == "allow" => {
+            Ok(answer["updatedInput"]["answers"].clone())
+        }
+        Ok(answer) => Err(answer["message"].as_str().unwrap_or_default().to_owned()),
+        Err(why) => Err(why),
+    };
+    let answer = |question: &Question| {
+        let text = match &given {
+            Err(why) => return not_answered(question, why),
+            Ok(given) => match &given[&question.question] {
+                Value::String(text) => text.clone(),
+                Value::Array(labels) => {
+                    labels.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+                }
+                _ => return not_answered(question, ""),
+            },
+        };
+        let is_option = |label: &&str| question.options.iter().any(|option| option.label == *label);
+        let labels: Vec<&str> = match question.options.iter().find(|it| it.label == text) {
+            Some(option) => vec![&option.label],
+            None => text.split(", ").collect(),
+        };
+        if labels.iter().all(is_option) {
+            let selected = labels.iter().map(|label| (*label).to_owned()).collect();
+            return UserAnswer { question: question.question.clone(), selected, text: None };
+        }
+        UserAnswer { question: question.question.clone(), selected: vec![], text: Some(text) }
+    };
+    questions.iter().map(answer).collect()
+}
+
+fn not_answered(question: &Question, why: &str) -> UserAnswer {
+    let text =
+        if why.is_empty() { "(not answered)".into() } else { format!("(not answered) {why}") };
+    UserAnswer { question: question.question.clone(), selected: vec![], text: Some(text) }
+}

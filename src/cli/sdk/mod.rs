@@ -1,0 +1,405 @@
+//! `--input-format stream-json`: a program drives the session through standard input and output, with the control
+//! protocol of the Claude Agent SDK (`docs/INTEGRATION.md`).
+//!
+//! A thread reads what the program sends. Answers to our requests go from there to whoever asked; everything else goes
+//! through one channel to this loop.
+
+mod face;
+mod hooks;
+mod input;
+mod permission;
+mod program;
+mod requests;
+mod servers;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::options::{self, RunArgs};
+use super::run;
+use crate::app::{self, OpenError, Options, Session};
+use crate::config;
+use crate::mcp::Scope;
+use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
+use crate::protocol::directives::UserInput;
+use crate::protocol::event::Sink;
+use crate::protocol::own_command::OwnCommand;
+use crate::ui::{self, OutputFormat};
+use face::{Face, SharedKnown, locked};
+use input::{Input, Message, Request};
+use program::Program;
+use requests::{Deferred, Desk, answer_to, carry_out};
+use servers::Senders;
+
+/// How long the exit waits for distillation: the program waits for the exit.
+const DISTILLATION: Duration = Duration::from_secs(1);
+
+/// How long a session waits for the MCP servers in the program.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// Where a program asks for the states of the session: for itself, or for those who read its messages.
+const READS_STATES: &str = "CLAUDE_CODE_SDK_READS_SESSION_STATE";
+const SHOWS_STATES: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
+
+pub(super) fn sdk(args: &RunArgs) -> u8 {
+    if args.output_format != OutputFormat::StreamJson {
+        ui::tell("--input-format stream-json needs --output-format stream-json");
+        return 2;
+    }
+    if !args.task.is_empty() {
+        ui::tell("--input-format stream-json takes messages on standard input, not a task");
+        return 2;
+    }
+    let control = Control::default();
+    control.accept_denials();
+    if args.permission_prompt_tool.is_some() {
+        control.attend();
+    }
+    super::block_on(Box::pin(work(args, &control)), &control)
+}
+
+async fn work(args: &RunArgs, control: &Control) -> u8 {
+    let program = Program::new();
+    let mut input = match input::read(program.clone()) {
+        Ok(input) => input,
+        Err(error) => {
+            ui::tell(&format!("the input cannot be read: {error}"));
+            return 2;
+        }
+    };
+    // What the program says first decides how the session is opened.
+    let Some(first) = next(&mut input, &program, control).await else { return 0 };
+    let introduces = match &first {
+        Input::Request(Request { id, request }) if request["subtype"] == "initialize" => {
+            Some((id.clone(), request.clone()))
+        }
+        _ => None,
+    };
+    let opened = Box::pin(open(args, introduces.as_ref().map(|it| &it.1), &program, control));
+    let opened = control.cancel().run_until_cancelled(opened).await;
+    let mut driven = match opened {
+        Some(Ok(driven)) => driven,
+        Some(Err(error)) => {
+            if let Some((id, _)) = &introduces {
+                answer_to(&program, id, Err(error.to_string()));
+            }
+            ui::failure(OutputFormat::StreamJson, &error.to_string(), error.exit_code());
+            ui::tell(&error.to_string());
+            return error.exit_code();
+        }
+        None => return control.interrupted().unwrap_or(Interrupt::User).ending().exit_code(),
+    };
+    match introduces {
+        Some((id, _)) => driven.desk.answer(&id, Ok(driven.desk.introduction.clone())),
+        None => driven.waiting.push_back(first),
+    }
+    let ending = driven.run(&mut input).await;
+    driven.close().await;
+    ending.exit_code()
+}
+
+/// The next input; `None` at its end, or if the program or this one ends.
+async fn next(
+    input: &mut UnboundedReceiver<Input>,
+    program: &Program,
+    control: &Control,
+) -> Option<Input> {
+    tokio::select! {
+        input = input.recv() => input,
+        () = program.gone().cancelled() => None,
+        () = async { control.cancel().cancelled().await } => None,
+    }
+}
+
+/// A session that a program drives.
+struct Driven {
+    session: Session,
+    options: Options,
+    desk: Desk,
+    commands: Vec<OwnCommand>,
+    known: SharedKnown,
+    /// What was sent while a turn ran, for after it.
+    waiting: VecDeque<Input>,
+    /// Requests for the idle session.
+    deferred: VecDeque<(String, Deferred)>,
+    states: States,
+    last: Ending,
+}
+
+async fn open(
+    args: &RunArgs,
+    introduction: Option<&Value>,
+    program: &Program,
+    control: &Control,
+) -> Result<Driven, OpenError> {
+    let mut options = run::options_of(args, PermissionMode::Ask)?;
+    introduced(&mut options, introduction)?;
+    let config = &options.config.config;
+    let patience = config::parse_duration(&config.limits.answer_timeout);
+    let patience = patience.map_err(OpenError::Usage)?;
+    let senders = Senders::default();
+    let servers = servers::settings(introduction, &[], patience, program, &senders);
+    let host_servers: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
+    options.host_servers = servers;
+    options.hooks = hooks::of(introduction, program)?;
+    let known = SharedKnown::default();
+    let lost = program.gone().clone();
+    let tools = Arc::new(OnceLock::new());
+    let face = Face {
+        lines: ui::program_face(Arc::clone(&tools), move || lost.cancel()),
+        program: program.clone(),
+        control: control.clone(),
+        known: Arc::clone(&known),
+        root: options.root.clone(),
+        patience,
+        repeats: args.replay_user_messages,
+        asked: HashMap::new(),
+    };
+    let faces: Vec<Box<dyn Sink>> = vec![Box::new(face)];
+    let opening = Box::pin(Session::open(options.clone(), control.clone(), faces));
+    let session = tokio::select! {
+        opened = opening => opened?,
+        never = program.expire() => match never {},
+    };
+    for notice in &session.notices {
+        ui::tell(notice);
+    }
+    let settling = settled(&session, &host_servers);
+    tokio::select! {
+        _ = tokio::time::timeout(SETTLING, settling) => {}
+        never = program.expire() => match never {},
+    }
+    if let Some(servers) = session.servers() {
+        let known = servers.tools(Scope::default());
+        _ = tools.set(known.iter().map(|tool| tool.spec().name.to_string()).collect());
+    }
+    let prompts = &options.config.prompts;
+    let (commands, _) = app::own_commands(&options.root, options.dirs.as_ref(), prompts, |_| false);
+    let has_hooks = introduction.is_some_and(|it| it["hooks"].is_object());
+    let introduction = requests::introduction(&session, &options, &commands, has_hooks);
+    let desk = Desk::new(&session, introduction, (program.clone(), Arc::clone(&known)), senders);
+    let states = States::wanted(session.id());
+    Ok(Driven {
+        session,
+        options,
+        desk,
+        commands,
+        known,
+        waiting: VecDeque::new(),
+        deferred: VecDeque::new(),
+        states,
+        last: Ending::Completed,
+    })
+}
+
+/// What `initialize` says about the session.
+fn introduced(options: &mut Options, introduction: Option<&Value>) -> Result<(), OpenError> {
+    let Some(introduction) = introduction else { return Ok(()) };
+    if introduction["jsonSchema"].is_object() {
+        options.answer_schema = Some(introduction["jsonSchema"].clone());
+    }
+    if let Some(parts) = introduction["systemPrompt"].as_array() {
+        let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
+        let own = options::instructions(parts.join("\n\n"));
+        let prompts = std::mem::take(&mut options.config.prompts);
+        options.config.prompts = prompts.overridden(own).map_err(OpenError::Usage)?;
+    }
+    let more = introduction["appendSystemPrompt"].as_str().filter(|it| !it.is_empty());
+    let parts: Vec<&str> =
+        options.append_system_prompt.as_deref().into_iter().chain(more).collect();
+    options.append_system_prompt = (!parts.is_empty()).then(|| parts.join("\n\n"));
+    Ok(())
+}
+
+/// Waits for the servers in the program: their tools are those of the first request.
+async fn settled(session: &Session, names: &[String]) {
+    for name in names {
+        if let Some(servers) = session.servers() {
+            servers.settled(Some(name)).await;
+        }
+    }
+}
+
+impl Driven {
+    /// Works until the program sends nothing any more, or ends.
+    async fn run(&mut self, input: &mut UnboundedReceiver<Input>) -> Ending {
+        loop {
+            while let Some((id, deferred)) = self.deferred.pop_front() {
+                let done = carry_out(&mut self.session, &self.options, &self.known, deferred).await;
+                self.desk.answer(&id, done);
+            }
+            let next = match self.waiting.pop_front() {
+                Some(next) => Some(next),
+                None => self.idle(input).await,
+            };
+            match next {
+                Some(Input::Message(message)) => self.turn(vec![message], input).await,
+                Some(Input::Refused(why)) => {
+                    ui::refused(self.session.id(), &why);
+                }
+                Some(Input::Request(request)) => {
+                    let deferred = self.desk.take(request, false).await;
+                    self.session.mode();
+                    self.deferred.extend(deferred);
+                }
+                None => {
+                    let by = self.session.control().interrupted();
+                    return by.map_or(self.last, Interrupt::ending);
+                }
+            }
+        }
+    }
+
+    async fn idle(&mut self, input: &mut UnboundedReceiver<Input>) -> Option<Input> {
+        let program = self.desk.program.clone();
+        let control = self.session.control().clone();
+        tokio::select! {
+            next = next(input, &program, &control) => next,
+            never = self.session.idle() => match never {},
+            never = program.expire() => match never {},
+        }
+    }
+
+    /// Works on these messages together, and on those that are sent meanwhile.
+    async fn turn(&mut self, mut messages: Vec<Message>, input: &mut UnboundedReceiver<Input>) {
+        let control = self.session.control().clone();
+        let program = self.desk.program.clone();
+        self.states.tell(&program, "running");
+        loop {
+            control.begin_turn();
+            let inputs: Vec<UserInput> =
+                messages.into_iter().map(|message| self.note(message)).collect();
+            let message = UserInput::joined(inputs, "\n\n");
+            let mut is_closed = false;
+            let running = self.session.run(message);
+            tokio::pin!(running);
+            let finished = loop {
+                tokio::select! {
+                    finished = &mut running => break finished,
+                    next = input.recv(), if !is_closed => match next {
+                        Some(Input::Message(message)) if message.input.is_stop() => {
+                            control.interrupt(Interrupt::User);
+                        }
+                        Some(Input::Message(message)) if !message.is_later => {
+                            let message = noted(&self.known, &self.commands, message);
+                            control.steer(message);
+                        }
+                        Some(Input::Request(request)) if request.is_interrupt() => {
+                            control.interrupt(Interrupt::User);
+                            let queued = queued(&self.known, &self.waiting);
+                            let answer = if request.request["cancel_queued"] == true {
+                                _ = control.take_messages();
+                                locked(&self.known).sent.clear();
+                                self.waiting.retain(|it| !matches!(it, Input::Message(_)));
+                                json!({"still_queued": [], "cancelled": queued})
+                            } else {
+                                json!({ "still_queued": queued })
+                            };
+                            self.desk.answer(&request.id, Ok(answer));
+                        }
+                        Some(Input::Request(request)) => {
+                            let deferred = self.desk.take(request, true).await;
+                            self.deferred.extend(deferred);
+                        }
+                        Some(later) => self.waiting.push_back(later),
+                        None => is_closed = true,
+                    },
+                    () = program.gone().cancelled() => {
+                        control.interrupt(Interrupt::Terminate);
+                        break running.await;
+                    }
+                    never = program.expire() => match never {},
+                }
+            };
+            self.last = match finished.ending {
+                // It is what the program wanted.
+                Ending::Interrupted => Ending::Completed,
+                ending => ending,
+            };
+            // An interrupt ends the turn that runs, not the messages behind it.
+            let undelivered = control.take_messages();
+            if control.interrupted() == Some(Interrupt::Terminate) || undelivered.is_empty() {
+                break;
+            }
+            messages = undelivered.into_iter().map(Message::again).collect();
+        }
+        control.begin_turn();
+        if !self.waiting.iter().any(|next| matches!(next, Input::Message(_))) {
+            self.states.tell(&program, "idle");
+        }
+    }
+
+    /// The message for the model; its id is remembered.
+    fn note(&self, message: Message) -> UserInput {
+        if message.is_again { message.input } else { noted(&self.known, &self.commands, message) }
+    }
+
+    async fn close(mut self) {
+        self.session.finish_distillation(DISTILLATION).await;
+        self.session.close().await;
+    }
+}
+
+/// The message for the model, with the text of the command that it names; its id is remembered.
+fn noted(known: &SharedKnown, commands: &[OwnCommand], message: Message) -> UserInput {
+    let Message { input, uuid, content, .. } = message;
+    locked(known).sent.push_back((uuid, content));
+    let line = input.text.strip_prefix('/').filter(|_| input.pasted.is_empty());
+    let Some(line) = line else { return input };
+    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    match OwnCommand::find(commands, name) {
+        Some(command) => UserInput { images: input.images, ..command.message(arguments.trim()) },
+        None => input,
+    }
+}
+
+/// The ids of messages that no turn has taken yet, as far as the program gave them some.
+fn queued(known: &SharedKnown, waiting: &VecDeque<Input>) -> Vec<String> {
+    let known = locked(known);
+    let sent = known.sent.iter().filter_map(|(uuid, _)| uuid.clone());
+    let later = waiting.iter().filter_map(|input| match input {
+        Input::Message(message) => message.uuid.clone(),
+        Input::Refused(_) | Input::Request(_) => None,
+    });
+    sent.chain(later).collect()
+}
+
+/// Whether the program is told the states of the session.
+struct States {
+    is_wanted: bool,
+    /// Only the program itself reads them, not those who read its messages.
+    is_internal: bool,
+    session: String,
+}
+
+impl States {
+    fn wanted(session: &str) -> Self {
+        let is_set = |name: &str| {
+            std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+        };
+        let is_internal = !is_set(SHOWS_STATES);
+        let is_wanted = !is_internal || is_set(READS_STATES);
+        Self { is_wanted, is_internal, session: session.to_owned() }
+    }
+
+    fn tell(&self, program: &Program, state: &str) {
+        if !self.is_wanted {
+            return;
+        }
+        let mut line = json!({
+            "type": "system",
+            "subtype": "session_state_changed",
+            "state": state,
+            "session_id": self.session,
+            "uuid": uuid::Uuid::now_v7().to_string(),
+        });
+        if self.is_internal {
+            line["sdk_host_only"] = true.into();
+        }
+        program.send(&line);
+    }
+}

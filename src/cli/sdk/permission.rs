@@ -1,0 +1,132 @@
+//! Questions about calls: asks the program, and understands its answer.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::protocol::control::{Approval, Control, Grant, PermissionMode};
+use crate::protocol::event::{Body, Event};
+use crate::protocol::hook::json::mode_there;
+use crate::protocol::hook::names::{foreign_input, foreign_tool};
+use crate::protocol::tool::Effect;
+use crate::ui;
+
+/// The mode of this name: ours, or that of the other agent.
+pub(super) fn mode_named(name: &str) -> Option<PermissionMode> {
+    let is_named = |mode: &&PermissionMode| mode.as_str() == name || mode_there(**mode) == name;
+    PermissionMode::all().iter().find(is_named).copied()
+}
+
+/// The request that asks about a call in the project at `root`.
+pub(super) fn request(event: &Event, root: &Path) -> Value {
+    let Body::PermissionRequested { call, tool, input, effect, reason, grants, .. } = &event.body
+    else {
+        return Value::Null;
+    };
+    let mut request = json!({
+        "subtype": "can_use_tool",
+        "tool_name": foreign_tool(tool),
+        "input": foreign_input(tool, input, root),
+        "permission_suggestions": grants.iter().flat_map(suggestions).collect::<Vec<_>>(),
+        "decision_reason": reason,
+        "tool_use_id": call,
+    });
+    if let Effect::Write { path } = effect {
+        request["blocked_path"] = path.as_str().into();
+    }
+    if !event.header.is_main() {
+        request["agent_id"] = event.header.agent.as_str().into();
+    }
+    request
+}
+
+/// What an answer can grant for the session.
+fn suggestions(grant: &Grant) -> Vec<Value> {
+    match grant {
+        Grant::Rules(rules) => vec![json!({
+            "type": "addRules",
+            "rules": rules.iter().map(|rule| rule_as_json(rule)).collect::<Vec<_>>(),
+            "behavior": "allow",
+            "destination": "session",
+        })],
+        Grant::Mode(mode) => {
+            vec![json!({"type": "setMode", "mode": mode_there(*mode), "destination": "session"})]
+        }
+    }
+}
+
+/// `Bash(cargo test *)`: the tool and the content.
+fn rule_as_json(rule: &str) -> Value {
+    match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
+        Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
+        None => json!({"toolName": rule}),
+    }
+}
+
+/// Passes the program's answer about a call on. `sent`: the input that it was shown.
+pub(super) fn answered(control: &Control, call: &str, sent: &Value, answer: Result<Value, String>) {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(why) => return control.answer(call, Approval::No(Some(why))),
+    };
+    let message = answer["message"].as_str().unwrap_or_default().to_owned();
+    match answer["behavior"].as_str() {
+        Some("allow") => {}
+        Some("deny") if answer["interrupt"] == true => {
+            return control.answer(call, Approval::Stop(message));
+        }
+        Some("deny") => return control.answer(call, Approval::No(Some(message))),
+        _ => {
+            let why = "the program's answer is neither allow nor deny";
+            return control.answer(call, Approval::No(Some(why.to_owned())));
+        }
+    }
+    let (rules, mode) = granted(&answer["updatedPermissions"]);
+    let approval = match &answer["updatedInput"] {
+        Value::Object(changed) if answer["updatedInput"] != *sent => {
+            if !rules.is_empty() {
+                ui::tell("a call that is allowed with other arguments grants no rules");
+            }
+            Approval::Changed(changed.clone())
+        }
+        _ if !rules.is_empty() => Approval::Always(Grant::Rules(rules)),
+        _ => Approval::Once,
+    };
+    if let (Approval::Once, Some(mode)) = (&approval, mode) {
+        return control.answer(call, Approval::Always(Grant::Mode(mode)));
+    }
+    control.answer(call, approval);
+    if let Some(mode) = mode {
+        control.want_mode(mode);
+    }
+}
+
+/// The rules and the mode that the program grants. What a session cannot grant is named once on standard error.
+fn granted(updates: &Value) -> (Vec<String>, Option<PermissionMode>) {
+    let (mut rules, mut mode) = (Vec::new(), None);
+    for update in updates.as_array().into_iter().flatten() {
+        match update["type"].as_str() {
+            Some("addRules") if update["behavior"] == "allow" => {
+                rules.extend(update["rules"].as_array().into_iter().flatten().filter_map(rule));
+            }
+            Some("setMode") => {
+                mode = update["mode"].as_str().and_then(mode_named).or(mode);
+            }
+            other => {
+                let kind = other.unwrap_or("(none)");
+                ui::tell(&format!(
+                    "a permission update of type {kind} is ignored: rules that allow, and modes, are known"
+                ));
+            }
+        }
+    }
+    (rules, mode)
+}
+
+fn rule(rule: &Value) -> Option<String> {
+    let tool = rule["toolName"].as_str()?;
+    Some(match rule["ruleContent"].as_str() {
+        Some(content) => format!("{tool}({content})"),
+        None => tool.to_owned(),
+    })
+}

@@ -1,0 +1,160 @@
+//! The program at the other end: the requests that it has not answered yet.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::exec::seconds;
+use crate::ui;
+
+/// Takes the answer to a request, or why there is none. Called once, in any thread.
+type Then = Box<dyn FnOnce(Result<Value, String>) + Send>;
+
+/// The program. Copies share it.
+#[derive(Clone)]
+pub(super) struct Program(Arc<Inner>);
+
+struct Inner {
+    open: Mutex<Open>,
+    /// Another request waits for its answer.
+    has_new: Notify,
+    /// It does not read our output any more.
+    gone: CancellationToken,
+}
+
+/// The requests without an answer.
+#[derive(Default)]
+struct Open {
+    n_sent: u64,
+    waiting: HashMap<String, Waiting>,
+    /// It sends nothing any more.
+    is_closed: bool,
+}
+
+struct Waiting {
+    then: Then,
+    until: Option<(Instant, Duration)>,
+}
+
+impl Program {
+    pub(super) fn new() -> Self {
+        let (open, has_new, gone) = (Mutex::default(), Notify::new(), CancellationToken::new());
+        Self(Arc::new(Inner { open, has_new, gone }))
+    }
+
+    /// Writes a message to it.
+    pub(super) fn send(&self, message: &Value) {
+        if !ui::line(message) {
+            self.0.gone.cancel();
+        }
+    }
+
+    /// Cancelled when it does not read any more.
+    pub(super) fn gone(&self) -> &CancellationToken {
+        &self.0.gone
+    }
+
+    /// Sends a request; `then` receives the answer. Returns the request's id.
+    pub(super) fn ask(
+        &self,
+        request: &Value,
+        limit: Option<Duration>,
+        then: impl FnOnce(Result<Value, String>) + Send + 'static,
+    ) -> String {
+        let id = {
+            let mut open = self.open();
+            if open.is_closed {
+                drop(open);
+                then(Err("the program has closed its end".to_owned()));
+                return String::new();
+            }
+            open.n_sent += 1;
+            let id = format!("agent_{}", open.n_sent);
+            let until = limit.map(|limit| (Instant::now() + limit, limit));
+            open.waiting.insert(id.clone(), Waiting { then: Box::new(then), until });
+            id
+        };
+        self.0.has_new.notify_one();
+        self.send(&json!({"type": "control_request", "request_id": id, "request": request}));
+        id
+    }
+
+    /// The answer in a `control_response`. An answer to a request that is not open is ignored.
+    pub(super) fn answered(&self, response: &Value) {
+        let id = response["request_id"].as_str().unwrap_or_default();
+        let Some(waiting) = self.take(id) else { return };
+        (waiting.then)(match response["subtype"].as_str() {
+            Some("success") => Ok(response["response"].clone()),
+            _ => Err(response["error"].as_str().unwrap_or("the program failed").to_owned()),
+        });
+    }
+
+    /// Takes back a request, if it is open. Its answer is not waited for.
+    pub(super) fn withdraw(&self, id: &str) {
+        if self.take(id).is_some() {
+            self.send(&json!({"type": "control_cancel_request", "request_id": id}));
+        }
+    }
+
+    /// It sends nothing any more: no request will be answered.
+    pub(super) fn close(&self) {
+        let waiting = {
+            let mut open = self.open();
+            open.is_closed = true;
+            std::mem::take(&mut open.waiting)
+        };
+        for waiting in waiting.into_values() {
+            (waiting.then)(Err("the program has closed its end".to_owned()));
+        }
+    }
+
+    /// Ends the requests whose time is over; never returns.
+    pub(super) async fn expire(&self) -> std::convert::Infallible {
+        loop {
+            let next = {
+                let open = self.open();
+                open.waiting.values().filter_map(|it| it.until).map(|(at, _)| at).min()
+            };
+            let has_new = self.0.has_new.notified();
+            match next {
+                Some(at) => tokio::select! {
+                    () = sleep_until(at) => self.end_late(),
+                    () = has_new => {}
+                },
+                None => has_new.await,
+            }
+        }
+    }
+
+    fn end_late(&self) {
+        let now = Instant::now();
+        let late: Vec<(String, Duration)> = {
+            let open = self.open();
+            let late = open.waiting.iter().filter_map(|(id, waiting)| {
+                let (at, limit) = waiting.until?;
+                (at <= now).then(|| (id.clone(), limit))
+            });
+            late.collect()
+        };
+        for (id, limit) in late {
+            if let Some(waiting) = self.take(&id) {
+                self.send(&json!({"type": "control_cancel_request", "request_id": id}));
+                let limit = seconds(limit);
+                (waiting.then)(Err(format!("the program did not answer within {limit}")));
+            }
+        }
+    }
+
+    fn take(&self, id: &str) -> Option<Waiting> {
+        self.open().waiting.remove(id)
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

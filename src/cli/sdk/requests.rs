@@ -1,0 +1,295 @@
+//! Control requests of the program.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::face::{SharedKnown, locked};
+use super::input::Request;
+use super::permission::mode_named;
+use super::program::Program;
+use super::servers::Senders;
+use crate::app::{Options, Session, UndoOptions};
+use crate::config;
+use crate::exec::Exec;
+use crate::mcp::{ServerState, Servers};
+use crate::protocol::control::Control;
+use crate::protocol::hook::json::mode_there;
+use crate::protocol::own_command::OwnCommand;
+use crate::workspace::{Undo, Undone};
+
+/// Why a request is answered with an error.
+type Refusal = String;
+
+/// What requests are answered with at any time, also while the session is busy.
+pub(super) struct Desk {
+    pub(super) program: Program,
+    pub(super) known: SharedKnown,
+    /// The answer to `initialize`.
+    pub(super) introduction: Value,
+    senders: Senders,
+    control: Control,
+    servers: Option<Servers>,
+    exec: Arc<Exec>,
+    model: String,
+    window: u64,
+}
+
+/// A request that needs the idle session.
+pub(super) enum Deferred {
+    /// `set_model`: its name; `None`: the configured one.
+    Model(Option<String>),
+    /// `rewind_files`: the id of the message, and whether nothing is to be changed.
+    Rewind(String, bool),
+}
+
+impl Desk {
+    pub(super) fn new(
+        session: &Session,
+        introduction: Value,
+        (program, known): (Program, SharedKnown),
+        senders: Senders,
+    ) -> Self {
+        Self {
+            senders,
+            program,
+            known,
+            introduction,
+            control: session.control().clone(),
+            servers: session.servers().cloned(),
+            exec: session.exec().clone(),
+            model: session.model().to_owned(),
+            window: session.context_window(),
+        }
+    }
+
+    /// Answers a request; `is_busy`: a turn runs. A request that needs the idle session is returned, and answered later.
+    pub(super) async fn take(&self, request: Request, is_busy: bool) -> Option<(String, Deferred)> {
+        let Request { id, request } = request;
+        let text = |name: &str| request[name].as_str().filter(|it| !it.is_empty());
+        let answer = match request["subtype"].as_str().unwrap_or_default() {
+            "initialize" => Ok(self.introduction_again(&request)),
+            // There is nothing to interrupt.
+            "interrupt" => Ok(json!({"still_queued": []})),
+            "set_permission_mode" => self.set_mode(text("mode").unwrap_or_default()),
+            "set_model" => {
+                let name = text("model").filter(|name| *name != "default").map(str::to_owned);
+                return Some((id, Deferred::Model(name)));
+            }
+            "rewind_files" => match text("user_message_id") {
+                Some(_) if is_busy => {
+                    Err("a turn is running: rewind when it has ended, or interrupt it".to_owned())
+                }
+                Some(message) => {
+                    let is_dry = request["dry_run"] == true;
+                    return Some((id, Deferred::Rewind(message.to_owned(), is_dry)));
+                }
+                None => Err("rewind_files needs a user_message_id".to_owned()),
+            },
+            "get_context_usage" => Ok(self.context_usage()),
+            "mcp_status" => Ok(json!({ "mcpServers": self.servers() })),
+            "mcp_message" => {
+                let server = text("server_name").unwrap_or_default();
+                if self.senders.pass(server, request["message"].clone()) {
+                    Ok(json!({}))
+                } else {
+                    Err(format!("the MCP server {server:?} is not connected"))
+                }
+            }
+            "stop_task" => self.stop(text("task_id").unwrap_or_default()).await,
+            other => Err(format!("unsupported control request: {other:?}")),
+        };
+        self.answer(&id, answer);
+        None
+    }
+
+    /// Answers with what is done, or why not.
+    pub(super) fn answer(&self, id: &str, answer: Result<Value, Refusal>) {
+        answer_to(&self.program, id, answer);
+    }
+
+    fn introduction_again(&self, request: &Value) -> Value {
+        let mut introduction = self.introduction.clone();
+        if request["hooks"].is_object() {
+            // Those of the first one stay.
+            introduction["hooks_applied"] = false.into();
+        }
+        introduction
+    }
+
+    fn set_mode(&self, name: &str) -> Result<Value, Refusal> {
+        let mode = mode_named(name).ok_or_else(|| {
+            format!("there is no permission mode {name:?}: default, acceptEdits, plan, bypassPermissions")
+        })?;
+        self.control.want_mode(mode);
+        Ok(json!({ "mode": mode_there(mode) }))
+    }
+
+    /// The servers with their states.
+    fn servers(&self) -> Vec<Value> {
+        let reports = self.servers.iter().flat_map(Servers::states);
+        let rows = reports.map(|server| {
+            let (status, error) = match &server.state {
+                ServerState::Idle | ServerState::Connecting => ("pending", None),
+                ServerState::Connected(_) => ("connected", None),
+                ServerState::Failed(why) => ("failed", Some(why.to_string())),
+            };
+            let tools = server.known.unwrap_or_default().into_iter();
+            let tools: Vec<Value> = tools.map(|name| json!({ "name": name })).collect();
+            let mut row = json!({"name": server.name, "status": status, "tools": tools});
+            if let Some(error) = error {
+                row["error"] = error.into();
+            }
+            row
+        });
+        rows.collect()
+    }
+
+    async fn stop(&self, task: &str) -> Result<Value, Refusal> {
+        match self.exec.kill(task).await {
+            Some(_) => Ok(json!({})),
+            None => Err(format!("there is no running task {task:?}")),
+        }
+    }
+
+    /// How the window is used: as the last request was sent.
+    fn context_usage(&self) -> Value {
+        let known = locked(&self.known);
+        let request = known.requested.as_ref();
+        let window = request.and_then(|it| it.window).unwrap_or(self.window);
+        let tokens = |layer: &str| {
+            request.and_then(|it| it.layers.get(layer)).map_or(0, |layer| layer.tokens)
+        };
+        let rows = [
+            ("system_prompt", "System prompt", tokens("l1") + tokens("l2")),
+            ("system_tools", "Tools", tokens("tools")),
+            ("messages", "Messages", tokens("l3")),
+        ];
+        let used: u64 = rows.iter().map(|(_, _, tokens)| tokens).sum();
+        let row = |(id, name, tokens): (&str, &str, u64), kind: &str| json!({"id": id, "name": name, "tokens": tokens, "color": "", "kind": kind});
+        let mut categories: Vec<Value> = rows.into_iter().map(|it| row(it, "used")).collect();
+        let free = ("free_space", "Free space", window.saturating_sub(used));
+        categories.push(row(free, "free"));
+        let usage = known.responded.as_ref().and_then(|answer| answer.usage);
+        let usage = usage.map(|usage| {
+            json!({
+                "input_tokens": usage.input_tokens
+                    .saturating_sub(usage.cached_tokens)
+                    .saturating_sub(usage.cache_write_tokens),
+                "output_tokens": usage.output_tokens,
+                "cache_creation_input_tokens": usage.cache_write_tokens,
+                "cache_read_input_tokens": usage.cached_tokens,
+            })
+        });
+        json!({
+            "categories": categories,
+            "totalTokens": used,
+            "maxTokens": window,
+            "rawMaxTokens": window,
+            "percentage": (used * 100).checked_div(window).unwrap_or(0),
+            "gridRows": [],
+            "model": request.map_or(self.model.as_str(), |it| it.model.as_str()),
+            "memoryFiles": [],
+            "mcpTools": [],
+            "agents": [],
+            "isAutoCompactEnabled": true,
+            "apiUsage": usage,
+        })
+    }
+}
+
+/// Carries out a request that needs the idle session.
+pub(super) async fn carry_out(
+    session: &mut Session,
+    options: &Options,
+    known: &SharedKnown,
+    deferred: Deferred,
+) -> Result<Value, Refusal> {
+    match deferred {
+        Deferred::Model(name) => {
+            let name = name.as_deref().unwrap_or(&options.config.config.model);
+            let cancel = session.control().cancel();
+            let changed = Box::pin(session.answer_with(options, name, None));
+            match cancel.run_until_cancelled(changed).await {
+                Some(Ok(_)) => Ok(json!({})),
+                Some(Err(error)) => Err(error.to_string()),
+                None => Err("interrupted".to_owned()),
+            }
+        }
+        Deferred::Rewind(message, is_dry) => {
+            let known = locked(known).turns.iter().find(|(id, _)| *id == message).map(|it| it.1);
+            let turn = known.ok_or_else(|| format!("there is no user message {message}"))?;
+            if is_dry {
+                return Err("rewind_files without effect (dry_run) is not supported".to_owned());
+            }
+            rewind(session, turn)
+        }
+    }
+}
+
+fn rewind(session: &mut Session, turn: u32) -> Result<Value, Refusal> {
+    let report = session.undo_files(Undo::From(turn), UndoOptions::default())?;
+    let (mut changed, mut refused) = (Vec::new(), Vec::new());
+    for (path, how) in &report.files {
+        match how {
+            Undone::Refused(_) => refused.push(format!("{path}: {how}")),
+            Undone::Restored | Undone::Removed => changed.push(path.clone()),
+            Undone::AsBefore => {}
+        }
+    }
+    if refused.is_empty() {
+        return Ok(json!({"canRewind": true, "filesChanged": changed}));
+    }
+    Err(format!("not every file was restored: {}", refused.join("; ")))
+}
+
+/// The answer to `initialize`.
+pub(super) fn introduction(
+    session: &Session,
+    options: &Options,
+    commands: &[OwnCommand],
+    has_hooks: bool,
+) -> Value {
+    let config = &options.config.config;
+    let mut models = vec![session.model().to_owned()];
+    let further = config.light_model.iter().chain(&config.fallback).chain(config.models.keys());
+    for model in further {
+        if !models.contains(model) {
+            models.push(model.clone());
+        }
+    }
+    let models =
+        models.into_iter().filter(|model| !config::is_file(model) || *model == session.model());
+    let models: Vec<Value> = models
+        .map(|model| json!({"value": model, "displayName": model, "description": model}))
+        .collect();
+    let commands = commands.iter().map(|command| {
+        json!({
+            "name": command.name,
+            "description": command.description,
+            "argumentHint": command.argument_hint,
+        })
+    });
+    let mut introduction = json!({
+        "commands": commands.collect::<Vec<_>>(),
+        "agents": [],
+        "output_style": "default",
+        "available_output_styles": ["default"],
+        "models": models,
+        "account": {},
+        "hook_on_failure_supported": true,
+    });
+    if has_hooks {
+        introduction["hooks_applied"] = true.into();
+    }
+    introduction
+}
+
+/// Answers a control request.
+pub(super) fn answer_to(program: &Program, id: &str, answer: Result<Value, Refusal>) {
+    let response = match answer {
+        Ok(response) => json!({"subtype": "success", "request_id": id, "response": response}),
+        Err(error) => json!({"subtype": "error", "request_id": id, "error": error}),
+    };
+    program.send(&json!({"type": "control_response", "response": response}));
+}

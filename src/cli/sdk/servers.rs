@@ -1,0 +1,83 @@
+//! MCP servers that live in the program: messages to them are requests to it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::program::Program;
+use crate::mcp;
+
+/// JSON-RPC: the server could not answer.
+const INTERNAL_ERROR: i32 = -32603;
+/// Shorter time limits are taken as mistakes.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The ways to the session for what servers send by themselves, by server.
+#[derive(Clone, Default)]
+pub(super) struct Senders(Arc<Mutex<HashMap<String, UnboundedSender<Value>>>>);
+
+impl Senders {
+    fn set(&self, server: &str, sender: &UnboundedSender<Value>) {
+        let mut senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        senders.insert(server.to_owned(), sender.clone());
+    }
+
+    /// Passes a message of a server on; false if it is not connected.
+    pub(super) fn pass(&self, server: &str, message: Value) -> bool {
+        let senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        senders.get(server).is_some_and(|sender| sender.send(message).is_ok())
+    }
+}
+
+/// The servers that `initialize` and the options name. `timeout`: the limit of a call.
+pub(super) fn settings(
+    introduction: Option<&Value>,
+    named: &[String],
+    timeout: Duration,
+    program: &Program,
+    senders: &Senders,
+) -> Vec<mcp::Settings> {
+    let of_introduction = introduction.and_then(|it| it["sdkMcpServers"].as_array());
+    let of_introduction = of_introduction.into_iter().flatten().filter_map(Value::as_str);
+    let mut all: Vec<&str> = of_introduction.chain(named.iter().map(String::as_str)).collect();
+    all.sort_unstable();
+    all.dedup();
+    let server = |name: &str| {
+        let own = introduction.map(|it| &it["sdkMcpServerConfigs"][name]["timeout"]);
+        let own = own.and_then(Value::as_u64).map(Duration::from_millis);
+        mcp::Settings {
+            name: name.to_owned(),
+            start: mcp::Start::Host(host(name, program, senders)),
+            timeout: own.filter(|it| *it >= MIN_TIMEOUT).unwrap_or(timeout),
+            enabled_tools: Vec::new(),
+            disabled_tools: Vec::new(),
+        }
+    };
+    all.into_iter().map(server).collect()
+}
+
+fn host(server: &str, program: &Program, senders: &Senders) -> mcp::Host {
+    let (server, program, senders) = (server.to_owned(), program.clone(), senders.clone());
+    mcp::Host::new(move |message, sender| {
+        senders.set(&server, sender);
+        let id = message.get("id").cloned();
+        let request = json!({"subtype": "mcp_message", "server_name": server, "message": message});
+        let sender = sender.clone();
+        program.ask(&request, None, move |answer| {
+            // What is no request has no answer; programs acknowledge it.
+            let Some(id) = id else { return };
+            let message = match answer {
+                Ok(answer) => answer["mcp_response"].clone(),
+                Err(why) => {
+                    let error = json!({"code": INTERNAL_ERROR, "message": why});
+                    json!({"jsonrpc": "2.0", "id": id, "error": error})
+                }
+            };
+            // (The session may have ended.)
+            _ = sender.send(message);
+        });
+    })
+}
