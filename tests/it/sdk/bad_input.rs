@@ -118,7 +118,7 @@ fn nothing_is_left_when_the_program_dies() {
     drop(stdin);
     drop(child.stdout.take());
     let status = child.wait().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(60));
+    assert!(started.elapsed() < Duration::from_mins(1));
     assert!(status.code().is_some(), "{status}");
     assert!(running("sleep 78.25").is_empty() && running("sleep 78.75").is_empty());
 }
