@@ -359,7 +359,7 @@ impl Registry {
         cx.watcher = Some(Arc::new(move |text| {
             events.emit(Body::ToolOutput { call: id.clone(), text: text.to_owned() });
         }));
-        cx.inquirer = self.control.is_attended().then(|| Inquirer {
+        cx.inquirer = self.control.takes_questions().then(|| Inquirer {
             control: self.control.clone(),
             events: self.events.clone(),
             call: call.id.clone(),

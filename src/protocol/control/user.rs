@@ -70,10 +70,12 @@ struct Interruption {
 struct Session {
     /// For the current turn.
     turn: Interruption,
-    /// A user can be asked.
+    /// A user can be asked whether a call may be made.
     is_attended: AtomicBool,
     /// A denied call does not make the turn a failure.
     accepts_denials: AtomicBool,
+    /// The user can also be asked the model's questions.
+    takes_questions: AtomicBool,
     requests: Mutex<Requests>,
 }
 
@@ -213,10 +215,16 @@ impl Control {
 
     /// Declares that a user can be asked.
     pub fn attend(&self) {
+        self.attend_approvals();
+        self.session.takes_questions.store(true, Ordering::SeqCst);
+    }
+
+    /// Declares that a user can be asked whether calls may be made, but not the model's questions.
+    pub fn attend_approvals(&self) {
         self.session.is_attended.store(true, Ordering::SeqCst);
     }
 
-    /// A user can be asked.
+    /// A user can be asked whether a call may be made.
     pub fn is_attended(&self) -> bool {
         self.session.is_attended.load(Ordering::SeqCst)
     }
@@ -229,6 +237,11 @@ impl Control {
     /// A denied call does not make a turn a failure.
     pub fn accepts_denials(&self) -> bool {
         self.session.accepts_denials.load(Ordering::SeqCst)
+    }
+
+    /// A user can be asked the model's questions.
+    pub fn takes_questions(&self) -> bool {
+        self.session.takes_questions.load(Ordering::SeqCst)
     }
 
     /// Opens the question about a call. Show it after calling this, so that no answer is lost.
