@@ -107,6 +107,12 @@ impl Storage {
         Ok(Some((storage, PathBuf::from(OsString::from_vec(project)))))
     }
 
+    /// The project's directory, as far as it is known.
+    pub fn project(&self) -> Option<PathBuf> {
+        let path = std::fs::read(self.directory.join(PATH_FILE)).ok()?;
+        Some(PathBuf::from(OsString::from_vec(path)))
+    }
+
     /// The folder of all sessions.
     pub(super) fn sessions_folder(&self) -> PathBuf {
         self.directory.join("sessions")

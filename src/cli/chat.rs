@@ -7,7 +7,7 @@ mod next;
 mod places;
 mod rules;
 mod start;
-mod tasks;
+pub(super) mod tasks;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -243,7 +243,8 @@ fn exit_code(control: &Control, shown: std::io::Result<()>) -> u8 {
     }
 }
 
-async fn open(
+/// Opens a session with these options.
+pub(super) async fn open(
     options: &Options,
     control: &Control,
     faces: Vec<Box<dyn Sink>>,

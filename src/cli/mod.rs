@@ -1,5 +1,6 @@
 //! The command line: parses it, and has one file per command.
 
+mod acp;
 mod ask;
 mod chat;
 mod config;
@@ -80,6 +81,8 @@ enum Command {
     /// Show and change the lessons of earlier sessions
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
+    /// Serve an editor by the Agent Client Protocol, over standard input and output
+    Acp(Box<acp::AcpArgs>),
     /// List, add, remove and try MCP servers, or be one
     #[command(subcommand)]
     Mcp(mcp::McpCommand),
@@ -138,6 +141,7 @@ fn dispatch() -> u8 {
         Some(Command::Trace(command)) => trace::trace(&command),
         Some(Command::Eval(args)) => eval::eval(&args),
         Some(Command::Memory(command)) => memory::memory(&command),
+        Some(Command::Acp(args)) => acp::acp(&args),
         Some(Command::Mcp(command)) => mcp::mcp(command),
         Some(Command::Config(command)) => config::config(&command),
         Some(Command::Trust(args)) => trust::trust(&args),

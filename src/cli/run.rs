@@ -240,7 +240,7 @@ impl Task {
 }
 
 /// The message for a task that may begin with a command or a skill: `/name arguments`.
-fn own_command(
+pub(super) fn own_command(
     task: &str,
     root: &Path,
     dirs: Option<&UserDirs>,

@@ -34,7 +34,7 @@ use crate::tools::Tool;
 
 use catalog::Catalog;
 pub use host::Host;
-pub use offers::Fetched;
+pub use offers::{Fetched, OfferChanges};
 pub use scope::Scope;
 use server::Server;
 pub use server::{ServerState, ToolInfo};

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::select_all;
 use rmcp::model::{
     ClientRequest, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest,
     ListResourcesRequest, PaginatedRequestParams, Prompt as RpcPrompt, ReadResourceRequest,
     ReadResourceRequestParams, ResourceContents, Role, ServerResult,
 };
 use rmcp::service::{Peer, RoleClient, ServiceError};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::call::REASON;
@@ -51,6 +53,30 @@ pub struct Fetched {
     pub text: String,
     /// The contents of its images.
     pub images: Vec<Vec<u8>>,
+}
+
+/// Changes of what servers offer.
+pub struct OfferChanges(Vec<watch::Receiver<Option<Arc<Offers>>>>);
+
+impl OfferChanges {
+    /// The changes from now on.
+    pub fn of(servers: Option<&Servers>) -> Self {
+        let servers = servers.into_iter().flat_map(Servers::servers);
+        Self(servers.map(|server| server.watch_offers()).collect())
+    }
+
+    /// Waits for the next one. It may be dropped meanwhile: no change is lost.
+    pub async fn next(&mut self) {
+        if self.0.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        let changes = self.0.iter_mut().map(|offers| Box::pin(offers.changed()));
+        let (change, n, _) = select_all(changes).await;
+        if change.is_err() {
+            // Its server is gone.
+            self.0.remove(n);
+        }
+    }
 }
 
 impl Servers {

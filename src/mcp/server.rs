@@ -134,6 +134,11 @@ impl Server {
         self.offers.borrow().clone()
     }
 
+    /// Sees each further change of them.
+    pub(super) fn watch_offers(&self) -> watch::Receiver<Option<Arc<Offers>>> {
+        self.offers.subscribe()
+    }
+
     pub(super) fn set_offers(&self, offers: Option<Offers>) {
         self.offers.send_replace(offers.map(Arc::new));
     }

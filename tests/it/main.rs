@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the tests start the binary and look after it")]
 #![expect(clippy::similar_names, reason = "a test and its text are told apart well enough")]
 
+mod acp;
 mod agents;
 mod architecture;
 mod ask_user;

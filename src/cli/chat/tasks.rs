@@ -14,7 +14,7 @@ const REVIEW: Prompt = prompt!("commands/review.md");
 const NEW_RULES_FILE: &str = "AGENTS.md";
 
 /// The message of `/init` or `/review`, or why it cannot be sent.
-pub(super) async fn message(
+pub(in crate::cli) async fn message(
     session: &Session,
     options: &Options,
     action: CommandAction,

@@ -1,0 +1,187 @@
+//! `agent acp`: the Agent Client Protocol over standard input and output, for editors.
+//!
+//! It is a front end like the chat: each session of the client is a [`Session`](crate::app::Session) whose events
+//! become updates (`updates.rs`), and the client's requests reach it through its
+//! [`Control`](crate::protocol::control::Control).
+
+mod asking;
+mod calls;
+mod client;
+mod commands;
+mod open;
+mod prompt;
+mod recorded;
+mod session;
+mod settings;
+mod updates;
+mod wire;
+
+use agent_client_protocol::v1::schema::{
+    AgentCapabilities, AuthenticateRequest, CancelNotification, CloseSessionRequest,
+    Implementation, InitializeRequest, InitializeResponse, ListSessionsRequest, LoadSessionRequest,
+    McpCapabilities, NewSessionRequest, PromptCapabilities, PromptRequest, ResumeSessionRequest,
+    SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
+    SessionListCapabilities, SessionResumeCapabilities, SetSessionConfigOptionRequest,
+    SetSessionModeRequest,
+};
+use agent_client_protocol::{Agent, Error, on_receive_notification, on_receive_request};
+use clap::Args;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio_util::sync::CancellationToken;
+
+use super::options::{RunArgs, ToolOptions};
+use crate::protocol::control::Control;
+use crate::protocol::provider::Effort;
+use crate::ui;
+use client::{Client, Demand};
+
+/// The options of `agent acp`: those of every session that the client opens.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct AcpArgs {
+    /// The model: provider/model, auto, script:FILE, or replay:DIR
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<String>,
+    /// How much the model reasons: none, minimal, low, medium, high, xhigh, max, as far as it has them
+    #[arg(long, value_name = "EFFORT", hide_possible_values = true)]
+    effort: Option<Effort>,
+    /// The base URL of the model's server; without a path, the version is added
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The environment variable that contains the key
+    #[arg(long, value_name = "NAME")]
+    api_key_env: Option<String>,
+    /// A command that must exit 0 before a task counts as done
+    #[arg(long, value_name = "COMMAND")]
+    check: Vec<String>,
+    /// Limit of model calls per message
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// Limit of cost per message in US dollars; needs the model's price
+    #[arg(long, value_name = "X")]
+    max_budget_usd: Option<f64>,
+    /// Do not record the sessions
+    #[arg(long)]
+    ephemeral: bool,
+    /// Neither learn lessons nor use them (also: `AGENT_NO_MEMORY=1`)
+    #[arg(long)]
+    no_memory: bool,
+    /// Add this to the model's instructions
+    #[arg(long, value_name = "TEXT")]
+    append_system_prompt: Option<String>,
+    #[command(flatten)]
+    tools: ToolOptions,
+}
+
+impl AcpArgs {
+    /// The same options as for a run, which the configuration reads.
+    fn as_run(&self, tools: ToolOptions) -> RunArgs {
+        RunArgs {
+            model: self.model.clone(),
+            effort: self.effort,
+            base_url: self.base_url.clone(),
+            api_key_env: self.api_key_env.clone(),
+            check: self.check.clone(),
+            max_turns: self.max_turns,
+            max_budget_usd: self.max_budget_usd,
+            no_memory: self.no_memory,
+            tools,
+            ..RunArgs::default()
+        }
+    }
+}
+
+pub(super) fn acp(args: &AcpArgs) -> u8 {
+    if args.tools.cwd.is_some() {
+        ui::tell("-C has no meaning here: the editor names the folder of each session");
+        return 2;
+    }
+    let control = Control::default();
+    super::block_on(Box::pin(serve(args, &control)), &control)
+}
+
+/// Serves the client until it closes its end, or the program is ended.
+async fn serve(args: &AcpArgs, control: &Control) -> u8 {
+    let (demands, received) = unbounded_channel();
+    let lost = CancellationToken::new();
+    let (transport, written) = wire::transport(lost.clone());
+    // The handlers only pass on what they receive: the connection waits for each of them.
+    macro_rules! pass_on {
+        ($kind:ident) => {{
+            let demands = demands.clone();
+            async move |request, responder, _| {
+                // (Nobody receives it if the program is ending.)
+                _ = demands.send(Demand::$kind(request, responder));
+                Ok(())
+            }
+        }};
+    }
+    let cancels = demands.clone();
+    let initialized = demands.clone();
+    let connection = Agent
+        .v1()
+        .name("agent")
+        .on_receive_request(
+            async move |request: InitializeRequest, responder, _| {
+                _ = initialized.send(Demand::Initialize(Box::new(request.client_capabilities)));
+                responder.respond(capabilities(request.protocol_version))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async |_: AuthenticateRequest, responder, _| {
+                let why =
+                    "there is nothing to authenticate: keys come from the environment of the agent";
+                responder.respond_with_error(Error::invalid_params().data(why))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request::<NewSessionRequest, _, _, _>(pass_on!(New), on_receive_request!())
+        .on_receive_request::<LoadSessionRequest, _, _, _>(pass_on!(Load), on_receive_request!())
+        .on_receive_request::<ResumeSessionRequest, _, _, _>(
+            pass_on!(Resume),
+            on_receive_request!(),
+        )
+        .on_receive_request::<ListSessionsRequest, _, _, _>(pass_on!(List), on_receive_request!())
+        .on_receive_request::<CloseSessionRequest, _, _, _>(pass_on!(Close), on_receive_request!())
+        .on_receive_request::<PromptRequest, _, _, _>(pass_on!(Prompt), on_receive_request!())
+        .on_receive_request::<SetSessionModeRequest, _, _, _>(pass_on!(Mode), on_receive_request!())
+        .on_receive_request::<SetSessionConfigOptionRequest, _, _, _>(
+            pass_on!(Setting),
+            on_receive_request!(),
+        )
+        .on_receive_notification(
+            async move |cancel: CancelNotification, _| {
+                _ = cancels.send(Demand::Cancel(cancel.session_id));
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .connect_with(transport, async |connection| {
+            Client::new(args, connection).serve(received, control, &lost).await;
+            Ok(())
+        });
+    if let Err(error) = connection.await {
+        ui::tell(&format!("the connection to the editor failed: {error}"));
+        return 1;
+    }
+    written.finish().await;
+    control.interrupted().map_or(0, |by| by.ending().exit_code())
+}
+
+/// What this agent can do.
+fn capabilities(version: agent_client_protocol::schema::ProtocolVersion) -> InitializeResponse {
+    let prompts = PromptCapabilities::new().image(true).embedded_context(true);
+    let sessions = SessionCapabilities::new()
+        .list(SessionListCapabilities::new())
+        .resume(SessionResumeCapabilities::new())
+        .close(SessionCloseCapabilities::new())
+        .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
+    let capabilities = AgentCapabilities::new()
+        .load_session(true)
+        .prompt_capabilities(prompts)
+        .mcp_capabilities(McpCapabilities::new().http(true))
+        .session_capabilities(sessions);
+    InitializeResponse::new(version)
+        .agent_capabilities(capabilities)
+        .agent_info(Implementation::new("agent", env!("CARGO_PKG_VERSION")))
+}

@@ -1,0 +1,189 @@
+//! Asks the client: whether a call may be made, and the model's questions.
+
+use std::collections::BTreeMap;
+
+use agent_client_protocol::RequestCancellationHandle;
+use agent_client_protocol::v1::schema::{
+    CreateElicitationRequest, ElicitationAction, ElicitationContentValue, ElicitationFormMode,
+    ElicitationSchema, ElicitationSessionScope, MultiSelectPropertySchema, PermissionOption,
+    PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest, SessionId,
+    StringPropertySchema, ToolCallId, ToolCallUpdate,
+};
+
+use super::updates::Peer;
+use crate::protocol::control::{Approval, Control, Grant, Interrupt};
+use crate::protocol::question::{Question, UserAnswer};
+use crate::ui;
+
+/// The ids of options.
+const ONCE: &str = "once";
+const REJECT: &str = "reject";
+
+/// A request that waits for the client.
+pub(super) struct Asked {
+    call: String,
+    request: RequestCancellationHandle,
+}
+
+impl Asked {
+    /// The call is settled, perhaps in another way: the client need not answer any more.
+    pub(super) fn settled(open: &mut Option<Self>, call: &str) {
+        if let Some(asked) = open.take_if(|asked| asked.call == call) {
+            // (Without effect if it has answered.)
+            _ = asked.request.cancel();
+        }
+    }
+}
+
+/// The options of a permission request, each with its answer.
+fn options(grants: Vec<Grant>) -> Vec<(PermissionOption, Approval)> {
+    let once = PermissionOption::new(ONCE, "Allow", PermissionOptionKind::AllowOnce);
+    let mut options = vec![(once, Approval::Once)];
+    for (n, grant) in grants.into_iter().enumerate() {
+        let name = match &grant {
+            Grant::Rules(rules) => format!("Always allow {}", rules.join(", ")),
+            Grant::Mode(mode) => format!("Allow, and switch to mode {}", mode.as_str()),
+        };
+        let id = format!("always-{n}");
+        let option = PermissionOption::new(id, name, PermissionOptionKind::AllowAlways);
+        options.push((option, Approval::Always(grant)));
+    }
+    let reject = PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce);
+    options.push((reject, Approval::No(None)));
+    options
+}
+
+/// Asks whether a call may be made. The call waits until the client answers or the turn is cancelled.
+pub(super) fn permission(
+    peer: &Peer,
+    control: &Control,
+    (session, call): (&SessionId, &str),
+    shown: ToolCallUpdate,
+    grants: Vec<Grant>,
+) -> Option<Asked> {
+    let answers = options(grants);
+    let options = answers.iter().map(|(option, _)| option.clone()).collect();
+    let request = RequestPermissionRequest::new(session.clone(), shown, options);
+    let (control, id) = (control.clone(), call.to_owned());
+    let sent = peer.connection.send_request(request);
+    let handle = sent.cancellation_handle();
+    let asked = sent.on_receiving_result(async move |answer| {
+        let approval = match answer.map(|answer| answer.outcome) {
+            Ok(RequestPermissionOutcome::Selected(selected)) => {
+                let mut answers = answers.into_iter();
+                let chosen = answers.find(|(option, _)| option.option_id == selected.option_id);
+                // An option that was not offered allows nothing.
+                chosen.map_or(Approval::No(None), |(_, approval)| approval)
+            }
+            // The client does so when it cancels the turn.
+            Ok(_) => {
+                control.interrupt(Interrupt::User);
+                return Ok(());
+            }
+            Err(error) if agent_client_protocol::is_incoming_transport_closed(&error) => {
+                control.interrupt(Interrupt::User);
+                return Ok(());
+            }
+            Err(error) => {
+                ui::tell(&format!("the editor did not ask for permission: {error}"));
+                Approval::No(None)
+            }
+        };
+        control.answer(&id, approval);
+        Ok(())
+    });
+    asked.ok().map(|()| Asked { call: call.to_owned(), request: handle })
+}
+
+/// Asks the model's questions as a form.
+pub(super) fn questions(
+    peer: &Peer,
+    control: &Control,
+    (session, call): (&SessionId, &str),
+    questions: Vec<Question>,
+) -> Option<Asked> {
+    let scope = ElicitationSessionScope::new(session.clone()).tool_call_id(ToolCallId::new(call));
+    let message = questions.iter().map(|question| question.question.trim());
+    let message = message.collect::<Vec<_>>().join("\n");
+    let request =
+        CreateElicitationRequest::new(ElicitationFormMode::new(scope, form(&questions)), message);
+    let (control, id) = (control.clone(), call.to_owned());
+    let sent = peer.connection.send_request(request);
+    let handle = sent.cancellation_handle();
+    let asked = sent.on_receiving_result(async move |answer| {
+        let values = match answer.map(|answer| answer.action) {
+            Ok(ElicitationAction::Accept(accepted)) => accepted.content.unwrap_or_default(),
+            // Declined: no question is answered.
+            Ok(_) => BTreeMap::new(),
+            Err(error) => {
+                if !agent_client_protocol::is_incoming_transport_closed(&error) {
+                    ui::tell(&format!("the editor did not show a question: {error}"));
+                }
+                control.interrupt(Interrupt::User);
+                return Ok(());
+            }
+        };
+        control.tell(&id, answers(&questions, &values));
+        Ok(())
+    });
+    asked.ok().map(|()| Asked { call: call.to_owned(), request: handle })
+}
+
+/// The name of a question's field, and of the one for an answer in words.
+fn fields(n: usize) -> (String, String) {
+    (format!("answer{}", n + 1), format!("answer{}_in_words", n + 1))
+}
+
+fn form(questions: &[Question]) -> ElicitationSchema {
+    let mut form = ElicitationSchema::new();
+    for (n, question) in questions.iter().enumerate() {
+        let (field, in_words) = fields(n);
+        let labels: Vec<String> =
+            question.options.iter().map(|option| option.label.clone()).collect();
+        let described = question.options.iter().filter_map(|option| {
+            Some(format!("{}: {}", option.label, option.description.as_ref()?))
+        });
+        let mut about = vec![question.question.clone()];
+        about.extend(described);
+        let about = about.join("\n");
+        let title = question.header.clone().unwrap_or_else(|| question.question.clone());
+        form = if labels.is_empty() {
+            form.property(field, StringPropertySchema::new().title(title).description(about), true)
+        } else if question.multi_select {
+            let choice = MultiSelectPropertySchema::new(labels).title(title).description(about);
+            form.property(field, choice, false)
+        } else {
+            let choice = StringPropertySchema::new().title(title).description(about);
+            form.property(field, choice.enum_values(labels), false)
+        };
+        if !question.options.is_empty() {
+            let words = StringPropertySchema::new().title("In your own words");
+            form = form.property(in_words, words, false);
+        }
+    }
+    form
+}
+
+fn answers(
+    questions: &[Question],
+    values: &BTreeMap<String, ElicitationContentValue>,
+) -> Vec<UserAnswer> {
+    let words = |field: &str| match values.get(field) {
+        Some(ElicitationContentValue::String(text)) if !text.trim().is_empty() => {
+            Some(text.clone())
+        }
+        _ => None,
+    };
+    let answers = questions.iter().enumerate().map(|(n, question)| {
+        let (field, in_words) = fields(n);
+        let chosen = match values.get(&field) {
+            Some(ElicitationContentValue::StringArray(chosen)) => chosen.clone(),
+            _ => words(&field).into_iter().collect(),
+        };
+        let is_label = |text: &String| question.options.iter().any(|it| it.label == *text);
+        let (selected, other): (Vec<String>, Vec<String>) = chosen.into_iter().partition(is_label);
+        let text = words(&in_words).or_else(|| (!other.is_empty()).then(|| other.join(", ")));
+        UserAnswer { question: question.question.clone(), selected, text }
+    });
+    answers.collect()
+}

@@ -1,0 +1,179 @@
+//! Opens a session at the place that the client names, with the MCP servers that it gives.
+
+use std::path::PathBuf;
+
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{
+    LoadSessionResponse, McpServer as GivenServer, NewSessionResponse, ResumeSessionResponse,
+    SessionConfigOption, SessionId, SessionModeState,
+};
+use agent_client_protocol::{Error, ErrorCode};
+
+use super::AcpArgs;
+use super::client::respond;
+use crate::app::{OpenError, Options, Storage, Which};
+use crate::cli::options;
+use crate::config::{McpServer, UserDirs};
+use crate::protocol::control::PermissionMode;
+use crate::{record, ui};
+
+/// Where a session works, as the client says.
+pub(super) struct Place {
+    pub(super) cwd: PathBuf,
+    pub(super) add_dirs: Vec<PathBuf>,
+    pub(super) servers: Vec<GivenServer>,
+}
+
+/// How a session is opened, and who waits for it.
+pub(super) enum Opening {
+    New(Responder<NewSessionResponse>),
+    /// A recorded one, whose conversation the client wants to see.
+    Load(SessionId, Responder<LoadSessionResponse>),
+    /// A recorded one, whose conversation the client has.
+    Resume(SessionId, Responder<ResumeSessionResponse>),
+}
+
+impl Opening {
+    /// The id of the recorded session.
+    fn id(&self) -> Option<&str> {
+        match self {
+            Self::New(_) => None,
+            Self::Load(id, _) | Self::Resume(id, _) => Some(&id.0),
+        }
+    }
+
+    /// The recorded conversation is shown.
+    pub(super) fn shows_record(&self) -> bool {
+        matches!(self, Self::Load(..))
+    }
+
+    pub(super) fn fail(self, error: Error) {
+        match self {
+            Self::New(responder) => respond(responder, Err(error)),
+            Self::Load(_, responder) => respond(responder, Err(error)),
+            Self::Resume(_, responder) => respond(responder, Err(error)),
+        }
+    }
+
+    pub(super) fn succeed(
+        self,
+        id: &SessionId,
+        modes: SessionModeState,
+        options: Vec<SessionConfigOption>,
+    ) {
+        match self {
+            Self::New(responder) => {
+                let response = NewSessionResponse::new(id.clone());
+                respond(responder, Ok(response.modes(modes).config_options(options)));
+            }
+            Self::Load(_, responder) => {
+                let response = LoadSessionResponse::new();
+                respond(responder, Ok(response.modes(modes).config_options(options)));
+            }
+            Self::Resume(_, responder) => {
+                let response = ResumeSessionResponse::new();
+                respond(responder, Ok(response.modes(modes).config_options(options)));
+            }
+        }
+    }
+}
+
+/// The options of the session.
+pub(super) fn options(
+    args: &AcpArgs,
+    place: Place,
+    opening: &Opening,
+) -> Result<Options, OpenError> {
+    if !place.cwd.is_absolute() {
+        return Err(OpenError::Usage(format!(
+            "cwd {:?}: write an absolute path",
+            place.cwd.display().to_string()
+        )));
+    }
+    let mut tools = args.tools.clone();
+    tools.add_dir.extend(place.add_dirs);
+    tools.cwd = Some(place.cwd);
+    let root = options::root(tools.cwd.as_deref())?;
+    let (session, storage) = match opening.id() {
+        None => (Which::New, None),
+        Some(id) => (Which::Resume(id.to_owned()), Some(storage_with(&root, id)?)),
+    };
+    let dirs = UserDirs::find();
+    let run = args.as_run(tools.clone());
+    let mut config = options::load(&root, dirs.as_ref(), &tools, Some(&run))?;
+    config.config.use_chat_defaults();
+    for warning in &config.warnings {
+        ui::tell(warning);
+    }
+    for server in place.servers {
+        let (name, server) = mcp_server(server)?;
+        config.config.mcp.servers.insert(name, server);
+    }
+    Ok(Options {
+        root,
+        add_dirs: tools.add_dir,
+        config,
+        session,
+        storage,
+        ephemeral: args.ephemeral,
+        append_system_prompt: args.append_system_prompt.clone(),
+        answer_schema: None,
+        default_mode: PermissionMode::Ask,
+        dirs,
+        keeps_model: false,
+        hooks: None,
+        host_servers: Vec::new(),
+    })
+}
+
+/// Where the session of this id is recorded. A client has whole ids.
+fn storage_with(root: &std::path::Path, id: &str) -> Result<Storage, OpenError> {
+    let none = || OpenError::Usage(format!("no session {id} is recorded"));
+    if !record::is_id(id) {
+        return Err(none());
+    }
+    let (storage, _) = options::sessions_with(root, id)?;
+    if storage.matching(id).iter().any(|known| known == id) { Ok(storage) } else { Err(none()) }
+}
+
+/// A server as in the configuration.
+fn mcp_server(server: GivenServer) -> Result<(String, McpServer), OpenError> {
+    match server {
+        GivenServer::Stdio(given) => {
+            let command = given.command.into_os_string().into_string().ok();
+            let env = given.env.into_iter().map(|variable| (variable.name, variable.value));
+            let server =
+                McpServer { command, args: given.args, env: env.collect(), ..McpServer::default() };
+            Ok((given.name, server))
+        }
+        GivenServer::Http(given) => {
+            let headers = given.headers.into_iter().map(|header| (header.name, header.value));
+            let server = McpServer {
+                url: Some(given.url),
+                headers: headers.collect(),
+                ..McpServer::default()
+            };
+            Ok((given.name, server))
+        }
+        GivenServer::Sse(given) => Err(OpenError::Usage(format!(
+            "MCP server {}: the transport sse is not supported; use http or stdio",
+            given.name
+        ))),
+        _ => Err(OpenError::Usage(
+            "an MCP server has a transport that is not supported; use http or stdio".to_owned(),
+        )),
+    }
+}
+
+/// The error as the client gets it.
+pub(super) fn wire_error(error: &OpenError) -> Error {
+    let code = match error {
+        OpenError::Usage(_) => ErrorCode::INVALID_PARAMS,
+        OpenError::NoModel(_)
+        | OpenError::NotUndone(_)
+        | OpenError::NotConfirmed(_)
+        | OpenError::InUse(_)
+        | OpenError::Interrupted(_) => ErrorCode::INTERNAL_ERROR,
+    };
+    Error::new(code, error.to_string())
+}

@@ -1,0 +1,211 @@
+//! A prompt of the client as a message of the user.
+//!
+//! Only its text counts as the user's own words. What the client embeds (files, selections) is passed on like a paste:
+//! it is never searched for instructions. A link to a file is a mention (`@src/a.rs`).
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, EmbeddedResourceResource, ImageContent, ResourceLink,
+};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::protocol::directives::UserInput;
+
+/// Limit of the text of a prompt in bytes, as for a task on standard input.
+const MAX_TEXT: usize = 10 << 20;
+
+/// A prompt: its first text, which may be a command, and the rest.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    first: String,
+    rest: UserInput,
+    /// Contents that follow the text, with the names by which the text refers to them.
+    embedded: Vec<(String, String)>,
+}
+
+/// The message; the error is why it cannot be sent.
+pub(super) fn input(blocks: Vec<ContentBlock>, root: &Path) -> Result<Read, String> {
+    let mut read = Read::default();
+    for (at, block) in blocks.into_iter().enumerate() {
+        match block {
+            ContentBlock::Text(text) if at == 0 => read.first = text.text,
+            ContentBlock::Text(text) => read.rest.text.push_str(&text.text),
+            ContentBlock::ResourceLink(link) => read.link(&link, root),
+            ContentBlock::Image(image) => read.image(&image, root)?,
+            ContentBlock::Resource(resource) => match resource.resource {
+                EmbeddedResourceResource::TextResourceContents(contents) => {
+                    let name = place_of(&contents.uri, root).unwrap_or(contents.uri);
+                    read.refer(&format!("`{name}`"));
+                    read.embedded.push((name, contents.text));
+                }
+                EmbeddedResourceResource::BlobResourceContents(contents) => {
+                    let is_image =
+                        contents.mime_type.as_deref().is_some_and(|it| it.starts_with("image/"));
+                    if !is_image {
+                        return Err(format!(
+                            "{} is embedded and neither a text nor an image: only those are passed on",
+                            contents.uri
+                        ));
+                    }
+                    let mime_type = contents.mime_type.unwrap_or_default();
+                    read.image(&ImageContent::new(contents.blob, mime_type), root)?;
+                }
+                _ => return Err("an embedded resource has a kind that is not known".to_owned()),
+            },
+            ContentBlock::Audio(_) => return Err("audio is not supported: send text".to_owned()),
+            _ => return Err("a part of the prompt has a kind that is not known".to_owned()),
+        }
+    }
+    let is_empty = read.first.trim().is_empty()
+        && read.rest.text.trim().is_empty()
+        && read.rest.images.is_empty();
+    if is_empty {
+        return Err("the prompt is empty".to_owned());
+    }
+    let embedded: usize = read.embedded.iter().map(|(_, text)| text.len()).sum();
+    if read.first.len() + read.rest.text.len() + embedded > MAX_TEXT {
+        let limit = MAX_TEXT >> 20;
+        return Err(format!(
+            "the prompt has more than {limit} MiB of text: put it into a file of the project and name that"
+        ));
+    }
+    Ok(read)
+}
+
+impl Read {
+    /// The command that it begins with, without the slash, and its arguments. A path is no command.
+    pub(super) fn command(&self) -> Option<&str> {
+        let line = self.first.trim().strip_prefix('/')?;
+        let name = line.split(char::is_whitespace).next().unwrap_or_default();
+        let is_path = name.is_empty() || name.contains('/') || Path::new("/").join(name).exists();
+        (!is_path).then_some(line)
+    }
+
+    /// The message without a command.
+    pub(super) fn into_input(self) -> UserInput {
+        let first = UserInput::from(self.first.clone());
+        self.with_command(first)
+    }
+
+    /// The message in which this stands for the first text.
+    pub(super) fn with_command(self, first: UserInput) -> UserInput {
+        let mut rest = self.rest;
+        for (name, text) in self.embedded {
+            let end = if text.ends_with('\n') { "" } else { "\n" };
+            rest.push_pasted(&format!("\n\n<context of=\"{name}\">\n{text}{end}</context>"));
+        }
+        if rest.text.is_empty() && rest.images.is_empty() {
+            return first;
+        }
+        UserInput::joined(vec![first, rest], "")
+    }
+
+    fn link(&mut self, link: &ResourceLink, root: &Path) {
+        match place_of(&link.uri, root) {
+            Some(place) => self.refer(&mention(&place)),
+            None => self.refer(&format!("{} ({})", link.name, link.uri)),
+        }
+    }
+
+    /// An image, or the file that it is in.
+    fn image(&mut self, image: &ImageContent, root: &Path) -> Result<(), String> {
+        if image.data.is_empty()
+            && let Some(place) = image.uri.as_deref().and_then(|uri| place_of(uri, root))
+        {
+            self.refer(&mention(&place));
+            return Ok(());
+        }
+        let bytes = BASE64_STANDARD
+            .decode(image.data.trim())
+            .map_err(|error| format!("an image is no valid base64: {error}"))?;
+        self.rest.images.push(bytes);
+        Ok(())
+    }
+
+    /// Adds words that stand apart from the ones before.
+    fn refer(&mut self, words: &str) {
+        let before = self.rest.text.chars().next_back().or(self.first.chars().next_back());
+        if before.is_some_and(|before| !before.is_whitespace()) {
+            self.rest.text.push(' ');
+        }
+        self.rest.text.push_str(words);
+        self.rest.text.push(' ');
+    }
+}
+
+/// A mention of a place: `@"src/a.rs":10-20`.
+fn mention(place: &str) -> String {
+    let lines = |lines: &&str| {
+        !lines.is_empty() && lines.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    };
+    match place.rsplit_once(':').filter(|(_, rest)| lines(rest)) {
+        Some((path, lines)) => format!("@\"{path}\":{lines}"),
+        None => format!("@\"{place}\""),
+    }
+}
+
+/// The file of a `file:` address, relative to the root if it is in it, with its lines: `src/a.rs:10-20`.
+fn place_of(uri: &str, root: &Path) -> Option<String> {
+    let path = uri.strip_prefix("file://")?;
+    let (path, fragment) = path.split_once('#').unwrap_or((path, ""));
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    // (The part before the path is the host.)
+    let path = PathBuf::from(decoded(&path[path.find('/')?..]));
+    let path = path.strip_prefix(root).unwrap_or(&path).to_str()?.to_owned();
+    let path = if path.is_empty() { ".".to_owned() } else { path };
+    let numbers: Vec<&str> =
+        fragment.split(['L', ':', '-']).filter(|part| !part.is_empty()).collect();
+    let are_numbers = numbers.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    Some(match numbers[..] {
+        [line] if are_numbers => format!("{path}:{line}"),
+        [first, last] if are_numbers => format!("{path}:{first}-{last}"),
+        _ => path,
+    })
+}
+
+/// A text with its `%20` decoded.
+fn decoded(text: &str) -> String {
+    let (bytes, mut decoded) = (text.as_bytes(), Vec::with_capacity(text.len()));
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = (byte == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(value) => {
+                decoded.push(value);
+                at += 3;
+            }
+            None => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_addresses_are_places_of_the_project() {
+        let root = Path::new("/work/my project");
+        for (uri, expected) in [
+            ("file:///work/my%20project/src/a.rs", Some("src/a.rs")),
+            ("file://localhost/work/my%20project/src/a.rs", Some("src/a.rs")),
+            ("file:///work/my%20project/src/a.rs#L10", Some("src/a.rs:10")),
+            ("file:///work/my%20project/a.rs?symbol=main#L10:20", Some("a.rs:10-20")),
+            ("file:///work/my%20project/a.rs#L10-L20", Some("a.rs:10-20")),
+            ("file:///work/my%20project", Some(".")),
+            ("file:///etc/hosts%", Some("/etc/hosts%")),
+            ("file:///etc/%e4%b8%ad#top", Some("/etc/中")),
+            ("https://example.com/a", None),
+        ] {
+            assert_eq!(place_of(uri, root).as_deref(), expected, "{uri}");
+        }
+        assert_eq!(mention("src/a.rs:10-20"), "@\"src/a.rs\":10-20");
+        assert_eq!(mention("a:b"), "@\"a:b\"");
+    }
+}

@@ -1,0 +1,66 @@
+//! What the client can set in a session: the permission mode and the model.
+
+use agent_client_protocol::v1::schema::{
+    SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelect,
+    SessionConfigSelectOption, SessionConfigSelectOptions, SessionMode, SessionModeState,
+};
+
+use crate::config::{self, Config};
+use crate::protocol::control::PermissionMode;
+
+/// The id of the setting for the mode.
+pub(super) const MODE: &str = "mode";
+/// The id of the setting for the model.
+pub(super) const MODEL: &str = "model";
+
+/// The settings of a session.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) mode: PermissionMode,
+    pub(super) model: String,
+    /// The models to choose from.
+    models: Vec<String>,
+}
+
+impl Settings {
+    pub(super) fn of(config: &Config) -> Self {
+        let variable = |name: &str| std::env::var(name).ok();
+        let models = config::choices(config, &variable);
+        Self { mode: PermissionMode::Ask, model: String::new(), models }
+    }
+
+    pub(super) fn modes(&self) -> SessionModeState {
+        let modes = PermissionMode::all().iter().map(|mode| {
+            SessionMode::new(mode.as_str(), mode.as_str()).description(mode.in_words())
+        });
+        SessionModeState::new(self.mode.as_str(), modes.collect())
+    }
+
+    /// The same, and the model. A client that knows these options ignores the modes.
+    pub(super) fn options(&self) -> Vec<SessionConfigOption> {
+        let modes = PermissionMode::all().iter().map(|mode| {
+            SessionConfigSelectOption::new(mode.as_str(), mode.as_str())
+                .description(mode.in_words())
+        });
+        let other = (!self.models.contains(&self.model)).then_some(&self.model);
+        let choices = self.models.iter().chain(other);
+        let choices =
+            choices.map(|name| SessionConfigSelectOption::new(name.clone(), name.clone()));
+        let select = |current: &str, options: Vec<SessionConfigSelectOption>| {
+            let options = SessionConfigSelectOptions::Ungrouped(options);
+            SessionConfigKind::Select(SessionConfigSelect::new(current.to_owned(), options))
+        };
+        let mode_select = select(self.mode.as_str(), modes.collect());
+        vec![
+            SessionConfigOption::new(MODE, "Mode", mode_select)
+                .category(SessionConfigOptionCategory::Mode),
+            SessionConfigOption::new(MODEL, "Model", select(&self.model, choices.collect()))
+                .category(SessionConfigOptionCategory::Model),
+        ]
+    }
+}
+
+/// The mode of this name.
+pub(super) fn mode_named(name: &str) -> Option<PermissionMode> {
+    PermissionMode::all().iter().copied().find(|mode| mode.as_str() == name)
+}
