@@ -9,7 +9,7 @@ use super::background::Background;
 use super::extensions::{self, Skills};
 use super::learning::Learning;
 use super::models::Models;
-use super::project::ProjectFiles;
+use super::project::{ProjectFiles, rules_around};
 use super::resumed::{resume, sweep};
 use super::resumed_model::open_recorded;
 use super::toolbox::{checks, verifier_of};
@@ -468,7 +468,7 @@ fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// The rules of L2: the user's first, then the project's.
+/// The rules of L2: the user's first, then those around the project, then the project's.
 fn rules(project: &ProjectFiles, withheld: &Withheld, dirs: Option<&UserDirs>) -> Vec<Rules> {
     let mut rules = Vec::new();
     let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
@@ -477,6 +477,8 @@ fn rules(project: &ProjectFiles, withheld: &Withheld, dirs: Option<&UserDirs>) -
     {
         rules.push(Rules { path: path.display().to_string(), text });
     }
-    rules.extend(project.rules_in(".", &|path| withheld.why("Read", path).is_none()));
+    let is_shown = |path: &str| withheld.why("Read", path).is_none();
+    rules.extend(rules_around(project.workspace.root(), is_shown));
+    rules.extend(project.rules_in(".", &is_shown));
     rules
 }

@@ -1,5 +1,7 @@
 //! The project's files for the context, read through the workspace.
 
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::context::{Found, Project, Rules};
@@ -10,6 +12,35 @@ use crate::workspace::{ImageKind, Workspace};
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
 /// Used in a folder that has none of those.
 const OTHER_RULES_FILE: &str = "CLAUDE.md";
+
+/// Rules files of the directories around the project up to the top of its git repository, the outermost first. They
+/// are outside of the workspace, so links are not followed.
+pub(super) fn rules_around(root: &Path, is_shown: impl Fn(&str) -> bool) -> Vec<Rules> {
+    let Some(depth) = root.ancestors().position(|folder| folder.join(".git").exists()) else {
+        return Vec::new();
+    };
+    let above: Vec<(usize, &Path)> = root.ancestors().take(depth + 1).enumerate().skip(1).collect();
+    let mut rules = Vec::new();
+    for (n_up, folder) in above.into_iter().rev() {
+        let read = |file: &OsStr| {
+            let path = folder.join(file);
+            let is_shown = path.to_str().is_some_and(&is_shown);
+            let text = is_shown.then(|| disk::read_small_text_without_links(&path).ok())??;
+            let path = "../".repeat(n_up) + file.to_str()?;
+            Some(Rules { path, text })
+        };
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<OsString> = files.map(|entry| entry.file_name()).collect();
+        files.sort();
+        let named = |name: &str| {
+            let files = files.iter().filter(move |file| file.eq_ignore_ascii_case(name));
+            files.filter_map(|file| read(file)).collect::<Vec<_>>()
+        };
+        let met: Vec<Rules> = RULES_FILES.into_iter().flat_map(named).collect();
+        rules.extend(if met.is_empty() { named(OTHER_RULES_FILE) } else { met });
+    }
+    rules
+}
 
 /// The project's files.
 pub(super) struct ProjectFiles {

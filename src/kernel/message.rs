@@ -15,6 +15,10 @@ const MESSAGE: u64 = 4;
 /// Size limit of all attachments of a message, as of a result of Read.
 const ATTACHED: usize = 50 * 1024;
 
+/// The model receives only a part of a message.
+const CUT_MESSAGE: &str = "this message is too long for the model's window: it receives the beginning and the end, and \
+     can read the rest from a file";
+
 /// Fetches what a message names of MCP servers.
 pub type Expand = Box<dyn Fn(UserInput) -> BoxFuture<'static, Expanded> + Send + Sync>;
 
@@ -25,7 +29,7 @@ pub struct Expanded {
     pub input: UserInput,
     /// The resources that it names.
     pub attached: Vec<Attachment>,
-    /// A sentence for the user about each resource that is not attached.
+    /// A sentence for the user about each part that the model does not receive.
     pub unread: Vec<String>,
     /// Why the command that it is cannot be carried out.
     pub refused: Option<String>,
@@ -50,22 +54,18 @@ impl Kernel {
         expanded.unwrap_or_else(as_it_is)
     }
 
-    /// Ends the turn of a message that no model can receive, or that a hook blocked: then it is no part of the conversation.
+    /// Ends the turn of a message that no model receives: it is no part of the conversation.
     pub(super) fn turn_down(
         &mut self,
         message: &UserInput,
         why: &str,
         ending: Ending,
-        blocked: bool,
     ) -> TurnFinished {
         self.turn += 1;
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        if !blocked {
-            self.history.task(&message.text, &[]);
-        }
         let (input, images) = (message.text.clone(), Vec::new());
-        self.parts.events.emit(Body::TurnStarted { input, shown: None, images, blocked });
+        self.parts.events.emit(Body::TurnStarted { input, shown: None, images, blocked: true });
         let started = self.parts.events.clock().now();
         let state = State::new(self.parts.recovery);
         let mut turn = Turn::new(started, state, &message.text, Mentions::default());
@@ -73,10 +73,14 @@ impl Kernel {
         self.finish(turn, ending)
     }
 
-    /// What the model receives instead of the text of a message, if that differs.
-    pub(super) fn shown_instead(&self, expanded: &Expanded) -> Option<String> {
+    /// What the model receives instead of the text of a message, if that differs. The user learns if it is cut.
+    pub(super) fn shown_instead(&self, expanded: &mut Expanded) -> Option<String> {
         let message = &expanded.input;
-        let shown = self.too_long_to_show(message.for_model()).or_else(|| message.prompt.clone());
+        let cut = self.cut("task", message.for_model(), self.room());
+        if cut.is_some() {
+            expanded.unread.push(CUT_MESSAGE.to_owned());
+        }
+        let shown = cut.or_else(|| message.prompt.clone());
         let n_attached = expanded.attached.len();
         if n_attached == 0 {
             return shown;
@@ -89,11 +93,6 @@ impl Kernel {
             shown.push_str(&format!("\n\n<resource name=\"{name}\">\n{text}\n</resource>"));
         }
         Some(shown)
-    }
-
-    /// The shortened text of a task that would fill the window.
-    fn too_long_to_show(&self, input: &str) -> Option<String> {
-        self.cut("task", input, self.room())
     }
 
     fn room(&self) -> usize {

@@ -205,13 +205,13 @@ impl Kernel {
         self.greet_hooks().await;
         let texts = match self.admit(input.text.as_str()).await {
             Ok(texts) => texts,
-            Err((ending, why)) => return self.turn_down(input, &why, ending, true),
+            Err((ending, why)) => return self.turn_down(input, &why, ending),
         };
-        let expanded = self.expanded(input).await;
+        let mut expanded = self.expanded(input).await;
         if let Some(why) = &expanded.refused {
-            return self.turn_down(&expanded.input, why, Ending::Failed, false);
+            return self.turn_down(&expanded.input, why, Ending::Failed);
         }
-        let mut turn = self.begin(&expanded);
+        let mut turn = self.begin(&mut expanded);
         self.tell_of_hooks(&texts);
         let ending = loop {
             self.settle(&mut turn);
@@ -264,7 +264,8 @@ impl Kernel {
         finished
     }
 
-    fn begin(&mut self, expanded: &Expanded) -> Turn {
+    fn begin(&mut self, expanded: &mut Expanded) -> Turn {
+        let shown = self.shown_instead(expanded);
         let message = &expanded.input;
         let input = message.text.as_str();
         self.turn += 1;
@@ -273,7 +274,6 @@ impl Kernel {
         }
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        let shown = self.shown_instead(expanded);
         let mut mentions = Mentions::default();
         let (images, unread) = self.mention(&mut mentions, message);
         self.history.task(shown.as_deref().unwrap_or(input), &images);
@@ -389,11 +389,11 @@ impl Kernel {
                     continue;
                 }
             };
-            let expanded = self.expanded(&message).await;
+            let mut expanded = self.expanded(&message).await;
+            let shown = self.shown_instead(&mut expanded);
             let message = &expanded.input;
             self.parts.registry.forget_repetition();
             let input = message.text.as_str();
-            let shown = self.shown_instead(&expanded);
             let (images, unread) = self.mention(&mut turn.pending.mentions, message);
             self.history.task(shown.as_deref().unwrap_or(input), &images);
             let steered =

@@ -156,7 +156,7 @@ pub enum Body {
         /// The images that it mentions; their contents are stored beside the log.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
-        /// A hook blocked it: it is no part of the conversation.
+        /// A hook blocked it, or its prompt could not be fetched: it is no part of the conversation.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         blocked: bool,
     },
@@ -171,7 +171,7 @@ pub enum Body {
         /// The images that it mentions; their contents are stored beside the log.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
-        /// A hook blocked it: it is no part of the conversation.
+        /// A hook blocked it, or its prompt could not be fetched: it is no part of the conversation.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         blocked: bool,
     },

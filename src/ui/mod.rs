@@ -21,15 +21,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::protocol::event::Sink;
 use crate::protocol::sanitize::{clean, without_controls};
 
-/// The model receives only a part of a message.
-const CUT_MESSAGE: &str = "this message is too long for the model's window: it receives the beginning and the end, and \
-     can read the rest from a file";
-
-/// The message was cut for the model. (The prompt of a command is longer than the command.)
-fn is_cut(input: &str, shown: Option<&str>) -> bool {
-    shown.is_some_and(|shown| shown.len() < input.len())
-}
-
 /// The output format of `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{CUT_MESSAGE, is_cut, put};
+use super::put;
 use crate::protocol::control::{Category, ControlDecision};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
@@ -159,16 +159,6 @@ impl Text {
             self.tell(&format!("agent: {told}"));
         }
     }
-
-    /// Says if the model receives only a part of a message.
-    fn tell_cut(&mut self, body: &Body) {
-        if let Body::TurnStarted { input, shown, .. } | Body::TurnSteered { input, shown, .. } =
-            body
-            && is_cut(input, shown.as_deref())
-        {
-            self.tell(&format!("agent: {CUT_MESSAGE}"));
-        }
-    }
 }
 
 impl Sink for Text {
@@ -210,7 +200,6 @@ impl Sink for Text {
     }
 
     fn take(&mut self, stamped: &Stamped) {
-        self.tell_cut(&stamped.event.body);
         if let Body::ToolFinished { call, .. } = &stamped.event.body {
             self.running.remove(call);
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Test, running};
+use crate::support::{Test, events, running, sessions_in};
 
 const BROKEN: &str = "answer() { echo 41; }\nanswer\n";
 
@@ -530,6 +530,38 @@ fn project_rules_are_in_the_prompt() {
     let text = requested["texts"][l2].as_str().unwrap();
     assert!(text.contains("Always say please.") && text.contains("Use tabs."), "{text}");
     assert!(!text.contains("Never read this."));
+}
+
+#[test]
+fn rules_from_the_top_of_the_repository_down_are_in_the_prompt() {
+    let test = Test::new()
+        .file("AGENTS.md", "Use tabs.\n")
+        .file("packages/CLAUDE.md", "Name the package.\n")
+        .file("packages/web/AGENTS.md", "Use React.\n")
+        .file("packages/api/AGENTS.md", "Use Rust.\n")
+        .file("../AGENTS.md", "Not of the repository.\n")
+        .script("text: ok");
+    let l2 = |requested: &Value| {
+        let hash = requested["layers"]["l2"]["hash"].as_str().unwrap();
+        requested["texts"][hash].as_str().unwrap().to_owned()
+    };
+    let run = |id: &str| {
+        test.run(&["task", "-C", "packages/web", "--session-id", id]).expect_code(0);
+        let state = test.home().join(".local/state/agent");
+        let sessions = sessions_in(&state, &test.root().join("packages/web"));
+        let events = events(&sessions.join(id).join("events.jsonl"));
+        l2(events.iter().find(|event| event["type"] == "model.requested").unwrap())
+    };
+    let outside = run("0190a000-0000-7000-8000-000000000001");
+    assert!(outside.contains("Use React.") && !outside.contains("Use tabs."), "{outside}");
+    std::fs::create_dir(test.root().join(".git")).unwrap();
+    let text = run("0190a000-0000-7000-8000-000000000002");
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(
+        at("Use tabs.") < at("Name the package.") && at("Name the package.") < at("Use React.")
+    );
+    assert!(text.contains("../../AGENTS.md") && !text.contains("Use Rust."), "{text}");
+    assert!(!text.contains("Not of the repository."), "{text}");
 }
 
 /// The same lines as in a terminal, without control sequences.

@@ -151,17 +151,15 @@ impl Conversation {
                 let turn = event.header.place.turn;
                 self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
             }
-            Body::TurnStarted { input, shown, images, .. } => {
+            Body::TurnStarted { input, images, .. } => {
                 let (number, message) = (event.header.place.turn, input.clone());
                 self.turns.push(PastTurn { number, message, files: Vec::new() });
                 self.show_input(input, images);
-                self.note_cut(input, shown.as_deref());
                 self.turn =
                     Some(Turn { started: now, doing: Doing::Waiting, since: now, last_data: None });
             }
-            Body::TurnSteered { input, shown, images, .. } => {
+            Body::TurnSteered { input, images, .. } => {
                 self.show_input(input, images);
-                self.note_cut(input, shown.as_deref());
             }
             Body::ModelRequested(requested) => self.requested(requested, now),
             Body::ModelProgress { purpose, usage, cost_usd } => {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 pub(super) use inquiry::Inquiry;
 pub(super) use question::{Asked, Choice, Subject};
+use recall::Recalled;
 
 use super::cells::{Cell, Shell, Tone};
 use super::commands::CommandAction;
@@ -334,8 +335,7 @@ pub(super) struct State {
     /// The current time.
     pub(super) now: Instant,
     has_focus: bool,
-    /// The position in the earlier messages, and the draft.
-    recalled: Option<(usize, Written)>,
+    recalled: Option<Recalled>,
     /// The message of the turn to which the session is being rewound.
     rewound: Option<String>,
     finder: Finder,

@@ -120,14 +120,15 @@ fn joined(pieces: &[(&str, Style)]) -> Vec<Span<'static>> {
     spans
 }
 
-/// Wraps a styled line after a prefix; further lines get another prefix of the same width.
+/// Wraps a styled line after a prefix; further lines get another prefix.
 pub(super) fn hang(
     first: &Span<'static>,
     rest: &Span<'static>,
     spans: &[Span<'static>],
     columns: usize,
 ) -> Vec<Line<'static>> {
-    let room = columns.saturating_sub(width(&first.content)).max(1);
+    let prefix = width(&first.content).max(width(&rest.content));
+    let room = columns.saturating_sub(prefix).max(1);
     let lines = wrap(spans, room).into_iter().enumerate().map(|(n, line)| {
         let prefix = if n == 0 { first } else { rest };
         with_prefix(prefix.clone(), line)
@@ -170,6 +171,13 @@ mod tests {
         assert_eq!(wrapped("中文（换行）", 6), ["中文", "（换", "行）"]);
         assert_eq!(wrapped("", 4), [""]);
         assert_eq!(wrapped("a word abcdefghijkl", 6), ["a word", "abcdef", "ghijkl"]);
+    }
+
+    #[test]
+    fn wider_prefix_of_further_lines_loses_no_text() {
+        let lines = hang(&Span::raw(""), &Span::raw("  "), &[Span::raw("abcdefghijkl")], 6);
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["abcd", "  efgh", "  ijkl"]);
     }
 
     #[test]

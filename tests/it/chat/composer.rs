@@ -470,3 +470,21 @@ fn hint_disappears_with_the_next_key() {
     pty.wait_for("› x");
     assert!(!pty.screen().contains("brings it back"), "{}", pty.screen());
 }
+
+#[test]
+fn recalled_message_can_be_completed_when_it_is_edited() {
+    let test = Test::new().script("times: any\ntext: heard").file("a.txt", "one\n");
+    let mut pty = chat(&test);
+    pty.say("a nice day");
+    pty.wait_for("heard");
+    pty.wait_for("/help");
+    pty.send("\x1b[A");
+    pty.wait_for("› a nice day");
+    pty.send(" @a.");
+    pty.wait_for("▸ @a.txt");
+    pty.send("\t");
+    pty.wait_for("a nice day @a.txt");
+    // The text of another message was replaced.
+    pty.send("\x15/keys");
+    pty.wait_for("▸ /keys");
+}

@@ -54,6 +54,8 @@ fn prompt_that_cannot_be_had_is_one_error() {
         assert_eq!(done.stderr.matches(part).count(), 1, "{}", done.stderr);
         assert!(test.events_of("model.requested").is_empty());
         assert_eq!(test.events_of("turn.finished")[0]["ending"], "failed");
+        // It is no part of the conversation.
+        assert_eq!(test.events_of("turn.started")[0]["blocked"], true);
     };
     let test = offering();
     let missing = "the argument <name> is missing: /mcp__t__greet <name> [tone]";

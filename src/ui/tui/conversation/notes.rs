@@ -6,7 +6,6 @@ use crate::protocol::hook::HookFinished;
 use crate::protocol::recall::Moment;
 use crate::protocol::{counted, without_reminder_tags};
 use crate::ui::tui::cells::{decision, seconds, thousands};
-use crate::ui::{CUT_MESSAGE, is_cut};
 
 /// The layers of a request, in the order in which they are sent.
 const LAYERS: [(&str, &str); 4] = [
@@ -17,13 +16,6 @@ const LAYERS: [(&str, &str); 4] = [
 ];
 
 impl Conversation {
-    /// Says if the model receives only a part of a message.
-    pub(super) fn note_cut(&mut self, input: &str, shown: Option<&str>) {
-        if is_cut(input, shown) {
-            self.note(Tone::Warn, CUT_MESSAGE);
-        }
-    }
-
     /// How much of the window each layer uses.
     pub(in crate::ui::tui) fn context_in_words(&self) -> String {
         if self.layers.is_empty() {

@@ -16,7 +16,7 @@ impl State {
     pub(super) fn complete(&mut self) -> Vec<Action> {
         self.close_list();
         self.listed = self.before_cursor().to_owned();
-        if self.focus != Focus::Composer || self.recalled.is_some() {
+        if self.focus != Focus::Composer || self.shows_recalled() {
             return Vec::new();
         }
         // In a shell line every character belongs to the shell: a name would become a part of the command.

@@ -4,6 +4,16 @@ use super::{Action, Focus, State};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::keys::{Key, KeyAction};
 
+/// An earlier message in the input field.
+pub(super) struct Recalled {
+    /// Its position in the earlier messages.
+    at: usize,
+    /// What was written before.
+    draft: Written,
+    /// The text of the input field.
+    shown: String,
+}
+
 impl State {
     pub(super) fn recall(&mut self, earlier: bool) {
         if self.answers_in_words() {
@@ -11,7 +21,7 @@ impl State {
         }
         let history = &self.settings.history;
         let (at, draft) = match self.recalled.take() {
-            Some(recalled) => recalled,
+            Some(Recalled { at, draft, .. }) => (at, draft),
             None => (history.len(), self.composer.written().clone()),
         };
         let next = if earlier { at.checked_sub(1) } else { Some(at + 1) };
@@ -19,13 +29,22 @@ impl State {
             Some(next) if next < history.len() => {
                 let text = Written::message(&history[next]);
                 self.composer.set_folded(&text);
-                self.recalled = Some((next, draft));
+                let shown = self.composer.text().to_owned();
+                self.recalled = Some(Recalled { at: next, draft, shown });
             }
             Some(next) if next == history.len() => self.composer.set(draft),
             // The oldest stays; after the draft there is nothing.
             Some(_) => {}
-            None => self.recalled = Some((at, draft)),
+            None => {
+                let shown = self.composer.text().to_owned();
+                self.recalled = Some(Recalled { at, draft, shown });
+            }
         }
+    }
+
+    /// The input field contains an earlier message as it was recalled.
+    pub(super) fn shows_recalled(&self) -> bool {
+        self.recalled.as_ref().is_some_and(|recalled| recalled.shown == self.composer.text())
     }
 
     /// The messages that match a search, the latest first.
