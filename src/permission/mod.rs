@@ -3,6 +3,7 @@
 //! A [`Policy`] is an ordered list of guards; the first that returns a ruling decides. A command line is
 //! decided by its simple commands. The judge only decides whether to ask: the sandbox is what protects.
 
+mod foreign;
 mod judge;
 mod line;
 mod paths;
@@ -26,6 +27,7 @@ use crate::protocol::tool::{CHANGE_TOOLS, Effect};
 use judge::{Context, Finding, FindingClass, Right};
 use paths::Guarded;
 
+pub use foreign::{ForeignRule, own_tool};
 pub use judge::{PathFacts, PathKind, documentation, is_build_output};
 pub use line::Line;
 pub use paths::is_secret;

@@ -119,7 +119,7 @@ impl Places {
 impl Rule {
     /// Parses `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple command:
     /// `cargo test` matches `cargo test --lib`; `*` matches any words, inside a word any characters, and
-    /// `rm:*` is `rm *`. For other tools it is a glob over paths from the project root, the home (`~/`) or
+    /// `rm:*` is `rm *`; a last `$` matches no further words. For other tools it is a glob over paths from the project root, the home (`~/`) or
     /// `/`; a glob without `/` matches in any directory, `./a` only in the root. A rule with a glob for one tool
     /// that changes files applies to all of them.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -151,7 +151,12 @@ impl Rule {
                 return Err(wrong(&format!("{tool} takes no pattern")));
             }
             Some(words) if tool == "Bash" => {
-                Pattern::Words(words.split_ascii_whitespace().map(ToOwned::to_owned).collect())
+                let words = words.split_ascii_whitespace().map(ToOwned::to_owned);
+                let mut words: Vec<String> = words.collect();
+                match words.pop_if(|last| last == "$") {
+                    Some(_) => Pattern::AllWords(words),
+                    None => Pattern::Words(words),
+                }
             }
             Some(glob) if NAMED.contains(&tool) => {
                 let glob = globset::Glob::new(glob).map_err(|error| wrong(&error.to_string()))?;
@@ -168,24 +173,7 @@ impl Rule {
 
     /// Parses several rules, separated by commas or blanks.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, String> {
-        let mut rules = Vec::new();
-        let mut rest = text.trim_matches(is_between_rules);
-        loop {
-            let n_name = rest.find(|char| !is_of_tool(char)).unwrap_or(rest.len());
-            let mut ends =
-                std::iter::once(n_name).chain(rest.match_indices(')').map(|(at, _)| at + 1));
-            let is_end = |at: &usize| {
-                let after = &rest[*at..];
-                let next = after.trim_start_matches(is_between_rules);
-                after.is_empty() || next.len() < after.len() && begins_rule(next)
-            };
-            let end = ends.find(is_end).unwrap_or(rest.len());
-            rules.push(Self::parse(&rest[..end])?);
-            rest = rest[end..].trim_start_matches(is_between_rules);
-            if rest.is_empty() {
-                return Ok(rules);
-            }
-        }
+        pieces(text).into_iter().map(Self::parse).collect()
     }
 
     /// Also matches the symlink's target, if the part of the pattern before the first `*` contains symlinks.
@@ -337,6 +325,32 @@ impl Pattern {
     }
 }
 
+/// The rules in a text, separated by commas or blanks. There is at least one, which may be wrong.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text.trim_matches(is_between_rules);
+    loop {
+        let n_name = rest.find(|char| !is_of_piece(char)).unwrap_or(rest.len());
+        let mut ends = std::iter::once(n_name).chain(rest.match_indices(')').map(|(at, _)| at + 1));
+        let is_end = |at: &usize| {
+            let after = &rest[*at..];
+            let next = after.trim_start_matches(is_between_rules);
+            after.is_empty() || next.len() < after.len() && begins_rule(next)
+        };
+        let end = ends.find(is_end).unwrap_or(rest.len());
+        pieces.push(&rest[..end]);
+        rest = rest[end..].trim_start_matches(is_between_rules);
+        if rest.is_empty() {
+            return pieces;
+        }
+    }
+}
+
+/// A character of a tool's name in rules of other agents, too: `mcp__server__*`.
+fn is_of_piece(char: char) -> bool {
+    is_of_tool(char) || char == '*'
+}
+
 /// A character of a tool's name.
 fn is_of_tool(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
@@ -348,7 +362,7 @@ fn is_between_rules(char: char) -> bool {
 
 /// The text begins with a tool's name, followed by a pattern, another rule or nothing.
 fn begins_rule(text: &str) -> bool {
-    let after = text.trim_start_matches(is_of_tool);
+    let after = text.trim_start_matches(is_of_piece);
     let is_name =
         after.len() < text.len() && text.starts_with(|char: char| char.is_ascii_alphabetic());
     after.is_empty() || is_name && after.starts_with(|char| char == '(' || is_between_rules(char))
@@ -551,6 +565,9 @@ mod tests {
         check("Bash(rm:*)", "rmdir x", false);
         check("Bash(a*b*c)", "axxbyyc", true);
         check("Bash(a*b*c)", "axxc", false);
+        check("Bash(cargo test $)", "cargo test", true);
+        check("Bash(cargo test $)", "cargo test --lib", false);
+        check("Bash(git * $)", "git log", true);
         check("Bash", "anything at all", true);
         check("Bash(*)", "anything at all", true);
     }
