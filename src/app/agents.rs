@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 pub(super) use roles::Roles;
 use roles::{Kind, Role};
 
-use super::{McpServers, OpenError};
+use super::{McpServers, OpenError, ToolChoice};
 use crate::config::{self, Config};
 use crate::context::{Budget, Layers, Project, Rules};
 use crate::kernel::{
@@ -33,6 +33,8 @@ pub(super) struct Agents {
     /// What they have besides the fixed tools, like the session.
     skill: Option<tools::Skill>,
     servers: Option<Servers>,
+    /// The tools that the user chose.
+    choice: ToolChoice,
     limits: config::Agents,
     timeout: Duration,
     compact_at: f64,
@@ -69,13 +71,15 @@ impl Agents {
         roles: Roles,
         skill: Option<tools::Skill>,
         mcp: &McpServers,
+        choice: &ToolChoice,
     ) -> Result<Self, OpenError> {
         let limits = config.agents.clone();
         let timeout = config::parse_duration(&limits.timeout).map_err(OpenError::Usage)?;
         let places = Semaphore::new(limits.max_concurrent.min(Semaphore::MAX_PERMITS));
         let compact_at = config.context.compact_at;
         let (servers, session) = (mcp.servers.clone(), OnceLock::new());
-        Ok(Self { roles, skill, servers, limits, timeout, compact_at, places, session })
+        let choice = choice.clone();
+        Ok(Self { roles, skill, servers, choice, limits, timeout, compact_at, places, session })
     }
 
     /// The tool that loads skills, if there are any.
@@ -119,7 +123,9 @@ impl Agents {
         let mut tools = tools::all();
         tools.retain(|tool| is_allowed(&tool.spec().name));
         tools.extend(self.skill_tool().filter(|tool| role.has(&tool.spec().name)));
-        let of_servers = self.servers.iter().flat_map(|servers| servers.tools(role.scope()));
+        self.choice.apply(&mut tools);
+        let scope = self.choice.of_servers(role.scope());
+        let of_servers = self.servers.iter().flat_map(|servers| servers.tools(scope.clone()));
         tools.extend(of_servers.filter(|tool| !role.lacks(&tool.spec().name)));
         tools
     }

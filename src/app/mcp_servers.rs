@@ -11,11 +11,14 @@ use crate::registry::Registry;
 use crate::tools::Tool;
 
 /// The MCP servers of a session.
+#[derive(Default)]
 pub struct McpServers {
     /// `None` if none is configured.
     pub servers: Option<Servers>,
     /// What is not used, and why: one line each.
     pub notices: Vec<String>,
+    /// The tools that are used of them.
+    scope: Scope,
 }
 
 impl McpServers {
@@ -46,7 +49,7 @@ impl McpServers {
             let exec = host_exec(config, writable);
             Servers::new(settings, exec, cache, config.mcp.max_tool_tokens, &loaded.prompts)
         });
-        Ok(Self { servers, notices })
+        Ok(Self { servers, notices, scope: Scope::default() })
     }
 
     /// The same, and they are started in the background; none in a session whose parts are replaced.
@@ -56,10 +59,11 @@ impl McpServers {
         writable: &Writable,
     ) -> Result<Self, OpenError> {
         if !is_usual {
-            return Ok(Self { servers: None, notices: Vec::new() });
+            return Ok(Self::default());
         }
         let further = &options.host_servers;
-        let mcp = Self::with(&options.config, writable, options.dirs.as_ref(), further)?;
+        let mut mcp = Self::with(&options.config, writable, options.dirs.as_ref(), further)?;
+        mcp.scope = options.tools.of_servers(Scope::default());
         if let Some(servers) = &mcp.servers {
             servers.start();
         }
@@ -94,7 +98,7 @@ impl McpServers {
 
     /// Their tools as they are known now, in a fixed order.
     pub fn tools(&self) -> Vec<Box<dyn Tool>> {
-        self.servers.iter().flat_map(|servers| servers.tools(Scope::default())).collect()
+        self.servers.iter().flat_map(|servers| servers.tools(self.scope.clone())).collect()
     }
 
     /// At the first request the registry gets the tools that are known then.
@@ -103,7 +107,8 @@ impl McpServers {
         let mut specs = registry.specs().iter();
         let first = specs.position(|spec| spec.is_foreign || spec.name == mcp::TOOL);
         if let Some(n_kept) = first {
-            registry.update_later(n_kept, Box::new(move || servers.tools(Scope::default())));
+            let scope = self.scope.clone();
+            registry.update_later(n_kept, Box::new(move || servers.tools(scope.clone())));
         }
     }
 

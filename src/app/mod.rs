@@ -27,6 +27,7 @@ mod retention;
 mod sandbox_facts;
 mod storage;
 mod telemetry;
+mod tool_choice;
 mod toolbox;
 mod undo;
 mod usable_models;
@@ -54,15 +55,17 @@ pub use place::branch;
 pub use replay::{ReplayOptions, Replayed, replay};
 pub use sandbox_facts::{StateDirs, Writable};
 pub use storage::{ShortIds, Storage, StoredLog};
+pub use tool_choice::ToolChoice;
 pub use toolbox::{
     Kept, Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace,
-    permission_rules, settings,
+    permission_rules, settings, tool_names,
 };
 pub use undo::{Recorded, Rewind, Rewound};
 pub use usable_models::{UsableModel, usable_models};
 
 use crate::config::{ConfigError, Loaded, UserDirs};
 use crate::exec::Exec;
+use crate::extend::roles::Role;
 use crate::kernel::Kernel;
 use crate::mcp;
 use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
@@ -161,6 +164,12 @@ pub struct Options {
     pub host_servers: Vec<mcp::Settings>,
     /// Hooks besides the configured ones.
     pub hooks: Option<Arc<HookSet>>,
+    /// The tools that it has.
+    pub tools: ToolChoice,
+    /// Roles of sub-agents besides those in files.
+    pub roles: Vec<Role>,
+    /// Further variables in the environment of commands.
+    pub variables: Vec<(String, String)>,
 }
 
 impl Options {
@@ -180,6 +189,9 @@ impl Options {
             keeps_model: false,
             host_servers: Vec::new(),
             hooks: None,
+            tools: ToolChoice::default(),
+            roles: Vec::new(),
+            variables: Vec::new(),
         }
     }
 

@@ -12,10 +12,10 @@ use super::models::Models;
 use super::project::{ProjectFiles, rules_around};
 use super::resumed::{resume, sweep};
 use super::resumed_model::open_recorded;
-use super::toolbox::{checks, verifier_of};
+use super::toolbox::{checks, exec_with, verifier_of};
 use super::{
     ADDED, ANSWER_SCHEMA, HostPrograms, Kept, McpServers, OpenError, Options, Session, StateDirs,
-    Storage, SystemClock, Toolbox, Which, Writable, changed_files, exec, hooks, identity, masker,
+    Storage, SystemClock, Toolbox, Which, Writable, changed_files, hooks, identity, masker,
     open_sandbox, open_toolbox, open_workspace, place, recall, settings, with_checkpoints,
 };
 use crate::config::{self, Config, UserDirs};
@@ -150,7 +150,8 @@ impl Checked {
         let settings = settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
         let keys = models.keys.iter().chain(&agents.keys).map(String::as_str);
         let masker = masker(config, &keys.collect::<Vec<_>>())?;
-        let agents = Arc::new(Agents::new(config, agents, skills.tool().cloned(), &mcp)?);
+        let agents =
+            Arc::new(Agents::new(config, agents, skills.tool().cloned(), &mcp, &options.tools)?);
         Ok(Self {
             recorded,
             notices,
@@ -217,9 +218,11 @@ impl Checked {
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
         let mut tools = extensions::tools(&self.agents);
+        options.tools.apply(&mut tools);
         mcp.add_to(&mut tools, &mut notices);
         let tools = tools.into_iter().map(self.stand_in).collect();
-        let (exec, files) = (exec(config, &writable), (workspace.clone(), tools));
+        let (exec, files) =
+            (exec_with(config, &writable, &options.variables), (workspace.clone(), tools));
         let toolbox = open_toolbox(exec, settings, sandbox, files, kept, events, &control);
         let Toolbox { mut registry, events, exec } = toolbox;
         let prompts = options.config.prompts.clone();

@@ -1,5 +1,6 @@
 //! Creates the registry with its tools from the configuration.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -148,7 +149,20 @@ pub fn settings(
 
 /// Runs commands: with a bash outside the writable directories, and without the keys in use.
 pub fn exec(config: &Config, writable: &Writable) -> Exec {
-    Exec::new(&secret_variables(config)).clear_of(writable.places())
+    exec_with(config, writable, &[])
+}
+
+/// The same, with further variables in their environment.
+pub(super) fn exec_with(
+    config: &Config,
+    writable: &Writable,
+    further: &[(String, String)],
+) -> Exec {
+    let is_kept = |name: &OsString| further.iter().all(|(other, _)| name != other.as_str());
+    let variables = std::env::vars_os().filter(|(name, _)| is_kept(name));
+    let further = further.iter().map(|(name, value)| (name.into(), value.into()));
+    let exec = Exec::with_environment(variables.chain(further), &secret_variables(config));
+    exec.clear_of(writable.places())
 }
 
 /// The registry of a session, with these tools.
@@ -269,13 +283,18 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
     Ok(Checks { commands: config.checks.commands.clone(), timeout })
 }
 
+/// The names of our tools in rules.
+pub fn tool_names() -> Vec<String> {
+    let all = tools::all();
+    let own = all.iter().map(|tool| tool.spec().name.to_string());
+    own.chain([MCP, SKILL, TASK].map(str::to_owned)).collect()
+}
+
 /// The permission rules in a text, or why it contains something else.
 pub fn permission_rules(text: &str) -> Result<Vec<Rule>, String> {
     let rules = Rule::parse_all(text)?;
-    let all = tools::all();
-    let tools = all.iter().map(|tool| &*tool.spec().name).chain([MCP, SKILL, TASK]);
-    let tools: Vec<&str> = tools.collect();
-    match rules.iter().find(|rule| !tools.contains(&rule.tool())) {
+    let tools = tool_names();
+    match rules.iter().find(|rule| !tools.iter().any(|tool| tool == rule.tool())) {
         Some(rule) => {
             let (tool, tools) = (rule.tool(), tools.join(", "));
             Err(format!("there is no tool {tool:?}; the tools are {tools}"))

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{options, session};
+use super::options::{self, OfSession};
+use super::session;
 use crate::app::{OpenError, Options, Session, Storage, UndoOptions, Which};
 use crate::config::{Loaded, UserDirs};
 use crate::protocol::control::{Control, Interrupt, PermissionMode};
@@ -44,7 +45,9 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
         return 2;
     }
     let control = Control::default();
-    control.attend();
+    if !args.tools.is_unattended() {
+        control.attend();
+    }
     super::block_on(
         async {
             match Box::pin(work(args, is_plain, &control)).await {
@@ -77,6 +80,8 @@ fn not_started(error: &std::io::Error) -> OpenError {
 }
 
 async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
+    args.compatible.check()?;
+    args.compatible.no_host()?;
     let args = &args.with_session()?;
     let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resumed())?;
     let dirs = UserDirs::find();
@@ -87,8 +92,8 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
     let places = Places::new(&root, dirs.as_ref());
     let settings = settings(args, &config, &places)?;
     let arrangement = if is_plain { Arrangement::Plain } else { Arrangement::Screen };
+    let mut options = session_options(args, (root, storage), config, dirs)?;
     let mut chat = tui::start(settings, arrangement).map_err(|error| not_started(&error))?;
-    let mut options = session_options(args, (root, storage), config, dirs);
     let mut is_first = true;
     // The session continues the conversation on the screen.
     let mut continues = false;
@@ -209,15 +214,20 @@ fn session_options(
     (root, storage): (PathBuf, Option<Storage>),
     config: Loaded,
     dirs: Option<UserDirs>,
-) -> Options {
-    Options {
-        add_dirs: args.tools.add_dir.clone(),
+) -> Result<Options, OpenError> {
+    let OfSession { tools, roles, variables, add_dirs } =
+        args.tools.of_session(&args.compatible)?;
+    Ok(Options {
+        add_dirs,
+        tools,
+        roles,
+        variables,
         storage,
         ephemeral: args.ephemeral,
-        append_system_prompt: args.append_system_prompt.clone(),
+        append_system_prompt: args.compatible.addition(args.append_system_prompt.as_ref())?,
         default_mode: PermissionMode::Ask,
         ..Options::new(root, config, args.which(), dirs)
-    }
+    })
 }
 
 /// Tells the addresses of servers that the session's commands start, and which commands run in the background.

@@ -140,7 +140,7 @@ pub(super) fn open(
     let settings = app::settings(&config, &writable, mode, sandbox.is_some(), &workspace)?;
     let cwd = workspace.root().display().to_string();
     let exec = app::exec(&config.config, &writable);
-    let mut mcp = McpServers { servers: None, notices: Vec::new() };
+    let mut mcp = McpServers::default();
     // (Without a model there are no sub-agents.)
     let mut offered = tools::all();
     match tools {

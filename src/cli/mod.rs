@@ -35,6 +35,7 @@ use clap::{
 use crate::disk;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::nearest;
+use crate::ui::OutputFormat;
 use options::{InputFormat, RunArgs};
 
 /// A code agent for the terminal: every step diagnosable, every failure answered, everything recorded.
@@ -155,7 +156,7 @@ fn dispatch() -> u8 {
             0
         }
         Some(Command::Man { dir }) => man(&dir),
-        None if cli.print || cli.run.input_format == InputFormat::StreamJson => run::run(&cli.run),
+        None if cli.print || is_for_programs(&cli.run) => run::run(&cli.run),
         None => match no_command(&cli.run).or_else(|| only_for_run(&matches)) {
             None => chat::chat(&chat::ChatArgs::from(cli)),
             Some(reason) => {
@@ -188,16 +189,25 @@ fn command() -> clap::Command {
             }
             id => {
                 let is_of_chat = of_chat.get_arguments().any(|of_chat| of_chat.get_id() == id);
-                arg.hide(!is_of_chat)
+                let is_hidden = arg.is_hide_set() || !is_of_chat;
+                arg.hide(is_hidden)
             }
         })
+}
+
+/// A program reads the output or writes the input, as only `run` has them.
+fn is_for_programs(args: &RunArgs) -> bool {
+    args.output_format != OutputFormat::Text || args.input_format != InputFormat::Text
 }
 
 /// Why there is no chat with these options: one is only for `run`.
 fn only_for_run(matches: &clap::ArgMatches) -> Option<String> {
     let command = command();
+    let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
+    let is_of_chat = |id: &clap::Id| of_chat.get_arguments().any(|of_chat| of_chat.get_id() == id);
     let is_given = |arg: &&clap::Arg| {
         arg.is_hide_set()
+            && !is_of_chat(arg.get_id())
             && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
     };
     let option = command.get_arguments().find(is_given)?.get_long()?;

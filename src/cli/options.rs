@@ -1,5 +1,10 @@
 //! Options of several commands, and the configuration that results from them.
 
+mod compatible;
+mod foreign;
+mod rules;
+mod settings;
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,10 +18,15 @@ use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
 use crate::disk::{self, ResolvedPath};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::provider::Effort;
-use crate::ui::{self, OutputFormat};
+use crate::ui::{self, FurtherLines, OutputFormat};
+pub(super) use compatible::{CompatibleOptions, OfSession, instructions, json_of};
+pub(super) use rules::GivenMode;
 
 /// How a key of `--set` that names a prompt begins.
 pub(super) const PROMPTS: &str = "prompts.";
+
+/// A key of the configuration, its value, and the option that sets it.
+type Setting = (String, Value, String);
 
 /// The folder and the permissions.
 #[derive(Clone, Debug, Default, Args)]
@@ -29,16 +39,27 @@ pub(super) struct ToolOptions {
     pub(super) add_dir: Vec<PathBuf>,
     /// The permission mode
     #[arg(long, value_name = "MODE")]
-    pub(super) permission_mode: Option<PermissionMode>,
+    pub(super) permission_mode: Option<GivenMode>,
     /// The same as --permission-mode full
-    #[arg(short = 'y', long, conflicts_with = "permission_mode")]
+    #[arg(
+        short = 'y',
+        long,
+        alias = "dangerously-skip-permissions",
+        conflicts_with = "permission_mode"
+    )]
     pub(super) yolo: bool,
     /// A call that is allowed without asking: `Edit`, `Edit(src/**)`, `Bash(cargo test *)`
-    #[arg(long, value_name = "RULE", visible_alias = "allowed-tools")]
+    #[arg(long, value_name = "RULE")]
     pub(super) allow: Vec<String>,
     /// A call that is refused
-    #[arg(long, value_name = "RULE", visible_alias = "disallowed-tools")]
+    #[arg(long, value_name = "RULE")]
     pub(super) deny: Vec<String>,
+    /// Calls that are allowed, in the syntax of Claude Code
+    #[arg(long = "allowed-tools", alias = "allowedTools", value_name = "RULES", hide = true, num_args = 1..)]
+    pub(super) allowed_tools: Vec<String>,
+    /// Tools that are left out, and calls that are refused
+    #[arg(long = "disallowed-tools", alias = "disallowedTools", value_name = "RULES", hide = true, num_args = 1..)]
+    pub(super) disallowed_tools: Vec<String>,
     /// Trust the folder's configuration for this run
     #[arg(long)]
     pub(super) trust: bool,
@@ -91,6 +112,11 @@ pub(super) struct RunArgs {
     /// With --input-format stream-json: repeat the messages that the program sends, with their ids
     #[arg(long)]
     pub(super) replay_user_messages: bool,
+    /// With --output-format stream-json: also the parts of the answers, as they arrive
+    #[arg(long)]
+    pub(super) include_partial_messages: bool,
+    #[arg(long, hide = true)]
+    pub(super) include_hook_events: bool,
     /// Also write the final answer to this file
     #[arg(short = 'o', long = "output-last-message", value_name = "FILE")]
     pub(super) output_file: Option<PathBuf>,
@@ -116,20 +142,20 @@ pub(super) struct RunArgs {
     )]
     pub(super) resume: Option<String>,
     /// With -c or --resume: continue a copy, and leave the session unchanged
-    #[arg(long, conflicts_with = "session_id")]
+    #[arg(long, alias = "fork-session", conflicts_with = "session_id")]
     pub(super) fork: bool,
     /// The id of the new session, a UUID
     #[arg(long, value_name = "UUID")]
     pub(super) session_id: Option<String>,
     /// Do not record this session
-    #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
+    #[arg(long, alias = "no-session-persistence", conflicts_with_all = ["continue_latest", "resume"])]
     pub(super) ephemeral: bool,
     /// Neither learn lessons nor use them (also: `AGENT_NO_MEMORY=1`)
     #[arg(long)]
     pub(super) no_memory: bool,
-    /// The final answer must be JSON that matches the JSON Schema in this file
-    #[arg(long, value_name = "FILE")]
-    pub(super) json_schema: Option<PathBuf>,
+    /// The final answer must be JSON that matches this JSON Schema: a file, or its text
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(super) json_schema: Option<String>,
     /// Add this to the model's instructions
     #[arg(long, value_name = "TEXT")]
     pub(super) append_system_prompt: Option<String>,
@@ -140,7 +166,20 @@ pub(super) struct RunArgs {
     #[arg(short, long)]
     pub(super) verbose: bool,
     #[command(flatten)]
+    pub(super) compatible: CompatibleOptions,
+    #[command(flatten)]
     pub(super) tools: ToolOptions,
+}
+
+impl RunArgs {
+    /// The lines that are written besides.
+    pub(super) fn further_lines(&self) -> FurtherLines {
+        let Self { include_partial_messages, include_hook_events, .. } = *self;
+        FurtherLines {
+            partial_messages: include_partial_messages,
+            hook_events: include_hook_events,
+        }
+    }
 }
 
 /// The project's root: `-C`, or the working directory.
@@ -272,17 +311,21 @@ pub(super) fn load(
     tools: &ToolOptions,
     run: Option<&RunArgs>,
 ) -> Result<Loaded, OpenError> {
+    let compatible = run.map(|run| &run.compatible).cloned().unwrap_or_default();
+    let (of_project, of_user) = compatible.sources()?;
+    let meaning = compatible.meaning()?;
     let mut sources = Sources {
         user_file: dirs.map(|dirs| dirs.config.join(config::FILE_NAME)),
         // (In a project that is the home it is the project's.)
         user_settings: std::env::home_dir()
-            .filter(|home| home.canonicalize().is_ok_and(|home| home != root))
+            .filter(|home| of_user && home.canonicalize().is_ok_and(|home| home != root))
             .map(|home| home.join(".claude/settings.json")),
-        project_file: Some(root.join(AGENT_DIR).join(config::FILE_NAME)),
+        project_file: of_project.then(|| root.join(AGENT_DIR).join(config::FILE_NAME)),
         trust: if tools.trust { Trust::Once } else { config::trust_in(dirs, root) },
         environment: environment(),
-        command_line: command_line(tools, run)?,
-        prompts: prompts(tools)?,
+        // (A single option outranks the settings.)
+        command_line: [meaning.values, command_line(tools, run)?].concat(),
+        prompts: prompts(tools, run)?,
     };
     let mut loaded = config::load(&sources)?;
     let server = run.map(|run| server(run, &loaded.config.model)).unwrap_or_default();
@@ -294,6 +337,10 @@ pub(super) fn load(
         // The command line outranks what is configured for single models.
         loaded.config.models.values_mut().for_each(|table| table.effort = None);
     }
+    compatible.add_servers(&mut loaded)?;
+    loaded.hooks.extend(meaning.hooks);
+    loaded.warnings.extend(meaning.warnings);
+    loaded.warnings.extend(tools.unknown_tools()?);
     if let Some(cwd) = &tools.cwd {
         let writable = Writable::around(&loaded.config, root, &tools.add_dir);
         let others = writable.places().iter().filter(|place| *place != root);
@@ -322,10 +369,7 @@ fn environment() -> Vec<(String, Value, String)> {
     set
 }
 
-fn command_line(
-    tools: &ToolOptions,
-    run: Option<&RunArgs>,
-) -> Result<Vec<(String, Value, String)>, OpenError> {
+fn command_line(tools: &ToolOptions, run: Option<&RunArgs>) -> Result<Vec<Setting>, OpenError> {
     let mut values = Vec::new();
     for assignment in &tools.set {
         let (key, value) = key_and_value(assignment)?;
@@ -338,7 +382,7 @@ fn command_line(
     };
     let list = |items: &[String]| items.iter().cloned().map(Value::String).collect::<Vec<_>>();
     if let Some(mode) = tools.permission_mode {
-        put("permissions.mode", mode.as_str().into(), "--permission-mode");
+        put("permissions.mode", mode.mode.as_str().into(), "--permission-mode");
     }
     if tools.yolo {
         put("permissions.mode", PermissionMode::Full.as_str().into(), "--yolo");
@@ -349,6 +393,10 @@ fn command_line(
     if !tools.deny.is_empty() {
         put("permissions.deny", list(&tools.deny).into(), "--deny");
     }
+    values.extend(tools.rules(run.is_none())?);
+    let mut put = |key: &str, value: Value, option: &str| {
+        values.push((key.to_owned(), value, option.to_owned()));
+    };
     let Some(run) = run else { return Ok(values) };
     if let Some(model) = &run.model {
         put("model", model.as_str().into(), "--model");
@@ -382,15 +430,15 @@ fn key_and_value(assignment: &str) -> Result<(&str, &str), OpenError> {
     parts.ok_or_else(|| OpenError::Usage(format!("--set {assignment:?}: write KEY=VALUE")))
 }
 
-/// The prompts that a system prompt of the user replaces.
-pub(super) fn instructions(text: String) -> BTreeMap<String, String> {
-    let prompts = [("system/decision.md", text), ("system/recovery.md", String::new())];
-    prompts.map(|(name, text)| (name.to_owned(), text)).into()
-}
-
-/// The prompts of `--set prompts.NAME=FILE`.
-fn prompts(tools: &ToolOptions) -> Result<BTreeMap<String, String>, OpenError> {
+/// The prompts of `--system-prompt` and of `--set prompts.NAME=FILE`.
+fn prompts(
+    tools: &ToolOptions,
+    run: Option<&RunArgs>,
+) -> Result<BTreeMap<String, String>, OpenError> {
     let mut prompts = BTreeMap::new();
+    if let Some(run) = run {
+        prompts.extend(run.compatible.prompts()?);
+    }
     for assignment in &tools.set {
         let (key, file) = key_and_value(assignment)?;
         let Some(name) = key.strip_prefix(PROMPTS) else { continue };

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use super::options::{self, InputFormat, RunArgs};
+use super::options::{self, InputFormat, OfSession, RunArgs};
 use super::sdk;
 use super::session::list_of_sessions;
 use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, Writable};
@@ -18,7 +18,7 @@ use crate::protocol::event::Sink;
 use crate::protocol::nearest;
 use crate::protocol::own_command::{OF_SERVER, OwnCommand};
 use crate::protocol::prompt::Prompts;
-use crate::ui::{self, Verbosity, tui};
+use crate::ui::{self, FurtherLines, OutputFormat, Verbosity, tui};
 
 /// How long the exit waits for distillation.
 const DISTILLATION: Duration = Duration::from_secs(10);
@@ -33,7 +33,9 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     if args.input_format == InputFormat::StreamJson {
         return sdk::sdk(args);
     }
-    let asked = which(args).map_err(|error| error.to_string()).and_then(|_| Task::read(&args.task));
+    // (A list of rules may have taken the task.)
+    let checked = which(args).and_then(|_| args.tools.check_rules());
+    let asked = checked.map_err(|error| error.to_string()).and_then(|()| Task::read(&args.task));
     let task = match asked {
         Ok(task) => task,
         Err(reason) => {
@@ -44,7 +46,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     let control = Control::default();
     super::block_on(
         async {
-            let face = ui::face(args.output_format, verbosity(args));
+            let face = ui::face(args.output_format, verbosity(args), args.further_lines());
             match Box::pin(work(args, task, &control, vec![face])).await {
                 Ok(code) => code,
                 Err(error) => {
@@ -68,6 +70,15 @@ pub(super) fn options_of(
     default_mode: PermissionMode,
 ) -> Result<Options, OpenError> {
     let session = which(args)?;
+    args.compatible.check()?;
+    let FurtherLines { partial_messages, hook_events } = args.further_lines();
+    let further = [(partial_messages, "partial-messages"), (hook_events, "hook-events")];
+    if let Some((_, name)) = further.iter().find(|(is_wanted, _)| *is_wanted)
+        && args.output_format != OutputFormat::StreamJson
+    {
+        let why = format!("--include-{name} needs --output-format stream-json");
+        return Err(OpenError::Usage(why));
+    }
     let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resume.as_deref())?;
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), &args.tools, Some(args))?;
@@ -80,11 +91,16 @@ pub(super) fn options_of(
     for warning in &config.warnings {
         ui::tell(warning);
     }
+    let OfSession { tools, roles, variables, add_dirs } =
+        args.tools.of_session(&args.compatible)?;
     Ok(Options {
-        add_dirs: args.tools.add_dir.clone(),
+        add_dirs,
+        tools,
+        roles,
+        variables,
         storage,
         ephemeral: args.ephemeral,
-        append_system_prompt: args.append_system_prompt.clone(),
+        append_system_prompt: args.compatible.addition(args.append_system_prompt.as_ref())?,
         answer_schema: answer_schema(args)?,
         default_mode,
         ..Options::new(root, config, session, dirs)
@@ -98,6 +114,7 @@ async fn work(
     faces: Vec<Box<dyn Sink>>,
 ) -> Result<u8, OpenError> {
     let mut options = options_of(args, PermissionMode::AutoEdit)?;
+    args.compatible.no_host()?;
     let (root, prompts) = (&options.root, &options.config.prompts);
     let task = task.input(|given| own_command(given, root, options.dirs.as_ref(), prompts))?;
     // Opened first, so that an error is reported before the task runs.
@@ -140,12 +157,11 @@ async fn work(
 }
 
 fn answer_schema(args: &RunArgs) -> Result<Option<serde_json::Value>, OpenError> {
-    let Some(path) = &args.json_schema else { return Ok(None) };
-    let wrong = |reason: &dyn std::fmt::Display| {
-        OpenError::Usage(format!("--json-schema {}: {reason}", path.display()))
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    serde_json::from_str(&text).map(Some).map_err(|error| wrong(&error))
+    let Some(given) = &args.json_schema else { return Ok(None) };
+    match options::json_of(given) {
+        Ok((schema, _)) => Ok(Some(schema)),
+        Err(why) => Err(OpenError::Usage(format!("--json-schema: {why}"))),
+    }
 }
 
 fn which(args: &RunArgs) -> Result<Which, OpenError> {

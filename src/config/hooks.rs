@@ -218,6 +218,15 @@ pub(super) fn of_project(root: &Path) -> Vec<SettingsFile> {
     PROJECT_FILES.iter().filter_map(read).collect()
 }
 
+/// The hooks in settings that the user gave on the command line, with this name: none is left out.
+pub fn hooks_of_settings(name: &str, text: &str) -> Result<Vec<Hook>, String> {
+    let file = of_settings(name.to_owned(), Ok(text.to_owned())).unwrap_or_default();
+    match file.warnings.into_iter().next() {
+        Some(warning) => Err(warning),
+        None => Ok(file.hooks),
+    }
+}
+
 /// The settings file of the user.
 pub(super) fn of_user(path: &Path) -> Option<SettingsFile> {
     of_settings(path.display().to_string(), read_small_text(path))

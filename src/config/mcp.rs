@@ -187,6 +187,35 @@ pub(super) fn read(path: &Path) -> Option<McpFile> {
     Some(file)
 }
 
+/// Servers that the user gave on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct GivenServers {
+    /// By name.
+    pub servers: BTreeMap<String, McpServer>,
+    /// The names of those in the program that started this one.
+    pub in_host: Vec<String>,
+}
+
+/// The servers in the JSON of a `.mcp.json` that the user gave: a mistake is an error.
+pub fn given_servers(json: &Json) -> Result<GivenServers, String> {
+    let Some(servers) = json["mcpServers"].as_object() else {
+        return Err("there is no object \"mcpServers\" in it".to_owned());
+    };
+    let mut given = GivenServers::default();
+    for (name, server) in servers {
+        if server["type"] == "sdk" {
+            given.in_host.push(name.clone());
+            continue;
+        }
+        let wrong = |why: String| format!("MCP server {name}: {why}");
+        let table = server_of(server).map_err(wrong)?;
+        let server = table.try_into();
+        let server = server.map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+        given.servers.insert(name.clone(), server);
+    }
+    Ok(given)
+}
+
 /// The settings of a server of `.mcp.json`. Unknown fields are for other programs.
 fn server_of(server: &Json) -> Result<Table, String> {
     let kind = server["type"].as_str().unwrap_or_default();

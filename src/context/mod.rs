@@ -110,6 +110,8 @@ impl Layers {
     ) -> Self {
         let mut system: Vec<&str> =
             L1.iter().map(|layer| prompts.text(*layer).trim_end()).collect();
+        // (Instructions that the user replaced by nothing.)
+        system.retain(|text| !text.is_empty());
         system.push(environment);
         system.extend(append);
         Self::of(&system, tools, rules, max_rules_bytes)

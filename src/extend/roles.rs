@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::front_matter;
 use crate::disk::read_small_text;
 
@@ -55,6 +57,72 @@ pub fn roles(folders: &[PathBuf], is_reserved: impl Fn(&str) -> bool) -> (Vec<Ro
     (roles, notices)
 }
 
+/// The fields of a role in JSON that are used.
+const FIELDS: [&str; 5] = ["description", "prompt", "tools", "disallowedTools", "model"];
+/// Those whose effect would be missed.
+const REFUSED: [&str; 2] = ["hooks", "permissionMode"];
+
+/// The roles in a JSON object by name, as programs for Claude Code write them, and the fields that are not used. `source`:
+/// where it is, for messages.
+pub fn roles_in_json(json: &Value, source: &str) -> Result<(Vec<Role>, Vec<String>), String> {
+    let Value::Object(given) = json else {
+        return Err(
+            "write an object of roles: {\"name\": {\"description\": …, \"prompt\": …}}".to_owned()
+        );
+    };
+    let (mut roles, mut unused) = (Vec::new(), Vec::new());
+    for (name, given) in given {
+        let wrong = |why: &str| format!("the role {name}: {why}");
+        let Value::Object(fields) = given else {
+            return Err(wrong("write an object with description and prompt"));
+        };
+        if let Some(field) = REFUSED.iter().find(|field| fields.contains_key(**field)) {
+            return Err(wrong(&format!("{field} is not supported; leave it out")));
+        }
+        unused.extend(fields.keys().filter(|field| !FIELDS.contains(&field.as_str())).cloned());
+        let text = |field: &str| match &given[field] {
+            Value::Null => Ok(String::new()),
+            Value::String(text) => Ok(text.trim().to_owned()),
+            _ => Err(wrong(&format!("{field} is no text"))),
+        };
+        let list = |field: &str| match &given[field] {
+            Value::Null => Ok(None),
+            list => serde_json::from_value::<Vec<String>>(list.clone())
+                .map(Some)
+                .map_err(|_| wrong(&format!("{field} is no list of names"))),
+        };
+        let model = text("model")?;
+        roles.push(Role {
+            name: checked_name(name)?,
+            description: one_line(&text("description")?)
+                .ok_or_else(|| wrong("it has no description"))?,
+            tools: list("tools")?.filter(|tools| !tools.iter().any(|tool| tool == "*")),
+            without: list("disallowedTools")?.unwrap_or_default(),
+            model: (!model.is_empty()).then_some(model),
+            text: text("prompt")?,
+            path: PathBuf::from(source),
+        });
+    }
+    unused.sort();
+    unused.dedup();
+    Ok((roles, unused))
+}
+
+/// The name of a role, if it can be one.
+fn checked_name(name: &str) -> Result<String, String> {
+    let name = name.trim();
+    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+        return Err(format!("its name is not one line of at most {MAX_NAME} characters"));
+    }
+    Ok(name.to_owned())
+}
+
+/// The words of a description; `None` if there are none.
+fn one_line(text: &str) -> Option<String> {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!line.is_empty()).then_some(line)
+}
+
 /// The Markdown files in a folder, sorted.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -75,15 +143,9 @@ fn role(path: &Path) -> Result<Role, String> {
     let text = read_small_text(&real).map_err(|error| error.to_string())?;
     let (matter, text) = front_matter::split(&text)?;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = matter.text("name").or(stem).unwrap_or_default().trim().to_owned();
-    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(format!("its name is not one line of at most {MAX_NAME} characters"));
-    }
-    let description = matter.text("description").unwrap_or_default();
-    let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
-    if description.is_empty() {
-        return Err("its front matter has no description".to_owned());
-    }
+    let name = checked_name(&matter.text("name").or(stem).unwrap_or_default())?;
+    let description = one_line(&matter.text("description").unwrap_or_default())
+        .ok_or("its front matter has no description")?;
     let tools = matter.list("tools").or_else(|| matter.list("allowed-tools"));
     Ok(Role {
         name,

@@ -63,11 +63,14 @@ pub enum PermissionMode {
     /// It reads and changes nothing.
     ReadOnly,
     /// It asks before every change and every command.
+    #[value(alias = "default")]
     Ask,
     /// It may change files in the project; commands need a rule unless sandboxed.
     #[default]
+    #[value(alias = "acceptEdits")]
     AutoEdit,
     /// It may do anything except what is never allowed.
+    #[value(alias = "bypassPermissions")]
     Full,
 }
 

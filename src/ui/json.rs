@@ -1,6 +1,7 @@
 //! The formats `json` and `stream-json`: compatible with scripts written for `claude -p`, with additional
 //! fields.
 
+mod partial;
 mod program;
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,8 +15,10 @@ use crate::protocol::control::Ending;
 use crate::protocol::event::{
     Body, Event, ModelRequested, SessionStarted, Sink, Stamped, TurnFinished,
 };
+use crate::protocol::hook::{HookEnd, HookFinished};
 use crate::protocol::model::{StopReason, Usage};
 use crate::protocol::view::view;
+use partial::Partial;
 use program::ForProgram;
 
 /// `json`: one `result` object at the end.
@@ -56,6 +59,18 @@ pub struct StreamJson {
     has_turn: bool,
     /// For a program that drives the session.
     program: Option<ForProgram>,
+    /// The parts of the answers, if they are wanted.
+    partial: Option<Partial>,
+    shows_hooks: bool,
+}
+
+/// Lines of `stream-json` that are written only if asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FurtherLines {
+    /// The parts of answers, as they arrive.
+    pub partial_messages: bool,
+    /// Each run of a hook.
+    pub hook_events: bool,
 }
 
 impl StreamJson {
@@ -68,7 +83,16 @@ impl StreamJson {
             models: HashMap::new(),
             has_turn: false,
             program: None,
+            partial: None,
+            shows_hooks: false,
         }
+    }
+
+    /// The same with further lines.
+    #[must_use]
+    pub fn with_further_lines(self, wanted: FurtherLines) -> Self {
+        let FurtherLines { partial_messages, hook_events: shows_hooks } = wanted;
+        Self { partial: partial_messages.then(Partial::default), shows_hooks, ..self }
     }
 
     /// The same for a program that drives the session, with the names that it knows. `tools`: further ones, as soon as
@@ -85,6 +109,33 @@ impl StreamJson {
     /// The id of an event in its line.
     pub fn id_of(event: &Event) -> String {
         uuid(event)
+    }
+
+    /// The model of an event's agent.
+    fn model_of(&self, event: &Event) -> &str {
+        self.models.get(&event.header.agent).unwrap_or(&self.model)
+    }
+
+    /// The lines of the parts of an answer, or of a hook.
+    fn further(&mut self, event: &Event) -> Vec<Value> {
+        if let (Body::HookFinished(finished), true) = (&event.body, self.shows_hooks) {
+            return hook_lines(event, finished);
+        }
+        let model = self.model_of(event).to_owned();
+        let Some(partial) = self.partial.as_mut().filter(|_| self.has_turn) else {
+            return Vec::new();
+        };
+        let events = partial.events(event, &model).into_iter();
+        let line = |part: Value| {
+            json!({
+                "type": "stream_event",
+                "event": part,
+                "parent_tool_use_id": parent(event),
+                "session_id": event.header.session,
+                "uuid": uuid::Uuid::now_v7().to_string(),
+            })
+        };
+        events.map(line).collect()
     }
 
     fn line(&mut self, event: &Event) -> Option<Value> {
@@ -125,13 +176,15 @@ impl StreamJson {
                         json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
                     }));
                 }
+                let arrived = self.partial.as_ref().and_then(|it| it.id(&event.header.agent));
+                let id = arrived.map_or_else(|| format!("msg_{}", event.header.seq), str::to_owned);
                 json!({
                     "type": "assistant",
                     "message": {
-                        "id": format!("msg_{}", event.header.seq),
+                        "id": id,
                         "type": "message",
                         "role": "assistant",
-                        "model": self.models.get(&event.header.agent).unwrap_or(&self.model),
+                        "model": self.model_of(event),
                         "content": content,
                         "stop_reason": stop_reason(&answer.stop),
                         "usage": usage(answer.usage.unwrap_or_default()),
@@ -180,18 +233,17 @@ impl Sink for StreamJson {
     fn take(&mut self, stamped: &Stamped) {
         let event = &stamped.event;
         self.gathered.take(event);
-        let mut lines = [None, None];
-        match &mut self.program {
-            None => lines[1] = self.line(event),
-            Some(program) => {
-                lines[0] = program.before(event);
-                let line = self.line(event);
-                if let Some(program) = &mut self.program {
-                    lines[1] = line.and_then(|line| program.adapted(event, line));
-                }
-            }
+        let before = self.program.as_mut().and_then(|program| program.before(event));
+        let mut further = self.further(event);
+        let mut line = self.line(event);
+        if let Some(program) = &mut self.program {
+            program.rename_parts(&mut further);
+            line = line.and_then(|line| program.adapted(event, line));
         }
-        for line in lines.into_iter().flatten() {
+        if let (Some(partial), Body::ModelResponded(_)) = (&mut self.partial, &event.body) {
+            partial.end(&event.header.agent);
+        }
+        for line in before.into_iter().chain(further).chain(line) {
             if !put(self.out.as_mut(), &format!("{line}\n"))
                 && let Some(program) = &self.program
             {
@@ -199,6 +251,29 @@ impl Sink for StreamJson {
             }
         }
     }
+}
+
+/// The lines of a hook that was run.
+fn hook_lines(event: &Event, finished: &HookFinished) -> Vec<Value> {
+    let line = |subtype: &str| {
+        json!({
+            "type": "system",
+            "subtype": subtype,
+            "hook_id": uuid(event),
+            "hook_name": finished.hook,
+            "hook_event": finished.event.as_str(),
+            "session_id": event.header.session,
+            "uuid": uuid::Uuid::now_v7().to_string(),
+        })
+    };
+    let mut response = line("hook_response");
+    let is_failure = finished.outcome == HookEnd::Failed;
+    response["output"] = finished.text.as_str().into();
+    response["stdout"] = finished.message.as_deref().unwrap_or_default().into();
+    response["stderr"] = if is_failure { finished.text.as_str() } else { "" }.into();
+    response["exit_code"] = finished.exit_code.into();
+    response["outcome"] = if is_failure { "error" } else { "success" }.into();
+    vec![line("hook_started"), response]
 }
 
 /// The Task call for which a sub-agent works.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub use events::EventLines;
-pub use json::{ResultObject, StreamJson};
+pub use json::{FurtherLines, ResultObject, StreamJson};
 pub use progress::Progress;
 pub use text::{Text, Verbosity};
 
@@ -35,15 +35,15 @@ pub enum OutputFormat {
     Events,
 }
 
-/// The interface for a format.
-pub fn face(format: OutputFormat, verbosity: Verbosity) -> Box<dyn Sink> {
+/// The interface for a format; `further`: lines that only `stream-json` has.
+pub fn face(format: OutputFormat, verbosity: Verbosity, further: FurtherLines) -> Box<dyn Sink> {
     let stdout = Box::new(io::stdout());
     match format {
         OutputFormat::Text => {
             Box::new(Text::new(stdout, is_terminal(), Box::new(io::stderr()), verbosity))
         }
         OutputFormat::Json => Box::new(ResultObject::new(stdout)),
-        OutputFormat::StreamJson => Box::new(StreamJson::new(stdout)),
+        OutputFormat::StreamJson => Box::new(StreamJson::new(stdout).with_further_lines(further)),
         OutputFormat::Events => Box::new(EventLines::new(stdout)),
     }
 }

@@ -15,6 +15,7 @@ mod browser;
 mod chat;
 mod checkpoints;
 mod checks;
+mod claude_options;
 mod commands;
 mod configuration;
 mod context;

@@ -134,7 +134,16 @@ impl Roles {
         control: &Control,
     ) -> Self {
         let built_in = |name: &str| kind_of(name).is_some();
-        let (files, notices) = roles::roles(&folders(options), built_in);
+        let (mut files, mut notices) = roles::roles(&folders(options), built_in);
+        for role in &options.roles {
+            if built_in(&role.name) {
+                let (path, name) = (role.path.display(), &role.name);
+                notices.push(format!("{path}: the role {name} is built in; give it another name"));
+                continue;
+            }
+            files.retain(|file| file.name != role.name);
+            files.push(role.clone());
+        }
         let all = Kind::ALL.into_iter().map(Role::built_in).collect();
         let mut opened = Self { all, described: String::new(), notices, keys: Vec::new() };
         for file in files {

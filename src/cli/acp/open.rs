@@ -12,7 +12,7 @@ use agent_client_protocol::{Error, ErrorCode};
 use super::AcpArgs;
 use super::client::respond;
 use crate::app::{OpenError, Options, Storage, Which};
-use crate::cli::options;
+use crate::cli::options::{self, CompatibleOptions, OfSession};
 use crate::config::{McpServer, UserDirs};
 use crate::protocol::control::PermissionMode;
 use crate::{record, ui};
@@ -109,20 +109,15 @@ pub(super) fn options(
         let (name, server) = mcp_server(server)?;
         config.config.mcp.servers.insert(name, server);
     }
+    let OfSession { tools, add_dirs, .. } = tools.of_session(&CompatibleOptions::default())?;
     Ok(Options {
-        root,
-        add_dirs: tools.add_dir,
-        config,
-        session,
+        add_dirs,
+        tools,
         storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
-        answer_schema: None,
         default_mode: PermissionMode::Ask,
-        dirs,
-        keeps_model: false,
-        hooks: None,
-        host_servers: Vec::new(),
+        ..Options::new(root, config, session, dirs)
     })
 }
 

@@ -49,10 +49,10 @@ pub(super) async fn serve(shared: Rc<Shared<'_>>, place: Place, opening: Opening
     // The user decides, and knows of it.
     control.accept_denials();
     let peer = Peer::new(shared.connection.clone(), &shared.can.borrow());
-    if peer.can.questions {
-        control.attend();
-    } else {
-        control.attend_approvals();
+    match (shared.args.tools.is_unattended(), peer.can.questions) {
+        (true, _) => {}
+        (false, true) => control.attend(),
+        (false, false) => control.attend_approvals(),
     }
     // The client does not know a new session before the answer.
     let common = Common::new(Settings::of(&options.config.config), opening.shows_record());

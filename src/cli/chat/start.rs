@@ -5,7 +5,7 @@ use clap::Args;
 use super::places::Places;
 use crate::app::{OpenError, Storage, Which};
 use crate::cli::Cli;
-use crate::cli::options::{self, RunArgs, ToolOptions};
+use crate::cli::options::{self, CompatibleOptions, RunArgs, ToolOptions};
 use crate::cli::session::pick;
 use crate::config::{self, AGENT_DIR, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
 use crate::protocol::provider::Effort;
@@ -67,6 +67,8 @@ pub(in crate::cli) struct ChatArgs {
     #[arg(long, value_name = "TEXT")]
     pub(super) append_system_prompt: Option<String>,
     #[command(flatten)]
+    pub(super) compatible: CompatibleOptions,
+    #[command(flatten)]
     pub(super) tools: ToolOptions,
 }
 
@@ -89,6 +91,7 @@ impl From<Cli> for ChatArgs {
             ephemeral: run.ephemeral,
             no_memory: run.no_memory,
             append_system_prompt: run.append_system_prompt,
+            compatible: run.compatible,
             tools: run.tools,
         }
     }
@@ -107,6 +110,7 @@ impl ChatArgs {
             max_turns: self.max_turns,
             max_budget_usd: self.max_budget_usd,
             no_memory: self.no_memory,
+            compatible: self.compatible.clone(),
             tools: self.tools.clone(),
             ..RunArgs::default()
         }

@@ -23,6 +23,7 @@ use super::options::{self, RunArgs};
 use super::run;
 use crate::app::{self, OpenError, Options, Session};
 use crate::config;
+use crate::extend::roles;
 use crate::mcp::Scope;
 use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
@@ -56,7 +57,8 @@ pub(super) fn sdk(args: &RunArgs) -> u8 {
     }
     let control = Control::default();
     control.accept_denials();
-    if args.permission_prompt_tool.is_some() {
+    let is_unattended = args.tools.is_unattended() || args.compatible.is_unattended();
+    if args.permission_prompt_tool.is_some() && !is_unattended {
         control.attend();
     }
     super::block_on(Box::pin(work(args, &control)), &control)
@@ -142,7 +144,8 @@ async fn open(
     let patience = config::parse_duration(&config.limits.answer_timeout);
     let patience = patience.map_err(OpenError::Usage)?;
     let senders = Senders::default();
-    let servers = servers::settings(introduction, &[], patience, program, &senders);
+    let named = args.compatible.host_servers()?;
+    let servers = servers::settings(introduction, &named, patience, program, &senders);
     let host_servers: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     options.host_servers = servers;
     options.hooks = hooks::of(introduction, program)?;
@@ -150,7 +153,8 @@ async fn open(
     let lost = program.gone().clone();
     let tools = Arc::new(OnceLock::new());
     let face = Face {
-        lines: ui::program_face(Arc::clone(&tools), move || lost.cancel()),
+        lines: ui::program_face(Arc::clone(&tools), move || lost.cancel())
+            .with_further_lines(args.further_lines()),
         program: program.clone(),
         control: control.clone(),
         known: Arc::clone(&known),
@@ -207,6 +211,14 @@ fn introduced(options: &mut Options, introduction: Option<&Value>) -> Result<(),
         let own = options::instructions(parts.join("\n\n"));
         let prompts = std::mem::take(&mut options.config.prompts);
         options.config.prompts = prompts.overridden(own).map_err(OpenError::Usage)?;
+    }
+    if introduction["agents"].is_object() {
+        let roles = roles::roles_in_json(&introduction["agents"], "initialize");
+        let (roles, unused) = roles.map_err(|why| OpenError::Usage(format!("agents: {why}")))?;
+        options.roles.extend(roles);
+        if !unused.is_empty() {
+            ui::tell(&format!("agents: without effect: {}", unused.join(", ")));
+        }
     }
     let more = introduction["appendSystemPrompt"].as_str().filter(|it| !it.is_empty());
     let parts: Vec<&str> =

@@ -128,6 +128,26 @@ impl ForProgram {
         Some(line)
     }
 
+    /// Gives the calls in parts of answers the other names. They consist of one part each.
+    pub(super) fn rename_parts(&self, parts: &mut [Value]) {
+        let mut tool = None;
+        for part in parts {
+            let block = part.pointer_mut("/event/content_block");
+            if let Some(block) = block.filter(|block| block["type"] == "tool_use") {
+                tool = block["name"].as_str().map(str::to_owned);
+                self.rename(block, "name", "input");
+            }
+            let json = part.pointer_mut("/event/delta/partial_json");
+            if let (Some(tool), Some(json)) = (&tool, json)
+                && let Ok(input) = serde_json::from_str::<Value>(json.as_str().unwrap_or_default())
+            {
+                let mut call = json!({"name": tool, "input": input});
+                self.rename(&mut call, "name", "input");
+                *json = call["input"].to_string().into();
+            }
+        }
+    }
+
     /// Gives a call the other names.
     fn rename(&self, call: &mut Value, name: &str, input: &str) {
         let tool = call[name].as_str().unwrap_or_default().to_owned();

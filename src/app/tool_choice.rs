@@ -1,0 +1,33 @@
+//! Which tools a session has, as far as the user limits them.
+
+use crate::mcp::Scope;
+use crate::tools::Tool;
+
+/// The tools that the user chose for a session and its sub-agents.
+#[derive(Clone, Debug, Default)]
+pub struct ToolChoice {
+    /// Only these of our own tools; `None`: all.
+    pub only: Option<Vec<String>>,
+    /// None of these: our own, `mcp__server` or `mcp__server__tool`.
+    pub without: Vec<String>,
+}
+
+impl ToolChoice {
+    /// Removes the other ones of our own tools.
+    pub(super) fn apply(&self, tools: &mut Vec<Box<dyn Tool>>) {
+        tools.retain(|tool| self.has(&tool.spec().name));
+    }
+
+    fn has(&self, tool: &str) -> bool {
+        let is_it = |name: &String| name == tool;
+        self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
+            && !self.without.iter().any(is_it)
+    }
+
+    /// The tools of servers that are left of these.
+    pub(super) fn of_servers(&self, mut scope: Scope) -> Scope {
+        let of_servers = self.without.iter().filter(|name| name.starts_with("mcp__"));
+        scope.without.extend(of_servers.cloned());
+        scope
+    }
+}

@@ -1,0 +1,261 @@
+//! Options of sessions that have the names and values of Claude Code's (`docs/INTEGRATION.md`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value as Json;
+use toml::Value;
+
+use super::foreign::ForeignOptions;
+use super::rules::given_tools;
+use super::settings::GivenSettings;
+use super::{OpenError, Setting};
+use crate::app::ToolChoice;
+use crate::config::{self, Hook, Loaded};
+use crate::disk;
+use crate::extend::roles::{self, Role};
+use crate::protocol::provider::Effort;
+use crate::ui;
+
+/// Options of `run` and of the chat.
+#[derive(Clone, Debug, Default, Args)]
+pub(in crate::cli) struct CompatibleOptions {
+    /// Replace the instructions on how the model works; boundaries, facts about the project, its rules and the tools stay
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
+    system_prompt: Option<String>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    system_prompt_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", hide = true, conflicts_with = "append_system_prompt")]
+    append_system_prompt_file: Option<PathBuf>,
+    /// MCP servers: a file like `.mcp.json`, or its JSON text
+    #[arg(long, value_name = "FILE|JSON")]
+    mcp_config: Vec<String>,
+    /// Use no MCP servers but those of --mcp-config
+    #[arg(long)]
+    strict_mcp_config: bool,
+    /// Have only these of the built-in tools: names, separated by commas; empty: none
+    #[arg(long, value_name = "TOOLS")]
+    tools: Vec<String>,
+    /// Roles of sub-agents, as JSON: {"name": {"description": …, "prompt": …, "tools": […], "model": …}}
+    #[arg(long, value_name = "JSON")]
+    agents: Vec<String>,
+    /// Settings of Claude Code: a file, or its JSON text; permissions, hooks, env, model and sandbox.enabled are used
+    #[arg(long, value_name = "FILE|JSON", alias = "managed-settings")]
+    settings: Vec<String>,
+    /// Models that answer if the model is not available: the first, then the next
+    #[arg(long, value_name = "MODELS", value_delimiter = ',')]
+    fallback_model: Vec<String>,
+    #[arg(long, value_name = "SOURCES", hide = true)]
+    setting_sources: Option<String>,
+    #[arg(long, value_name = "HOW", hide = true, value_parser = ["adaptive", "enabled", "disabled"])]
+    thinking: Option<String>,
+    #[arg(long, value_name = "N", hide = true)]
+    max_thinking_tokens: Option<u64>,
+    #[arg(long, value_name = "WHO", hide = true, value_parser = ["host", "none"])]
+    permission_prompts: Option<String>,
+    #[command(flatten)]
+    foreign: ForeignOptions,
+}
+
+/// What the options mean for the configuration.
+#[derive(Debug, Default)]
+pub(super) struct Meaning {
+    pub(super) values: Vec<Setting>,
+    pub(super) hooks: Vec<Hook>,
+    /// What has no effect.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What the options mean for the session alone.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct OfSession {
+    pub(in crate::cli) tools: ToolChoice,
+    pub(in crate::cli) roles: Vec<Role>,
+    pub(in crate::cli) variables: Vec<(String, String)>,
+    pub(in crate::cli) add_dirs: Vec<PathBuf>,
+}
+
+impl CompatibleOptions {
+    /// Names what has no effect; an error for what is not supported.
+    pub(in crate::cli) fn check(&self) -> Result<(), OpenError> {
+        self.foreign.answer()
+    }
+
+    /// Nobody answers questions.
+    pub(in crate::cli) fn is_unattended(&self) -> bool {
+        self.permission_prompts.as_deref() == Some("none")
+    }
+
+    /// Whether the settings of the project are read, and those of the user's Claude Code.
+    pub(super) fn sources(&self) -> Result<(bool, bool), OpenError> {
+        let Some(sources) = &self.setting_sources else { return Ok((true, true)) };
+        let names: Vec<&str> = words(sources).collect();
+        if let Some(name) = names.iter().find(|name| !["user", "project", "local"].contains(name)) {
+            return Err(OpenError::Usage(format!(
+                "--setting-sources: there is no source {name:?}; the sources are user, project, local"
+            )));
+        }
+        let of_project = names.iter().any(|name| matches!(*name, "project" | "local"));
+        Ok((of_project, names.contains(&"user")))
+    }
+
+    /// What the options mean for the configuration.
+    pub(super) fn meaning(&self) -> Result<Meaning, OpenError> {
+        let mut meaning = Meaning::default();
+        let settings = GivenSettings::of(&self.settings)?;
+        for (key, value) in settings.values {
+            meaning.values.push((key, value, "--settings".to_owned()));
+        }
+        meaning.hooks = settings.hooks;
+        if !settings.ignored.is_empty() {
+            let ignored = settings.ignored.join(", ");
+            meaning.warnings.push(format!("--settings: without effect: {ignored}"));
+        }
+        let (_, unknown) = given_tools(&self.tools);
+        meaning.warnings.extend(no_such_tools(&unknown, "--tools"));
+        meaning.warnings.extend(no_such_tools(&settings.unknown, "--settings"));
+        if !self.fallback_model.is_empty() {
+            let models = self.fallback_model.iter().map(|model| Value::from(model.trim()));
+            let models: Vec<Value> = models.collect();
+            meaning.values.push(("fallback".into(), models.into(), "--fallback-model".into()));
+        }
+        match (self.thinking.as_deref(), self.max_thinking_tokens) {
+            (Some("disabled"), _) | (None, Some(0)) => {
+                let (effort, option) = (Effort::None.as_str(), "--thinking".to_owned());
+                meaning.values.push(("effort".to_owned(), effort.into(), option));
+            }
+            (_, Some(_)) => meaning.warnings.push(
+                "--max-thinking-tokens: without effect; --effort says how much the model reasons"
+                    .to_owned(),
+            ),
+            (Some(_) | None, None) => {}
+        }
+        Ok(meaning)
+    }
+
+    /// What the options mean for the session; `denied`: the tools of --disallowedTools without a pattern.
+    pub(in crate::cli) fn of_session(&self, denied: Vec<String>) -> Result<OfSession, OpenError> {
+        let settings = GivenSettings::of(&self.settings)?;
+        let mut of_session = OfSession {
+            variables: settings.variables,
+            add_dirs: settings.add_dirs,
+            ..OfSession::default()
+        };
+        of_session.tools = ToolChoice { only: given_tools(&self.tools).0, without: denied };
+        of_session.tools.without.extend(settings.without);
+        for given in &self.agents {
+            let wrong = |why: String| OpenError::Usage(format!("--agents: {why}"));
+            let (json, _) = json_of(given).map_err(wrong)?;
+            let (roles, unused) = roles::roles_in_json(&json, "--agents").map_err(wrong)?;
+            of_session.roles.extend(roles);
+            if !unused.is_empty() {
+                ui::tell(&format!("--agents: without effect: {}", unused.join(", ")));
+            }
+        }
+        Ok(of_session)
+    }
+
+    /// The prompts that --system-prompt replaces.
+    pub(super) fn prompts(&self) -> Result<BTreeMap<String, String>, OpenError> {
+        let text = match (&self.system_prompt, &self.system_prompt_file) {
+            (Some(text), _) => text.clone(),
+            (None, Some(path)) => text_of(path, "--system-prompt-file")?,
+            (None, None) => return Ok(BTreeMap::new()),
+        };
+        Ok(instructions(text))
+    }
+
+    /// The addition to the system prompt; `given`: that of --append-system-prompt.
+    pub(in crate::cli) fn addition(
+        &self,
+        given: Option<&String>,
+    ) -> Result<Option<String>, OpenError> {
+        match &self.append_system_prompt_file {
+            Some(path) => text_of(path, "--append-system-prompt-file").map(Some),
+            None => Ok(given.cloned()),
+        }
+    }
+
+    /// Adds the MCP servers to the configuration.
+    pub(super) fn add_servers(&self, loaded: &mut Loaded) -> Result<(), OpenError> {
+        let given = self.servers()?;
+        let servers = &mut loaded.config.mcp.servers;
+        if self.strict_mcp_config {
+            servers.clear();
+        }
+        servers.extend(given.servers);
+        Ok(())
+    }
+
+    /// The names of servers that are in the program that started this one.
+    pub(in crate::cli) fn host_servers(&self) -> Result<Vec<String>, OpenError> {
+        Ok(self.servers()?.in_host)
+    }
+
+    /// Tells that nobody serves the servers in the program: it does not drive the session.
+    pub(in crate::cli) fn no_host(&self) -> Result<(), OpenError> {
+        let names = self.host_servers()?;
+        if !names.is_empty() {
+            ui::tell(&format!(
+                "MCP servers of the type sdk are not used without --input-format stream-json: {}",
+                names.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
+    fn servers(&self) -> Result<config::GivenServers, OpenError> {
+        let mut all = config::GivenServers::default();
+        for given in &self.mcp_config {
+            let wrong = |why: String| OpenError::Usage(format!("--mcp-config: {why}"));
+            let (json, place) = json_of(given).map_err(wrong)?;
+            let servers = config::given_servers(&json);
+            let servers = servers.map_err(|why| wrong(format!("{place}{why}")))?;
+            all.servers.extend(servers.servers);
+            all.in_host.extend(servers.in_host);
+        }
+        Ok(all)
+    }
+}
+
+/// The prompts that a system prompt of the user replaces.
+pub(in crate::cli) fn instructions(text: String) -> BTreeMap<String, String> {
+    let prompts = [("system/decision.md", text), ("system/recovery.md", String::new())];
+    prompts.map(|(name, text)| (name.to_owned(), text)).into()
+}
+
+/// A warning about names of tools that do not exist.
+pub(super) fn no_such_tools(names: &[String], option: &str) -> Option<String> {
+    let mut names = names.to_vec();
+    names.sort();
+    names.dedup();
+    (!names.is_empty())
+        .then(|| format!("{option}: there are no such tools here: {}", names.join(", ")))
+}
+
+/// The words of a list, which commas or blanks separate.
+pub(super) fn words(list: &str) -> impl Iterator<Item = &str> {
+    list.split(|char: char| char == ',' || char.is_whitespace()).filter(|word| !word.is_empty())
+}
+
+/// The JSON of an option's value, which is the text itself or a file; with the file's name for messages.
+pub(in crate::cli) fn json_of(given: &str) -> Result<(Json, String), String> {
+    let trimmed = given.trim();
+    let (text, place) = if trimmed.starts_with(['{', '[']) {
+        (trimmed.to_owned(), String::new())
+    } else {
+        let text = disk::read_small_text(Path::new(given));
+        (text.map_err(|error| format!("{given}: {error}"))?, format!("{given}: "))
+    };
+    // (Files of other systems may begin with a byte order mark.)
+    match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
+        Ok(json) => Ok((json, place)),
+        Err(error) => Err(format!("{place}{error}; give JSON, or the path of a file with JSON")),
+    }
+}
+
+fn text_of(path: &Path, option: &str) -> Result<String, OpenError> {
+    disk::read_small_text(path)
+        .map_err(|error| OpenError::Usage(format!("{option} {}: {error}", path.display())))
+}

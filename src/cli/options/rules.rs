@@ -1,0 +1,161 @@
+//! Permission modes, rules and lists of tools, as Claude Code has them.
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use toml::Value;
+
+use super::compatible::{no_such_tools, words};
+use super::{CompatibleOptions, OfSession, OpenError, Setting, ToolOptions};
+use crate::app;
+use crate::permission::{ForeignRule, Verb, own_tool};
+use crate::protocol::control::PermissionMode;
+
+/// A mode from the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct GivenMode {
+    pub(in crate::cli) mode: PermissionMode,
+    /// Somebody may be asked in it.
+    pub(in crate::cli) asks: bool,
+}
+
+impl GivenMode {
+    const fn asking(mode: PermissionMode) -> Self {
+        Self { mode, asks: true }
+    }
+}
+
+impl ValueEnum for GivenMode {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [GivenMode; 6] = [
+            GivenMode::asking(PermissionMode::Plan),
+            GivenMode::asking(PermissionMode::ReadOnly),
+            GivenMode::asking(PermissionMode::Ask),
+            GivenMode::asking(PermissionMode::AutoEdit),
+            GivenMode::asking(PermissionMode::Full),
+            GivenMode { mode: PermissionMode::Ask, asks: false },
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        if self.asks {
+            return self.mode.to_possible_value();
+        }
+        Some(PossibleValue::new("dontAsk").hide(true))
+    }
+}
+
+/// What lists of rules mean here.
+#[derive(Debug, Default)]
+pub(super) struct GivenRules {
+    /// Rules in our syntax.
+    pub(super) rules: Vec<String>,
+    /// Tools that are named without a pattern.
+    pub(super) bare: Vec<String>,
+    /// Names of tools that do not exist here.
+    pub(super) unknown: Vec<String>,
+}
+
+/// The rules in these texts, each with one or several of them. A deny rule without a pattern removes a tool of ours,
+/// which is no rule.
+pub(super) fn given_rules(
+    texts: &[String],
+    verb: Verb,
+    option: &str,
+) -> Result<GivenRules, OpenError> {
+    let known = app::tool_names();
+    let mut given = GivenRules::default();
+    for text in texts.iter().filter(|text| !text.trim().is_empty()) {
+        let wrong = |why: String| OpenError::Usage(format!("{option}: {why}"));
+        for rule in ForeignRule::parse_all(text).map_err(wrong)? {
+            let is_of_server = rule.tool.starts_with("mcp__");
+            if !is_of_server && !known.contains(&rule.tool) {
+                given.unknown.push(rule.tool);
+                continue;
+            }
+            if verb != Verb::Deny || !rule.is_bare() || is_of_server {
+                given.rules.push(rule.text(verb).map_err(wrong)?);
+            }
+            if rule.is_bare() {
+                given.bare.push(rule.tool);
+            }
+        }
+    }
+    Ok(given)
+}
+
+impl ToolOptions {
+    /// Nobody is asked, whoever is there.
+    pub(in crate::cli) fn is_unattended(&self) -> bool {
+        self.permission_mode.is_some_and(|given| !given.asks)
+    }
+
+    /// The rules in the syntax of Claude Code, with the key of the configuration and the option.
+    fn foreign_rules(&self) -> [(&[String], Verb, &'static str, &'static str); 2] {
+        [
+            (&self.allowed_tools, Verb::Allow, "permissions.allow", "--allowedTools"),
+            (&self.disallowed_tools, Verb::Deny, "permissions.deny", "--disallowedTools"),
+        ]
+    }
+
+    /// The rules in our syntax, as settings. A session is without tools that are refused as a
+    /// whole; a single call of them is refused.
+    pub(super) fn rules(&self, is_single_call: bool) -> Result<Vec<Setting>, OpenError> {
+        let mut all = Vec::new();
+        for (texts, verb, key, option) in self.foreign_rules() {
+            let GivenRules { mut rules, bare, .. } = given_rules(texts, verb, option)?;
+            if is_single_call && verb == Verb::Deny {
+                rules.extend(bare);
+            }
+            if !rules.is_empty() {
+                let rules: Vec<Value> = rules.into_iter().map(Value::String).collect();
+                all.push((key.to_owned(), rules.into(), option.to_owned()));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Fails if they are no rules.
+    pub(in crate::cli) fn check_rules(&self) -> Result<(), OpenError> {
+        self.unknown_tools().map(drop)
+    }
+
+    /// Warnings about rules for tools that do not exist.
+    pub(super) fn unknown_tools(&self) -> Result<Vec<String>, OpenError> {
+        let mut warnings = Vec::new();
+        for (texts, verb, _, option) in self.foreign_rules() {
+            let unknown = given_rules(texts, verb, option)?.unknown;
+            warnings.extend(no_such_tools(&unknown, option));
+        }
+        Ok(warnings)
+    }
+
+    /// What these options and the compatible ones mean for the session alone.
+    pub(in crate::cli) fn of_session(
+        &self,
+        compatible: &CompatibleOptions,
+    ) -> Result<OfSession, OpenError> {
+        let [_, (texts, verb, _, option)] = self.foreign_rules();
+        let denied = given_rules(texts, verb, option)?.bare;
+        let mut of_session = compatible.of_session(denied)?;
+        of_session.add_dirs.splice(0..0, self.add_dir.iter().cloned());
+        Ok(of_session)
+    }
+}
+
+/// The tools of `--tools`, and names that do not exist here; `None`: all.
+pub(super) fn given_tools(texts: &[String]) -> (Option<Vec<String>>, Vec<String>) {
+    if texts.is_empty() {
+        return (None, Vec::new());
+    }
+    let names: Vec<&str> = texts.iter().flat_map(|text| words(text)).collect();
+    if names.contains(&"default") {
+        return (None, Vec::new());
+    }
+    let known = app::tool_names();
+    let own = names.into_iter().map(|name| own_tool(name).to_owned());
+    // (They say nothing about servers.)
+    let own = own.filter(|name| !name.starts_with("mcp__"));
+    let (known, unknown) = own.partition(|name| known.contains(name));
+    (Some(known), unknown)
+}

@@ -1,0 +1,130 @@
+//! `--settings`: a settings file of Claude Code, or its text.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json};
+use toml::Value;
+
+use super::rules::given_rules;
+use super::{OpenError, json_of};
+use crate::config::{Hook, hooks_of_settings};
+use crate::permission::Verb;
+
+const OPTION: &str = "--settings";
+
+/// What settings mean here.
+#[derive(Debug, Default)]
+pub(super) struct GivenSettings {
+    /// Keys of the configuration.
+    pub(super) values: Vec<(String, Value)>,
+    /// Tools that are denied as a whole.
+    pub(super) without: Vec<String>,
+    pub(super) add_dirs: Vec<PathBuf>,
+    /// Variables in the environment of commands.
+    pub(super) variables: Vec<(String, String)>,
+    pub(super) hooks: Vec<Hook>,
+    /// Settings that mean nothing here.
+    pub(super) ignored: Vec<String>,
+    /// Names of tools that do not exist here.
+    pub(super) unknown: Vec<String>,
+}
+
+impl GivenSettings {
+    /// Reads these settings; the last ones count.
+    pub(super) fn of(all: &[String]) -> Result<Self, OpenError> {
+        let mut given = Self::default();
+        for one in all {
+            let wrong = |why: String| OpenError::Usage(format!("{OPTION}: {why}"));
+            let (json, place) = json_of(one).map_err(wrong)?;
+            let Json::Object(settings) = &json else {
+                return Err(wrong(format!("{place}write an object of settings")));
+            };
+            for (key, value) in settings {
+                given.take(key, value).map_err(|why| match why {
+                    OpenError::Usage(why) => wrong(format!("{place}{key}: {why}")),
+                    other => other,
+                })?;
+            }
+        }
+        Ok(given)
+    }
+
+    fn take(&mut self, key: &str, value: &Json) -> Result<(), OpenError> {
+        let wrong = |why: &str| OpenError::Usage(why.to_owned());
+        match (key, value) {
+            ("$schema", _) => {}
+            ("permissions", Json::Object(permissions)) => self.permissions(permissions)?,
+            ("env", Json::Object(variables)) => {
+                let text =
+                    |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let variables = variables.iter().map(|(name, value)| (name.clone(), text(value)));
+                self.variables.extend(variables);
+            }
+            ("hooks", _) => {
+                let text = serde_json::json!({ "hooks": value }).to_string();
+                let hooks = hooks_of_settings(OPTION, &text).map_err(OpenError::Usage)?;
+                self.hooks.extend(hooks);
+            }
+            ("model", Json::String(model)) => self.put("model", model.as_str()),
+            ("effortLevel", Json::String(effort)) => self.put("effort", effort.as_str()),
+            ("sandbox", Json::Object(sandbox)) => self.sandbox(sandbox),
+            ("permissions" | "env" | "sandbox", _) => return Err(wrong("it is no object")),
+            ("model" | "effortLevel", _) => return Err(wrong("it is no text")),
+            _ => self.ignored.push(key.to_owned()),
+        }
+        Ok(())
+    }
+
+    fn permissions(&mut self, permissions: &Map<String, Json>) -> Result<(), OpenError> {
+        for (key, value) in permissions {
+            let list = || {
+                serde_json::from_value::<Vec<String>>(value.clone())
+                    .map_err(|_| OpenError::Usage(format!("{key} is no list of texts")))
+            };
+            let verb = match key.as_str() {
+                "allow" => Verb::Allow,
+                "ask" => Verb::Ask,
+                "deny" => Verb::Deny,
+                "additionalDirectories" => {
+                    self.add_dirs.extend(list()?.into_iter().map(PathBuf::from));
+                    continue;
+                }
+                "defaultMode" => {
+                    let name = value.as_str().unwrap_or_default();
+                    let mode = <super::GivenMode as clap::ValueEnum>::from_str(name, false);
+                    let mode = mode.map_err(|_| {
+                        OpenError::Usage(format!("there is no permission mode {value}"))
+                    })?;
+                    self.put("permissions.mode", mode.mode.as_str());
+                    continue;
+                }
+                // The mode is chosen by the one who could disable it.
+                _ => {
+                    self.ignored.push(format!("permissions.{key}"));
+                    continue;
+                }
+            };
+            let given = given_rules(&list()?, verb, key)?;
+            self.put(&format!("permissions.{key}"), given.rules);
+            self.unknown.extend(given.unknown);
+            if verb == Verb::Deny {
+                self.without.extend(given.bare);
+            }
+        }
+        Ok(())
+    }
+
+    fn sandbox(&mut self, sandbox: &Map<String, Json>) {
+        for (key, value) in sandbox {
+            match (key.as_str(), value) {
+                ("enabled", Json::Bool(true)) => self.put("sandbox.enabled", true),
+                // Commands are confined by default; what is left out here does not free them.
+                _ => self.ignored.push(format!("sandbox.{key}")),
+            }
+        }
+    }
+
+    fn put(&mut self, key: &str, value: impl Into<Value>) {
+        self.values.push((key.to_owned(), value.into()));
+    }
+}
