@@ -108,10 +108,12 @@ pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, OpenFa
 
 /// The file's version; 0: it is empty.
 fn version(db: &Connection, path: &Path) -> Result<i64, OpenFailure> {
-    let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let id: i32 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    let n_pages: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if id == APPLICATION_ID || (n_pages == 0 && version == 0) {
+    // In one statement: another process may be creating the file.
+    const STATE: &str = "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema) \
+         FROM pragma_user_version, pragma_application_id";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let (version, id, n_tables): (i64, i32, i64) = db.query_row(STATE, [], read)?;
+    if id == APPLICATION_ID || (n_tables == 0 && version == 0) {
         return Ok(version);
     }
     Err(OpenFailure::Refused(foreign(path)))
