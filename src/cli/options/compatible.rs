@@ -41,8 +41,10 @@ pub(in crate::cli) struct CompatibleOptions {
     #[arg(long, value_name = "JSON")]
     agents: Vec<String>,
     /// Settings of Claude Code: a file, or its JSON text; permissions, hooks, env, model and sandbox.enabled are used
-    #[arg(long, value_name = "FILE|JSON", alias = "managed-settings")]
+    #[arg(long, value_name = "FILE|JSON")]
     settings: Vec<String>,
+    #[arg(long, value_name = "FILE|JSON", hide = true)]
+    managed_settings: Vec<String>,
     /// Models that answer if the model is not available: the first, then the next
     #[arg(long, value_name = "MODELS", value_delimiter = ',')]
     fallback_model: Vec<String>,
@@ -103,7 +105,7 @@ impl CompatibleOptions {
     /// What the options mean for the configuration.
     pub(super) fn meaning(&self) -> Result<Meaning, OpenError> {
         let mut meaning = Meaning::default();
-        let settings = GivenSettings::of(&self.settings)?;
+        let settings = GivenSettings::of(&self.settings, &self.managed_settings)?;
         for (key, value) in settings.values {
             meaning.values.push((key, value, "--settings".to_owned()));
         }
@@ -136,7 +138,7 @@ impl CompatibleOptions {
 
     /// What the options mean for the session; `denied`: the tools of --disallowedTools without a pattern.
     pub(in crate::cli) fn of_session(&self, denied: Vec<String>) -> Result<OfSession, OpenError> {
-        let settings = GivenSettings::of(&self.settings)?;
+        let settings = GivenSettings::of(&self.settings, &self.managed_settings)?;
         let mut of_session = OfSession {
             variables: settings.variables,
             add_dirs: settings.add_dirs,

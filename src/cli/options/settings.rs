@@ -11,6 +11,8 @@ use crate::config::{Hook, hooks_of_settings};
 use crate::permission::Verb;
 
 const OPTION: &str = "--settings";
+/// Settings that only restrict.
+const MANAGED: &str = "--managed-settings";
 
 /// What settings mean here.
 #[derive(Debug, Default)]
@@ -30,17 +32,34 @@ pub(super) struct GivenSettings {
 }
 
 impl GivenSettings {
-    /// Reads these settings; the last ones count.
-    pub(super) fn of(all: &[String]) -> Result<Self, OpenError> {
+    /// Reads these settings; the last ones count. Managed ones only restrict.
+    pub(super) fn of(all: &[String], managed: &[String]) -> Result<Self, OpenError> {
         let mut given = Self::default();
-        for one in all {
-            let wrong = |why: String| OpenError::Usage(format!("{OPTION}: {why}"));
+        let all = all.iter().map(|one| (OPTION, one));
+        for (option, one) in all.chain(managed.iter().map(|one| (MANAGED, one))) {
+            let wrong = |why: String| OpenError::Usage(format!("{option}: {why}"));
             let (json, place) = json_of(one).map_err(wrong)?;
             let Json::Object(settings) = &json else {
                 return Err(wrong(format!("{place}write an object of settings")));
             };
             for (key, value) in settings {
-                given.take(key, value).map_err(|why| match why {
+                let taken = match (option, key.as_str(), value) {
+                    (MANAGED, "permissions", Json::Object(permissions)) => {
+                        let (restricting, others) = permissions
+                            .clone()
+                            .into_iter()
+                            .partition::<Map<_, _>, _>(|(key, _)| key == "deny" || key == "ask");
+                        let others = others.keys().map(|key| format!("permissions.{key}"));
+                        given.ignored.extend(others);
+                        given.permissions(&restricting)
+                    }
+                    (MANAGED, key, _) if !matches!(key, "$schema" | "permissions" | "sandbox") => {
+                        given.ignored.push(key.to_owned());
+                        Ok(())
+                    }
+                    (_, key, value) => given.take(key, value),
+                };
+                taken.map_err(|why| match why {
                     OpenError::Usage(why) => wrong(format!("{place}{key}: {why}")),
                     other => other,
                 })?;
