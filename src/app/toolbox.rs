@@ -324,6 +324,9 @@ fn policy(
         let origin = match origin {
             config::Origin::User(..) => Origin::UserFile,
             config::Origin::Project(..) => Origin::ProjectFile,
+            config::Origin::CommandLine(option) if config::is_compatible(option) => {
+                Origin::Compatible
+            }
             config::Origin::Environment(_) | config::Origin::CommandLine(_) => Origin::CommandLine,
         };
         policy = policy.with(verb, origin, rules);

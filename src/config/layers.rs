@@ -33,6 +33,18 @@ pub enum Origin {
     CommandLine(String),
 }
 
+/// The option with settings of Claude Code.
+pub const SETTINGS: &str = "--settings";
+/// The option with rules of Claude Code that allow.
+pub const ALLOWED_TOOLS: &str = "--allowedTools";
+/// The option with rules of Claude Code that deny.
+pub const DISALLOWED_TOOLS: &str = "--disallowedTools";
+
+/// The rules of this option are in the syntax of Claude Code.
+pub fn is_compatible(option: &str) -> bool {
+    [SETTINGS, ALLOWED_TOOLS, DISALLOWED_TOOLS].contains(&option)
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -19,7 +19,10 @@ mod types;
 
 pub use edit::{change_file, with_rule, with_server, without_server};
 pub use hooks::{Hook, HookTable, Matcher, hooks_in_words, hooks_of_settings};
-pub use layers::{ConfigError, Loaded, Origin, Sources, Trust, load, with_suggestion};
+pub use layers::{
+    ALLOWED_TOOLS, ConfigError, DISALLOWED_TOOLS, Loaded, Origin, SETTINGS, Sources, Trust,
+    is_compatible, load, with_suggestion,
+};
 pub use mcp::{GivenServers, MCP_FILE, Mcp, McpServer, given_servers};
 pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{choices, is_file, known};

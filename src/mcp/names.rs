@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::protocol::tool::mcp_name;
+
 /// Limit of a name, in bytes.
 const MAX_BYTES: usize = 64;
 /// Bytes of a hash in a name.
@@ -14,7 +16,7 @@ pub(super) struct Names(HashSet<String>);
 impl Names {
     /// The name of a tool. A hash makes it unique if it was cut, or if another one has the same letters.
     pub(super) fn name(&mut self, server: &str, tool: &str) -> String {
-        let plain = format!("mcp__{}__{}", sanitized(server), sanitized(tool));
+        let plain = mcp_name(server, tool);
         let mut name = plain.clone();
         let mut n = 0;
         while name.len() > MAX_BYTES || !self.0.insert(name.clone()) {
@@ -26,12 +28,6 @@ impl Names {
         }
         name
     }
-}
-
-/// The name with `_` in place of what providers do not accept.
-pub(super) fn sanitized(name: &str) -> String {
-    let valid = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
-    name.chars().map(|letter| if valid(letter) { letter } else { '_' }).collect()
 }
 
 #[cfg(test)]

@@ -16,13 +16,13 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::call::REASON;
-use super::names::sanitized;
 use super::result::{one_line, size, text_of};
 use super::scope::server_name;
 use super::server::{Connected, Server, ServerState};
 use super::{NO_SERVERS, Servers, http};
 use crate::exec::seconds;
 use crate::protocol::own_command::{OwnCommand, words};
+use crate::protocol::tool::sanitized;
 use crate::protocol::{Object, nearest, shorten};
 
 /// Limits: pages of a list, prompts or resources of a server, and bytes of a sentence of a server.

@@ -53,28 +53,71 @@ impl ForeignRule {
         self.pattern.is_none()
     }
 
-    /// The rule in our syntax.
-    pub fn text(&self, verb: Verb) -> Result<String, String> {
+    /// The rule in our syntax, as one or several rules.
+    pub fn texts(&self, verb: Verb) -> Result<Vec<String>, String> {
         let Self { tool, pattern } = self;
         if let Some(rest) = tool.strip_prefix("mcp__") {
-            let whole = rest.split_once("__").filter(|(_, name)| *name != "*");
-            return Ok(match whole {
-                Some((server, name)) => format!("mcp({server}.{name})"),
+            if pattern.is_some() {
+                return Err(format!("{tool} takes no pattern: a rule is about all of its calls"));
+            }
+            // The name that the model calls.
+            return Ok(vec![match rest.split_once("__") {
+                Some(_) => format!("mcp({tool})"),
                 None if rest == "*" => "mcp".to_owned(),
-                None => format!("mcp({}.*)", rest.trim_end_matches("__*")),
-            });
+                None => format!("mcp({tool}__*)"),
+            }]);
         }
-        let Some(pattern) = pattern else { return Ok(tool.clone()) };
-        let pattern = match tool.as_str() {
-            "Bash" if verb == Verb::Allow && !pattern.ends_with('*') => format!("{pattern} $"),
-            "Skill" => pattern.replace(":*", "*"),
-            "Task" => own_role(pattern).to_owned(),
-            tool if OF_PATHS.contains(&tool) || CHANGE_TOOLS.contains(&tool) => own_path(pattern),
-            _ => pattern.clone(),
+        let Some(pattern) = pattern else { return Ok(vec![tool.clone()]) };
+        let patterns = match tool.as_str() {
+            "Bash" if verb == Verb::Allow && !pattern.ends_with('*') => {
+                vec![format!("{pattern} $")]
+            }
+            "Bash" if verb != Verb::Allow => across_words(pattern),
+            // The rest is about its arguments.
+            "Skill" => {
+                let name = pattern.strip_suffix(":*").or_else(|| pattern.strip_suffix(" *"));
+                vec![name.unwrap_or(pattern).to_owned()]
+            }
+            "Task" => vec![own_role(pattern).to_owned()],
+            tool if OF_PATHS.contains(&tool) || CHANGE_TOOLS.contains(&tool) => {
+                vec![own_path(pattern)]
+            }
+            _ => vec![pattern.clone()],
         };
-        let text = format!("{tool}({pattern})");
-        Rule::parse(&text).map(|_| text)
+        let texts = patterns.into_iter().map(|pattern| format!("{tool}({pattern})"));
+        texts.map(|text| Rule::parse(&text).map(|_| text)).collect()
     }
+}
+
+/// The pattern of a command in which `*` matches several words, too. Ours matches within a word, and alone any number
+/// of words.
+fn across_words(pattern: &str) -> Vec<String> {
+    let mut patterns = vec![String::new()];
+    let words: Vec<&str> = pattern.split_whitespace().collect();
+    for (n, word) in words.iter().enumerate() {
+        let is_last = n + 1 == words.len();
+        let core = if is_last { word.strip_suffix(":*").unwrap_or(word) } else { word };
+        let inner = core.trim_matches('*');
+        let mut ways = vec![(*word).to_owned()];
+        if !inner.is_empty() && inner.len() < core.len() || inner.contains('*') {
+            let before = if core.starts_with('*') { "* " } else { "" };
+            let after = if core.ends_with('*') && !is_last { " *" } else { "" };
+            ways = vec![format!("{before}{word}{after}")];
+            // Its parts may be in different words.
+            if let Some((begin, rest)) = inner.split_once('*') {
+                let end = rest.rsplit_once('*').map_or(rest, |(_, end)| end);
+                let lead = if before.is_empty() { "" } else { "*" };
+                let trail = if core.ends_with('*') { "*" } else { "" };
+                ways.push(format!("{before}{lead}{begin}* * *{end}{trail}{after}"));
+            }
+        }
+        let joined = |begin: &String, way: &String| format!("{begin} {way}").trim().to_owned();
+        patterns = patterns
+            .iter()
+            .flat_map(|begin| ways.iter().map(|way| joined(begin, way)).collect::<Vec<_>>())
+            .collect();
+    }
+    patterns
 }
 
 fn wrong(piece: &str) -> String {
@@ -117,11 +160,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn star_of_a_rule_that_denies_matches_several_words() {
+        let fits = |foreign: &str, command: &str| {
+            let rules = ForeignRule::parse_all(foreign).expect(foreign);
+            let words: Vec<String> = command.split(' ').map(ToOwned::to_owned).collect();
+            let texts = rules.iter().flat_map(|rule| rule.texts(Verb::Deny).expect(foreign));
+            texts.map(|text| Rule::parse(&text).expect(foreign)).any(|rule| rule.fits_words(&words))
+        };
+        for (rule, command) in [
+            ("Bash(git push *--force*)", "git push origin main --force-with-lease"),
+            ("Bash(git push *--force*)", "git push --force"),
+            ("Bash(*--no-verify*)", "git commit -m x --no-verify"),
+            ("Bash(*curl*)", "sudo /usr/bin/curl x"),
+            ("Bash(git* --hard)", "git -C x reset --hard"),
+            ("Bash(npm*publish)", "npm -w a publish"),
+            ("Bash(npm*publish)", "npm-publish"),
+            ("Bash(rm:*)", "rm -rf x"),
+            ("Bash(git push)", "git push origin"),
+        ] {
+            assert!(fits(rule, command), "{rule} {command}");
+        }
+        for (rule, command) in [
+            ("Bash(git push *--force*)", "git push origin main"),
+            ("Bash(npm*publish)", "npm run build"),
+            ("Bash(*curl*)", "wget x"),
+        ] {
+            assert!(!fits(rule, command), "{rule} {command}");
+        }
+    }
+
+    #[test]
     fn rules_mean_the_same_in_our_syntax() {
         let check = |verb: Verb, foreign: &str, expected: &[&str]| {
             let rules = ForeignRule::parse_all(foreign).expect(foreign);
             let texts: Vec<String> =
-                rules.iter().map(|rule| rule.text(verb).expect(foreign)).collect();
+                rules.iter().flat_map(|rule| rule.texts(verb).expect(foreign)).collect();
             assert_eq!(texts, expected, "{foreign}");
         };
         let allow = |foreign: &str, expected: &[&str]| check(Verb::Allow, foreign, expected);
@@ -131,15 +204,16 @@ mod tests {
         check(Verb::Deny, "Bash(rm)", &["Bash(rm)"]);
         allow("Read(//etc/hosts) Read(/src/**)", &["Read(/etc/hosts)", "Read(./src/**)"]);
         allow("Edit(~/x/*),Write(docs/**)", &["Edit(~/x/*)", "Write(docs/**)"]);
-        allow("mcp__git__log", &["mcp(git.log)"]);
-        allow("mcp__git,mcp__git__*,mcp__*", &["mcp(git.*)", "mcp(git.*)", "mcp"]);
+        allow("mcp__git__log", &["mcp(mcp__git__log)"]);
+        let servers = ["mcp(mcp__git__*)", "mcp(mcp__git__*)", "mcp"];
+        allow("mcp__git,mcp__git__*,mcp__*", &servers);
         allow("AskUserQuestion KillShell", &["AskUser", "BashKill"]);
         allow("Agent(Explore),Task(reviewer)", &["Task(explore)", "Task(reviewer)"]);
-        allow("Skill(pdf),Skill(pdf:*)", &["Skill(pdf)", "Skill(pdf*)"]);
-        for wrong in ["Bash(", "fix the bug!", "(x)", "Read()"] {
+        allow("Skill(pdf),Skill(pdf:*),Skill(pdf *)", &["Skill(pdf)"; 3]);
+        for wrong in ["Bash(", "fix the bug!", "(x)", "Read()", "mcp__db__query(SELECT *)"] {
             let rules = ForeignRule::parse_all(wrong);
-            let texts = rules.and_then(|it| it.iter().map(|it| it.text(Verb::Deny)).collect());
-            let texts: Result<Vec<String>, String> = texts;
+            let texts = rules.and_then(|it| it.iter().map(|it| it.texts(Verb::Deny)).collect());
+            let texts: Result<Vec<Vec<String>>, String> = texts;
             texts.expect_err(wrong);
         }
     }

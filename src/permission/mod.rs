@@ -279,7 +279,7 @@ impl Policy {
                 return self.decided_for_line(question.tool, line, findings);
             }
             (Effect::Mcp { server, tool, .. }, _) => {
-                let fits = |rule: &Rule| rule.fits_name(&format!("{server}.{tool}"));
+                let fits = |rule: &Rule| rule.fits_tool_of(server, tool);
                 self.rule_outcome(question.tool, fits, fits, None)
             }
             (Effect::Skill { name } | Effect::Agent { role: name, .. }, _) => {
@@ -410,7 +410,9 @@ impl Policy {
         let is_allow = |entry: &Entry| entry.verb == Verb::Allow && allows(&entry.rule);
         let is_ask = |entry: &Entry| entry.verb == Verb::Ask && asks(&entry.rule);
         // Except on the command line, a rule that allows everything does not apply to commands with findings.
-        let is_enough = |entry: &Entry| finding.is_none() || !entry.rule.is_bare();
+        let is_given = |entry: &Entry| entry.origin == Origin::Compatible;
+        let is_enough =
+            |entry: &Entry| finding.is_none() || !entry.rule.is_bare() || is_given(entry);
         let on_command_line =
             |entry: &Entry| entry.origin == Origin::CommandLine && is_allow(entry);
         if let Some(entry) = self.find(tool, on_command_line) {
@@ -593,6 +595,7 @@ impl Entry {
         let rule = self.rule.text();
         match self.origin {
             Origin::CommandLine => format!("--{verb} {rule}"),
+            Origin::Compatible => format!("{verb} {rule} (command line)"),
             Origin::UserFile => format!("{verb} {rule} (user configuration)"),
             Origin::ProjectFile => format!("{verb} {rule} (project configuration)"),
             Origin::Session(id) => format!("{verb} {rule} (session rule {id})"),
@@ -626,7 +629,7 @@ impl Question<'_> {
             }
             Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Lookup => rule.is_bare(),
             Effect::Skill { name } | Effect::Agent { role: name, .. } => rule.fits_name(name),
-            Effect::Mcp { server, tool, .. } => rule.fits_name(&format!("{server}.{tool}")),
+            Effect::Mcp { server, tool, .. } => rule.fits_tool_of(server, tool),
             Effect::Command { .. } => self.command.as_ref().is_some_and(|(line, _)| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             }),

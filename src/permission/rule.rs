@@ -8,6 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::PathFacts;
 use super::judge::Command;
 use crate::protocol::tool::CHANGE_TOOLS;
+use crate::protocol::tool::mcp_name;
 use crate::protocol::{nests_too_deep, unescape};
 
 /// What a rule decides about the calls that it matches.
@@ -26,6 +27,8 @@ pub enum Verb {
 pub enum Origin {
     /// `--allow`, `--ask`, `--deny`.
     CommandLine,
+    /// Options in the syntax of Claude Code, where a rule that asks outranks one that allows.
+    Compatible,
     /// The user's configuration.
     UserFile,
     /// The project's configuration.
@@ -256,7 +259,12 @@ impl Rule {
         })
     }
 
-    /// Matches this name of a skill, a role or a tool of an MCP server (`server.tool`).
+    /// The pattern matches a tool of an MCP server: `server.tool`, or the name that the model calls.
+    pub(super) fn fits_tool_of(&self, server: &str, tool: &str) -> bool {
+        self.fits_name(&format!("{server}.{tool}")) || self.fits_name(&mcp_name(server, tool))
+    }
+
+    /// The pattern matches the name of a skill or a role.
     pub(super) fn fits_name(&self, name: &str) -> bool {
         match &self.pattern {
             Pattern::Any => true,

@@ -158,3 +158,14 @@ pub enum Direction {
     /// The last lines.
     Tail,
 }
+
+/// How the model and Claude Code call a tool of an MCP server, as long as the name is not cut.
+pub fn mcp_name(server: &str, tool: &str) -> String {
+    format!("mcp__{}__{}", sanitized(server), sanitized(tool))
+}
+
+/// The name with `_` in place of what providers do not accept.
+pub fn sanitized(name: &str) -> String {
+    let valid = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    name.chars().map(|letter| if valid(letter) { letter } else { '_' }).collect()
+}

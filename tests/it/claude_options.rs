@@ -479,3 +479,23 @@ fn options_of_sessions_have_both_spellings() {
     test.run(&[&format!("--resume={id}"), "--fork-session", "more"]).expect_code(0);
     assert_ne!(test.events_of("session.forked").len(), 0);
 }
+
+#[test]
+fn rule_that_asks_outranks_one_that_allows() {
+    let script = "call: Bash {\"command\":\"git push origin main\"}\n---\n\
+                  call: Bash {\"command\":\"git --version\"}\n---\ntext: done";
+    let settings =
+        json!({"permissions": {"allow": ["Bash"], "ask": ["Bash(git push *)"]}}).to_string();
+    let test = Test::new().script(script);
+    test.run(&["-q", "--settings", &settings, "go"]);
+    assert_eq!(codes(&test), ["APPROVAL_REQUIRED", ""]);
+    let config = "[permissions]\nask = [\"Bash(git push *)\"]\n";
+    let test = Test::new().script(script).user_config(config);
+    test.run(&["-q", "--allowedTools=Bash", "go"]);
+    assert_eq!(codes(&test), ["APPROVAL_REQUIRED", ""]);
+    // Nor does it change what a mode that only reads refuses.
+    let test =
+        Test::new().script("call: Write {\"path\":\"a\",\"content\":\"x\"}\n---\ntext: done");
+    test.run(&["-q", "--allowedTools=Write", "--permission-mode", "plan", "go"]);
+    assert!(!test.root().join("a").exists());
+}

@@ -12,7 +12,7 @@ use super::rules::given_tools;
 use super::settings::GivenSettings;
 use super::{OpenError, Setting};
 use crate::app::ToolChoice;
-use crate::config::{self, Hook, Loaded};
+use crate::config::{self, Hook, Loaded, SETTINGS};
 use crate::disk;
 use crate::extend::roles::{self, Role};
 use crate::protocol::provider::Effort;
@@ -107,7 +107,7 @@ impl CompatibleOptions {
         let mut meaning = Meaning::default();
         let settings = GivenSettings::of(&self.settings, &self.managed_settings)?;
         for (key, value) in settings.values {
-            meaning.values.push((key, value, "--settings".to_owned()));
+            meaning.values.push((key, value, SETTINGS.to_owned()));
         }
         meaning.hooks = settings.hooks;
         if !settings.ignored.is_empty() {

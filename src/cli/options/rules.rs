@@ -7,6 +7,7 @@ use toml::Value;
 use super::compatible::{no_such_tools, words};
 use super::{CompatibleOptions, OfSession, OpenError, Setting, ToolOptions};
 use crate::app;
+use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS};
 use crate::permission::{ForeignRule, Verb, own_tool};
 use crate::protocol::control::PermissionMode;
 
@@ -74,7 +75,7 @@ pub(super) fn given_rules(
                 continue;
             }
             if verb != Verb::Deny || !rule.is_bare() || is_of_server {
-                given.rules.push(rule.text(verb).map_err(wrong)?);
+                given.rules.extend(rule.texts(verb).map_err(wrong)?);
             }
             if rule.is_bare() {
                 given.bare.push(rule.tool);
@@ -93,8 +94,8 @@ impl ToolOptions {
     /// The rules in the syntax of Claude Code, with the key of the configuration and the option.
     fn foreign_rules(&self) -> [(&[String], Verb, &'static str, &'static str); 2] {
         [
-            (&self.allowed_tools, Verb::Allow, "permissions.allow", "--allowedTools"),
-            (&self.disallowed_tools, Verb::Deny, "permissions.deny", "--disallowedTools"),
+            (&self.allowed_tools, Verb::Allow, "permissions.allow", ALLOWED_TOOLS),
+            (&self.disallowed_tools, Verb::Deny, "permissions.deny", DISALLOWED_TOOLS),
         ]
     }
 

@@ -7,10 +7,10 @@ use toml::Value;
 
 use super::rules::given_rules;
 use super::{OpenError, json_of};
-use crate::config::{Hook, hooks_of_settings};
+use crate::config::{Hook, SETTINGS, hooks_of_settings};
 use crate::permission::Verb;
 
-const OPTION: &str = "--settings";
+const OPTION: &str = SETTINGS;
 /// Settings that only restrict.
 const MANAGED: &str = "--managed-settings";
 
