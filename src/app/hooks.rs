@@ -117,7 +117,7 @@ impl HookSet {
     }
 
     /// The hooks that match, each command once.
-    fn matching(&self, event: HookEvent, names: Option<[&str; 2]>) -> Vec<Arc<Entry>> {
+    fn matching(&self, event: HookEvent, names: Option<[&str; 3]>) -> Vec<Arc<Entry>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let mut matching: Vec<Arc<Entry>> = Vec::new();
         for entry in entries.iter().filter(|entry| entry.event == event) {

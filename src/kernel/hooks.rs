@@ -16,10 +16,12 @@ const END_TIME: Duration = Duration::from_secs(10);
 impl Kernel {
     /// Asks the hooks of the start of a session before its first message in this process.
     pub(super) async fn greet_hooks(&mut self) {
-        if self.parts.sub_agent.is_some() || std::mem::replace(&mut self.has_greeted_hooks, true) {
+        if self.parts.sub_agent.is_some() || self.has_greeted_hooks {
             return;
         }
         self.session_starts(if self.has_begun() { "resume" } else { "startup" }).await;
+        // After an interrupt they are asked again.
+        self.has_greeted_hooks = self.parts.control.interrupted().is_none();
     }
 
     /// Asks the hooks of the start of a session, and tells the model what they say.

@@ -382,14 +382,15 @@ impl Kernel {
             let texts = match self.admit(message.text.as_str()).await {
                 Ok(texts) => texts,
                 Err((_, why)) => {
-                    let (input, images) = (message.text, Vec::new());
-                    let blocked = Body::TurnSteered { input, shown: None, images, blocked: true };
-                    self.parts.events.emit(blocked);
-                    self.parts.events.emit(Body::error("hook", why));
+                    self.turn_away(message.text, "hook", why);
                     continue;
                 }
             };
             let mut expanded = self.expanded(&message).await;
+            if let Some(why) = expanded.refused {
+                self.turn_away(message.text, "mention", why);
+                continue;
+            }
             let shown = self.shown_instead(&mut expanded);
             let message = &expanded.input;
             self.parts.registry.forget_repetition();
@@ -402,10 +403,17 @@ impl Kernel {
             self.apply_directives(message);
             self.tell_unread(&expanded.unread);
             self.tell_unread(&unread);
-            self.tell_unread(expanded.refused.as_slice());
             self.tell_of_hooks(&texts);
             turn.case.goal.push_str(&format!("\nThen the user said: {}", message.for_model()));
         }
+    }
+
+    /// A message to the running turn that no model receives.
+    fn turn_away(&self, input: String, source: &str, why: String) {
+        let events = &self.parts.events;
+        let images = Vec::new();
+        events.emit(Body::TurnSteered { input, shown: None, images, blocked: true });
+        events.emit(Body::error(source, why));
     }
 
     /// Adds the mentions of a message. Returns its images, and a sentence about each file that the model cannot

@@ -311,7 +311,7 @@ impl Policy {
 
     /// The reason of a rule that asks.
     fn asking(&self, entry: &Entry) -> Reason {
-        Reason { by_ask_rule: true, ..self.reason_of(entry, "a rule asks before this") }
+        Reason { only_person: true, ..self.reason_of(entry, "a rule asks before this") }
     }
 
     /// A line is allowed if each of its commands is allowed or only reads, and one is allowed by a rule.
@@ -352,7 +352,7 @@ impl Policy {
                 text: texts.join("; "),
                 hint: has_hint.then(|| self.allowing(tool, line, findings)),
                 by_instruction: asked.iter().any(|reason| reason.by_instruction),
-                by_ask_rule: asked.iter().any(|reason| reason.by_ask_rule),
+                only_person: asked.iter().any(|reason| reason.only_person),
             }));
         }
         allowed.filter(|_| !is_open).map(Ruling::Allow)
@@ -461,7 +461,7 @@ impl Policy {
             let option = allowing_file(question.tool, path);
             let how = format!("the user has to agree, or allow it with {option}");
             let reason = reason("agent files", format!("{path} tells the agent how to work"));
-            Ruling::Ask(Reason { hint: Some(how), ..reason })
+            Ruling::Ask(Reason { hint: Some(how), only_person: true, ..reason })
         })
     }
 
@@ -704,5 +704,5 @@ fn allowing_hint(rules: &[String]) -> String {
 
 fn reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {
     let (rule, text) = (rule.into(), text.into());
-    Reason { rule, text, hint: None, by_instruction: false, by_ask_rule: false }
+    Reason { rule, text, hint: None, by_instruction: false, only_person: false }
 }

@@ -37,8 +37,8 @@ pub struct Reason {
     pub hint: Option<String>,
     /// The rule was made from a sentence of the user.
     pub by_instruction: bool,
-    /// A rule asks before this: a hook cannot answer for the user.
-    pub by_ask_rule: bool,
+    /// A rule asks before this, or it changes what the agent itself runs or reads: a hook cannot answer for the user.
+    pub only_person: bool,
 }
 
 /// The permission mode, from the most to the least restrictive.

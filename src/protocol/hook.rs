@@ -231,12 +231,14 @@ impl Occasion<'_> {
     }
 
     /// The names of which a matcher has to fit one; `None`: every hook of the event is asked.
-    pub fn matched(&self) -> Option<[&str; 2]> {
+    pub fn matched(&self) -> Option<[&str; 3]> {
         let name = match self {
             Self::PreToolUse(call)
             | Self::PostToolUse { call, .. }
             | Self::PostToolUseFailure { call, .. } => {
-                return Some([call.tool, names::foreign_tool(call.tool)]);
+                // Who guards edits means all of them: Claude Code has no MultiEdit.
+                let guarded = if call.tool == "MultiEdit" { "Edit" } else { call.tool };
+                return Some([call.tool, names::foreign_tool(call.tool), guarded]);
             }
             Self::SessionStart { source: name, .. }
             | Self::SessionEnd { reason: name }
@@ -246,7 +248,7 @@ impl Occasion<'_> {
             Self::Notification { .. } => json::PERMISSION_PROMPT,
             Self::UserPromptSubmit { .. } | Self::Stop { .. } => return None,
         };
-        Some([name, name])
+        Some([name; 3])
     }
 }
 

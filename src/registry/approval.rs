@@ -83,7 +83,7 @@ impl Registry {
         let reads = matches!(effect, Effect::Read { .. });
         match (self.rule_on(call, effect), &known.hook_ruling) {
             // What the user's rules ask about, a hook does not answer.
-            (Ruling::Ask(Reason { by_ask_rule: false, .. }), Some((HookRuling::Allow, why))) => {
+            (Ruling::Ask(Reason { only_person: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
                 self.decided(call, "allow", by_hook(text), false);
                 Ok(Ok(Permit::Hook))
@@ -223,7 +223,7 @@ impl Registry {
             text,
             hint: None,
             by_instruction: false,
-            by_ask_rule: false,
+            only_person: false,
         };
         let answering = async {
             loop {

@@ -515,6 +515,9 @@ impl Registry {
             return None;
         }
         let (bash, line, notes) = self.understood(call).ok()?;
+        if matches!(known.hook_ruling, Some((HookRuling::Ask, _))) {
+            return None;
+        }
         let redirect = redirect::redirect(&line)?;
         let entry = self.find(redirect.tool).ok()?;
         entry.validator.check(&entry.tool.spec().schema, &redirect.input).ok()?;

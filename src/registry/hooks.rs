@@ -13,7 +13,7 @@ use crate::protocol::control::{Reason, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::hook::{Asked, HookEvent, HookRuling, HookedCall, Hooks, Occasion, Outcome};
 use crate::protocol::message::ToolCall;
-use crate::protocol::tool::Effect;
+use crate::protocol::tool::{Effect, mcp_name};
 
 /// Who changed the arguments of a call.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +183,7 @@ fn as_hooks_see_it<'a>(
     match effect {
         Some(Effect::Mcp { server, tool, .. }) if !call.name.starts_with("mcp__") => {
             let inner = input.get(ARGUMENTS).and_then(Value::as_object).cloned();
-            let name = format!("mcp__{server}__{tool}");
+            let name = mcp_name(server, tool);
             (Cow::Owned(name), Cow::Owned(inner.unwrap_or_default()))
         }
         _ => (Cow::Borrowed(&*call.name), Cow::Borrowed(input)),
@@ -197,7 +197,7 @@ fn with_input(call: &ToolCall, input: Object) -> ToolCall {
 
 /// A ruling of a hook.
 pub(super) fn by_hook(text: String) -> Reason {
-    Reason { rule: "hook".to_owned(), text, hint: None, by_instruction: false, by_ask_rule: false }
+    Reason { rule: "hook".to_owned(), text, hint: None, by_instruction: false, only_person: false }
 }
 
 /// A sentence with the reason of a hook, if it gave one.

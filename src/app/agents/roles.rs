@@ -174,7 +174,8 @@ impl Roles {
         }
         let mut role = Role {
             tools,
-            without: own_names(without, mcp, &mut Vec::new()),
+            // A name that is not known yet may be that of a tool which a server brings later.
+            without: without.iter().map(|name| own_name(name).to_owned()).collect(),
             text,
             description,
             name,
@@ -273,6 +274,12 @@ fn is_of_server(name: &str) -> bool {
 }
 
 /// The names of tools of a session among these; the others are unknown.
+/// What we call a tool.
+fn own_name(name: &str) -> &str {
+    let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
+    other.map_or(name, |(_, ours)| ours)
+}
+
 fn own_names(names: Vec<String>, mcp: &McpServers, unknown: &mut Vec<String>) -> Vec<String> {
     let all = tools::all();
     let is_known = |name: &str| {
@@ -282,8 +289,7 @@ fn own_names(names: Vec<String>, mcp: &McpServers, unknown: &mut Vec<String>) ->
     };
     let mut own = Vec::new();
     for name in names {
-        let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
-        let ours = other.map_or(name.as_str(), |(_, ours)| ours);
+        let ours = own_name(&name);
         if NOT_FOR_AGENTS.contains(&ours) {
             continue;
         }

@@ -44,6 +44,33 @@ fn denied_call_is_not_answered_by_another_tool_either() {
 }
 
 #[test]
+fn call_that_a_hook_asks_about_is_not_answered_by_another_tool() {
+    let test = with(
+        &[answering("PreToolUse", "Bash", &ruling("ask", "look first"))],
+        "call: Bash {\"command\":\"cat a\"}\n---\ntext: done",
+    );
+    test.write("a", "one\n");
+    test.run(&["go"]);
+    assert_eq!(code(&envelopes(&test)[0]), "APPROVAL_REQUIRED");
+}
+
+#[test]
+fn hook_about_edits_is_asked_about_all_of_them_and_does_not_allow_its_own_change() {
+    let edits = "{\"path\":\"a\",\"edits\":[{\"old_string\":\"one\",\"new_string\":\"two\"}]}";
+    let script =
+        format!("call: Read {{\"path\":\"a\"}}\n---\ncall: MultiEdit {edits}\n---\ntext: done");
+    let test = with(&[hook("PreToolUse", "Edit|Write", "exit 2")], &script);
+    test.write("a", "one\n");
+    test.run(&["go"]);
+    assert_eq!(code(&envelopes(&test)[1]), "ACCESS_DENIED");
+    let allow = answering("PreToolUse", "", &ruling("allow", "anything"));
+    let write = "call: Write {\"path\":\".claude/hooks/a.sh\",\"content\":\"x\"}\n---\ntext: done";
+    let test = with(&[allow], write);
+    test.run(&["go"]);
+    assert_eq!(code(&envelopes(&test)[0]), "APPROVAL_REQUIRED");
+}
+
+#[test]
 fn call_without_a_matching_hook_is_not_asked_about() {
     let deny = |matcher| hook("PreToolUse", matcher, "exit 2");
     let test =
