@@ -13,10 +13,11 @@ use serde_json::Value;
 
 use super::mcp_servers::host_exec;
 use super::{Options, Writable};
-use crate::config::{self, Matcher};
+use crate::config::{self, Matcher, Scripts};
 use crate::protocol::event::Body;
 use crate::protocol::hook::json::{self, Answer};
 use crate::protocol::hook::{Asked, HookEnd, HookEvent, HookFinished, Hooks, Outcome};
+use crate::protocol::mask::Masker;
 use crate::protocol::{counted, shorten};
 use command::Command;
 
@@ -34,8 +35,19 @@ pub struct HookSet {
     entries: RwLock<Vec<Arc<Entry>>>,
     /// The record of the session.
     log: OnceLock<PathBuf>,
-    /// What the user was told: once for each hook and reason.
-    told: Mutex<BTreeSet<String>>,
+    /// What the user was told: once for each hook and kind of problem. (Its output may differ each time.)
+    told: Mutex<BTreeSet<(HookEvent, String, Problem)>>,
+}
+
+/// A kind of problem with a hook.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Problem {
+    /// It failed; its exit status.
+    Failed(Option<i32>),
+    /// Its programs are not those that the user trusted.
+    Changed,
+    /// A part of its output was not used.
+    Cut,
 }
 
 struct Entry {
@@ -43,6 +55,36 @@ struct Entry {
     matcher: Matcher,
     timeout: Duration,
     handler: Handler,
+    /// The programs of the project's hooks, as they were when the session began.
+    scripts: Option<Arc<Scripts>>,
+}
+
+impl Entry {
+    /// The folder whose programs are not those that the user trusted.
+    async fn changed(&self) -> Option<&'static str> {
+        let scripts = self.scripts.clone()?;
+        let changed = tokio::task::spawn_blocking(move || scripts.changed()).await;
+        changed.unwrap_or(Some("the folder of its programs"))
+    }
+
+    /// Asks it, within its time limit.
+    async fn answer(&self, question: &Value) -> Ran {
+        let answering = async {
+            match &self.handler {
+                Handler::Command(command) => command.ask(self.event, question).await,
+                Handler::Callback { ask, .. } => {
+                    let answer = ask(question.clone()).await;
+                    let answer = answer.and_then(|value| json::answer(self.event, &value));
+                    Ran::without_status(answer)
+                }
+            }
+        };
+        tokio::time::timeout(self.timeout, answering).await.unwrap_or_else(|_| {
+            let limit = counted(self.timeout.as_secs().max(1), "second");
+            let why = format!("it did not end within {limit}, and was ended");
+            Ran::without_status(Err(why))
+        })
+    }
 }
 
 enum Handler {
@@ -92,9 +134,15 @@ pub(super) fn of_session(
         _ = hooks.log.set(log.to_owned());
     }
     let exec = Arc::new(host_exec(&options.config.config, writable));
-    for config::Hook { event, matcher, command, timeout, .. } in configured {
+    for config::Hook { event, matcher, command, timeout, scripts, .. } in configured {
         let command = Command::new(command.clone(), exec.clone(), writable.root());
-        hooks.add_entry(*event, matcher.clone(), *timeout, Handler::Command(command));
+        hooks.add_entry(Entry {
+            event: *event,
+            matcher: matcher.clone(),
+            timeout: *timeout,
+            handler: Handler::Command(command),
+            scripts: scripts.clone(),
+        });
     }
     Some(hooks)
 }
@@ -108,11 +156,11 @@ impl HookSet {
         timeout: Duration,
         (name, ask): (String, Callback),
     ) {
-        self.add_entry(event, matcher, timeout, Handler::Callback { name, ask });
+        let handler = Handler::Callback { name, ask };
+        self.add_entry(Entry { event, matcher, timeout, handler, scripts: None });
     }
 
-    fn add_entry(&self, event: HookEvent, matcher: Matcher, timeout: Duration, handler: Handler) {
-        let entry = Entry { event, matcher, timeout, handler };
+    fn add_entry(&self, entry: Entry) {
         self.entries.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(entry));
     }
 
@@ -137,57 +185,53 @@ impl HookSet {
     async fn run(&self, entry: &Entry, asked: &Asked<'_>, question: &Value) -> Outcome {
         let (events, event) = (asked.events, entry.event);
         let begun = events.clock().now();
-        let answering = async {
-            match &entry.handler {
-                Handler::Command(command) => command.ask(event, question).await,
-                Handler::Callback { ask, .. } => {
-                    let answer = ask(question.clone()).await;
-                    let answer = answer.and_then(|value| json::answer(event, &value));
-                    Ran::without_status(answer)
-                }
-            }
+        let changed = entry.changed().await;
+        let Ran { exit_code, answer, is_cut } = match changed {
+            Some(folder) => Ran::without_status(Err(format!(
+                "{folder} changed since the session began; review it, then start a new session"
+            ))),
+            None => entry.answer(question).await,
         };
-        let ran = tokio::time::timeout(entry.timeout, answering).await;
-        let Ran { exit_code, answer, is_cut } = ran.unwrap_or_else(|_| {
-            let limit = counted(entry.timeout.as_secs().max(1), "second");
-            let why = format!("it did not end within {limit}, and was ended");
-            Ran::without_status(Err(why))
-        });
         let time_ms = events.clock().now().duration_since(begun).as_millis();
+        // A part of a secret would not be recognized: texts are masked before they are shortened.
+        let masker = events.masker();
+        let brief = |text: &str, max: usize| shorten(&masker.mask(text), max);
         let name = entry.handler.name();
         let (outcome, text, message, end) = match answer {
             Ok(Answer { outcome, message }) => {
-                let outcome = limited(outcome, asked);
+                let text = said(&outcome);
+                let outcome = limited(outcome, masker);
                 let end = HookEnd::of(&outcome);
-                (outcome.clone(), said(&outcome), message, end)
+                (outcome, text, message, end)
             }
             Err(why) => (Outcome::default(), why, None, HookEnd::Failed),
         };
+        let text = masker.mask(&text);
         events.emit(Body::HookFinished(HookFinished {
             event,
-            hook: shorten(name, SHOWN),
+            hook: brief(name, SHOWN),
             call: asked.occasion.call().map(|call| call.id.to_owned()),
             outcome: end,
             exit_code,
             text: shorten(&text, SHOWN),
-            message: message.map(|message| shorten(&message, MAX_TEXT)),
+            message: message.map(|message| brief(&message, MAX_TEXT)),
             time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX),
         }));
-        let shown = format!("hook {} {:?}", event.as_str(), shorten(name, 100));
-        if end == HookEnd::Failed {
-            self.tell_once(asked, format!("{shown} failed and has no effect: {}", one_line(&text)));
-        } else if is_cut {
-            self.tell_once(asked, format!("{shown}: its output is too long and was cut"));
+        let (problem, what) = match (end, changed) {
+            (HookEnd::Failed, Some(_)) => (Problem::Changed, format!(" is not run: {text}")),
+            (HookEnd::Failed, None) => {
+                let what = format!(" failed and has no effect: {}", one_line(&text));
+                (Problem::Failed(exit_code), what)
+            }
+            _ if is_cut => (Problem::Cut, ": its output is too long and was cut".to_owned()),
+            _ => return outcome,
+        };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert((event, name.to_owned(), problem)) {
+            let shown = format!("hook {} {:?}", event.as_str(), brief(name, 100));
+            events.emit(Body::error("hook", format!("{shown}{what}")));
         }
         outcome
-    }
-
-    /// Tells the user about a problem with a hook, the first time.
-    fn tell_once(&self, asked: &Asked<'_>, text: String) {
-        let is_new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
-        if is_new {
-            asked.events.emit(Body::error("hook", text));
-        }
     }
 }
 
@@ -216,8 +260,7 @@ impl Hooks for HookSet {
 }
 
 /// The texts for the model, without secrets and of limited length.
-fn limited(mut outcome: Outcome, asked: &Asked<'_>) -> Outcome {
-    let masker = asked.events.masker();
+fn limited(mut outcome: Outcome, masker: &Masker) -> Outcome {
     let limit = |text: &mut String| *text = shorten(&masker.mask(text), MAX_TEXT);
     outcome.context.iter_mut().for_each(limit);
     outcome.block.iter_mut().chain(&mut outcome.stop).for_each(limit);

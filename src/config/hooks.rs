@@ -1,8 +1,8 @@
 //! Hooks: their configuration, and the settings files of Claude Code, whose hooks are used as they are.
 
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use regex::Regex;
@@ -11,17 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
+use super::scripts::Scripts;
 use crate::disk::{read_small_text, read_small_text_without_links};
 use crate::protocol::hook::HookEvent;
 use crate::protocol::nearest;
 
 /// The files in a project's root with hooks of other agents.
 const PROJECT_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
-
-/// The folders in a project's root with programs that hooks run.
-const FOLDERS: [&str; 2] = [".agent/hooks", ".claude/hooks"];
-/// Limit: files in such a folder.
-const MAX_FILES: usize = 200;
 
 /// A command that is asked at an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,8 +54,8 @@ pub struct Hook {
     pub timeout: Duration,
     /// File and line.
     pub origin: String,
-    /// It is of a settings file of another agent.
-    pub is_foreign: bool,
+    /// If it is the project's: the programs that the user trusted with it.
+    pub scripts: Option<Arc<Scripts>>,
 }
 
 /// The hooks in use, in Markdown; the error says how to get some.
@@ -157,7 +153,7 @@ pub(super) fn of_table(
                 command: entry.command,
                 timeout: super::parse_duration(&entry.timeout).map_err(wrong)?,
                 origin: origin.clone(),
-                is_foreign: false,
+                scripts: None,
             });
         }
     }
@@ -174,39 +170,8 @@ pub(super) struct SettingsFile {
     pub(super) hooks: Vec<Hook>,
     /// What is not used of it, and why.
     pub(super) warnings: Vec<String>,
-    /// It turns off the hooks of all such files.
+    /// It turns off the hooks of such files: all if it is the user's, those of the project if it is one of them.
     pub(super) disables_all: bool,
-}
-
-/// The files in the folders for hooks of a project, each with the hash of its content: they belong to what the user
-/// trusts.
-pub(super) fn scripts(root: &Path) -> Vec<(String, Value)> {
-    let mut found = Vec::new();
-    for folder in FOLDERS {
-        let mut files = Table::new();
-        add_files(&root.join(folder), "", &mut files);
-        if !files.is_empty() {
-            found.push((folder.to_owned(), Value::Table(files)));
-        }
-    }
-    found
-}
-
-fn add_files(folder: &Path, prefix: &str, files: &mut Table) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        let Ok(kind) = entry.file_type() else { continue };
-        if files.len() >= MAX_FILES {
-            return;
-        }
-        if kind.is_dir() {
-            add_files(&entry.path(), &format!("{name}/"), files);
-        } else if kind.is_file() {
-            let hash = fs::read(entry.path()).map(|bytes| blake3::hash(&bytes).to_hex());
-            let hash = hash.map_or_else(|error| error.to_string(), |hash| hash[..16].to_owned());
-            files.insert(name, Value::String(hash));
-        }
-    }
 }
 
 /// The settings files of a project.
@@ -286,7 +251,7 @@ fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
                         command,
                         timeout,
                         origin: origin.clone(),
-                        is_foreign: true,
+                        scripts: None,
                     }),
                     Err(why) => left_out.push(format!("{} ({why})", event.as_str())),
                 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
@@ -13,6 +14,7 @@ use toml::{Table, Value};
 use super::hooks::{self, Hook, SettingsFile};
 use super::mcp::{self, MCP_FILE, McpFile};
 use super::needs::{self, Needs, Seal};
+use super::scripts::Scripts;
 use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
 use crate::disk::{self, read_small_text};
@@ -128,10 +130,12 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
         }
     }
     let own = sources.user_settings.as_deref().and_then(hooks::of_user);
-    let mut is_disabled = loaded.take_hooks(own);
+    let is_disabled = own.as_ref().is_some_and(|file| file.disables_all);
+    loaded.take_hooks(own.into_iter().collect(), is_disabled);
     if let Some(path) = &sources.project_file {
-        let ProjectFiles { table: project, servers, settings } =
+        let ProjectFiles { table: project, servers, settings, scripts } =
             loaded.load_project(path, &sources.trust, &merged)?;
+        let n_hooks = loaded.hooks.len();
         if let Some((path, McpFile { table, lines, .. })) = servers {
             mcp::replace_servers(&mut merged, &table);
             let line = |key: &str| lines.iter().find(|(name, _)| key.starts_with(name.as_str()));
@@ -144,10 +148,15 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
             let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
             loaded.lay_over(&mut merged, table, &origin)?;
         }
-        is_disabled |= loaded.take_hooks(settings);
-    }
-    if is_disabled {
-        loaded.hooks.retain(|hook| !hook.is_foreign);
+        if let Some(file) = settings.iter().find(|file| file.disables_all) {
+            let name = &file.name;
+            let warning = "disableAllHooks turns off the hooks of the project's settings files";
+            loaded.warnings.push(format!("{name}: {warning}, not yours"));
+        }
+        loaded.take_hooks(settings, is_disabled);
+        for hook in &mut loaded.hooks[n_hooks..] {
+            hook.scripts.clone_from(&scripts);
+        }
     }
     for (key, value, name) in &sources.environment {
         let table = nested(key, value.clone());
@@ -214,15 +223,13 @@ impl Loaded {
         Ok(())
     }
 
-    /// Adds the hooks of settings files; true: one of them turns off the hooks of all such files.
-    fn take_hooks(&mut self, files: impl IntoIterator<Item = SettingsFile>) -> bool {
-        let mut is_disabled = false;
+    /// Adds the hooks of settings files, unless one of them or `is_disabled` turns them off.
+    fn take_hooks(&mut self, files: Vec<SettingsFile>, is_disabled: bool) {
+        let is_disabled = is_disabled || files.iter().any(|file| file.disables_all);
         for file in files {
-            is_disabled |= file.disables_all;
             self.warnings.extend(file.warnings);
-            self.hooks.extend(file.hooks);
+            self.hooks.extend(file.hooks.into_iter().filter(|_| !is_disabled));
         }
-        is_disabled
     }
 
     /// The settings of a project's files, for a folder with this trust.
@@ -267,10 +274,9 @@ impl Loaded {
             }
         }
         let root = path.ancestors().nth(2).filter(|_| !matches!(trust, Trust::Never));
-        if let Some(root) = root.filter(|_| self.needs.has_hooks()) {
-            for (name, files) in hooks::scripts(root) {
-                self.needs.add_file(&name, files);
-            }
+        let scripts = root.filter(|_| self.needs.has_hooks()).map(Scripts::read);
+        for (name, files) in scripts.iter().flat_map(Scripts::values) {
+            self.needs.add_file(name, files);
         }
         let why = match trust {
             Trust::Once => None,
@@ -297,14 +303,22 @@ impl Loaded {
             Some(_) => {}
         }
         let servers = self.with_trusted_servers(servers, trust, why.as_deref());
-        let settings = self.with_trusted_hooks(settings, trust, why.as_deref());
+        let mut settings = self.with_trusted_hooks(settings, trust, why.as_deref());
+        // Nobody can trust what is not known exactly.
+        if let Some(unknown) = scripts.as_ref().and_then(Scripts::why_not) {
+            self.warnings.push(format!("the hooks of this project are not used: {unknown}"));
+            settings.clear();
+            if let Some((table, _)) = &mut project {
+                needs::remove(table, "hooks");
+            }
+        }
         // The user who trusted it is notified, even if nothing is ignored.
         if let (Trust::With(_), Some(why)) = (trust, why)
             && self.warnings.len() == n_told
         {
             self.warnings.push(why);
         }
-        Ok(ProjectFiles { table: project, servers, settings })
+        Ok(ProjectFiles { table: project, servers, settings, scripts: scripts.map(Arc::new) })
     }
 
     /// The settings files, whose hooks are used only with trust; warns if they are ignored.
@@ -518,6 +532,8 @@ struct ProjectFiles {
     servers: Option<(PathBuf, McpFile)>,
     /// The settings files of Claude Code.
     settings: Vec<SettingsFile>,
+    /// What its hooks run.
+    scripts: Option<Arc<Scripts>>,
 }
 
 /// The line number of each key.

@@ -14,6 +14,7 @@ mod needs;
 mod own_prompts;
 mod providers;
 mod recorded;
+mod scripts;
 mod trust;
 mod types;
 
@@ -29,6 +30,7 @@ pub use models::{choices, is_file, known};
 pub use needs::{Needs, Seal};
 pub use providers::{Provider, Resolved, key_variables, presets, resolve, usable};
 pub use recorded::{of_record, recorded};
+pub use scripts::Scripts;
 pub use trust::{trust, trust_in};
 pub use types::{
     Agents, Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, Permissions,

@@ -36,6 +36,8 @@ fn hook_that_crashes_is_reported() {
     check("kill -SEGV $$", "it was ended by signal 11");
     check("echo 'no database' >&2; exit 7", "it exited with 7: no database");
     check("no-such-program --check", "no-such-program: command not found");
+    // Its output differs each time.
+    check("date +%N >&2; exit 7", "it exited with 7: ");
 }
 
 #[test]
@@ -96,6 +98,32 @@ fn secrets_that_hooks_print_are_masked() {
     test.run(&["go"]).expect_code(0);
     let log = std::fs::read_to_string(test.log()).unwrap();
     assert!(!log.contains("abcdefgh-12345678"), "{log}");
+}
+
+#[test]
+fn secrets_at_the_end_of_what_is_shown_are_masked() {
+    let key = "abcdefgh-12345678-secret";
+    let check = |command: &str| {
+        let test = with(&[hook("UserPromptSubmit", "", command)], "text: done");
+        let test = test.env("MY_API_KEY", key);
+        std::fs::write(test.root().join("../key"), key).unwrap();
+        let done = test.run(&["go"]);
+        assert_eq!(test.events_of("hook.finished").len(), 1);
+        let log = std::fs::read_to_string(test.log()).unwrap();
+        for text in [log, done.stderr] {
+            assert!(!text.contains("abcdefgh"), "{text}");
+        }
+    };
+    // Cut after its first part: as the reason of a failure and of a block, as a context, as a message.
+    let to_the_limit = |limit: usize| format!("head -c {limit} /dev/zero | tr '\\0' x; cat ../key");
+    for (status, limit) in [(7, 370), (2, 385)] {
+        check(&format!("{{ {}; }} >&2; exit {status}", to_the_limit(limit)));
+    }
+    check(&to_the_limit(385));
+    check(&to_the_limit(9_985));
+    check(&format!("echo '{{\"systemMessage\": \"'$({})'\"}}'", to_the_limit(9_985)));
+    // And in its command.
+    check(&format!("true {}{key}", "x".repeat(380)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{hook, notices};
+use super::{ends, hook, notices};
 use crate::support::{Done, Test};
 
 const SETTINGS: &str = ".claude/settings.json";
@@ -70,11 +70,123 @@ fn hooks_of_the_user_run_in_any_folder() {
     std::fs::create_dir_all(test.home().join(".claude")).unwrap();
     std::fs::write(test.home().join(SETTINGS), settings("touch ../mark")).unwrap();
     assert!(run(&test).1);
-    // One setting turns off all hooks of such files, also one of a trusted project.
-    test.write(".claude/settings.local.json", "{\"disableAllHooks\": true}");
-    assert!(run(&test).1);
-    test.agent(&["trust"]).expect_code(0);
+    // The user's setting turns them off.
+    let mut off: serde_json::Value = serde_json::from_str(&settings("touch ../mark")).unwrap();
+    off["disableAllHooks"] = json!(true);
+    std::fs::write(test.home().join(SETTINGS), off.to_string()).unwrap();
     assert!(!run(&test).1);
+}
+
+#[test]
+fn project_turns_off_only_its_own_hooks() {
+    let test = Test::new().script("text: done").file(SETTINGS, settings("touch ../ran"));
+    std::fs::create_dir_all(test.home().join(".claude")).unwrap();
+    std::fs::write(test.home().join(SETTINGS), settings("touch ../mark")).unwrap();
+    test.agent(&["trust"]).expect_code(0);
+    let project = test.root().join("../ran");
+    let (done, has_run) = run(&test);
+    assert!(has_run && project.exists() && notices(&done).is_empty(), "{}", done.stderr);
+    std::fs::remove_file(&project).unwrap();
+    // It needs no trust: it permits nothing.
+    test.write(".claude/settings.local.json", "{\"disableAllHooks\": true}");
+    let (done, has_run) = run(&test);
+    assert!(has_run && !project.exists());
+    let expected = "agent: .claude/settings.local.json: disableAllHooks turns off the hooks of the project's \
+                    settings files, not yours";
+    assert_eq!(notices(&done), [expected]);
+}
+
+#[test]
+fn whole_hash_of_a_script_is_trusted() {
+    let text = "exit 0\n";
+    let test = Test::new().file(SETTINGS, settings("true")).file(".claude/hooks/a/mark.sh", text);
+    let trusted = test.agent(&["trust"]).expect_code(0).stdout;
+    let hash = blake3::hash(text.as_bytes()).to_hex();
+    assert!(trusted.contains(&format!("\"a/mark.sh\" = \"{hash}\"")), "{trusted}");
+}
+
+/// No hook of a project runs with such a folder of scripts, whatever the user trusts.
+#[track_caller]
+fn check_unknown(make: impl Fn(&std::path::Path), expected: &str) {
+    let test = Test::new()
+        .script("text: done")
+        .file(SETTINGS, settings("touch ../mark"))
+        .file(".agent/config.toml", hook("UserPromptSubmit", "", "touch ../mark"));
+    test.agent(&["trust"]).expect_code(0);
+    assert!(run(&test).1);
+    make(&test.root());
+    test.agent(&["trust"]).expect_code(0);
+    let expected = format!("agent: the hooks of this project are not used: {expected}");
+    let once = test.run(&["--trust", "go"]).expect_code(0);
+    assert_eq!(notices(&once), [expected.as_str()]);
+    let (done, has_run) = run(&test);
+    assert!(!has_run);
+    assert_eq!(notices(&done), [expected]);
+}
+
+#[test]
+fn scripts_that_trust_cannot_cover_turn_the_hooks_of_the_project_off() {
+    use std::os::unix::fs::symlink;
+    let in_hooks = |root: &std::path::Path| {
+        let folder = root.join(".claude/hooks");
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    };
+    let link = "it is a link, whose target commands could change; put the file itself there";
+    check_unknown(
+        |root| {
+            std::fs::write(root.join("run.sh"), "exit 0\n").unwrap();
+            symlink("../../run.sh", in_hooks(root).join("run.sh")).unwrap();
+        },
+        &format!(".claude/hooks/run.sh: {link}"),
+    );
+    check_unknown(
+        |root| {
+            std::fs::create_dir(root.join("tools")).unwrap();
+            symlink("../tools", root.join(".agent/hooks")).unwrap();
+        },
+        &format!(".agent/hooks: {link}"),
+    );
+    check_unknown(
+        |root| {
+            let fifo = in_hooks(root).join("fifo");
+            assert!(std::process::Command::new("mkfifo").arg(fifo).status().unwrap().success());
+        },
+        ".claude/hooks/fifo: is not a regular file; remove it",
+    );
+    check_unknown(
+        |root| {
+            for number in 0..=200 {
+                std::fs::write(in_hooks(root).join(format!("{number}.sh")), "").unwrap();
+            }
+        },
+        ".claude/hooks: there are more than 200 files in it",
+    );
+    check_unknown(
+        |root| {
+            let file = std::fs::File::create(in_hooks(root).join("big")).unwrap();
+            file.set_len(1 << 40).unwrap();
+        },
+        ".claude/hooks/big: the files of the folder are larger than 32 MiB",
+    );
+}
+
+#[test]
+fn script_that_changed_since_the_session_began_is_not_run() {
+    let settings = |event: &str, command: &str| json!({"hooks": {event: [{"hooks": [{"type": "command", "command": command}]}]}});
+    let test = Test::new()
+        .file(SETTINGS, settings("PostToolUse", "bash .claude/hooks/mark.sh").to_string())
+        .file(".claude/hooks/mark.sh", "touch ../mark\n")
+        .user_config(&hook("PreToolUse", "", "echo 'touch ../more' >> .claude/hooks/mark.sh"))
+        .script(
+            "call: Bash {\"command\":\"echo 1\"}\n---\ncall: Bash {\"command\":\"echo 2\"}\n---\ntext: done",
+        );
+    let done = test.run(&["--trust", "go"]).expect_code(0);
+    let expected = "agent: hook PostToolUse \"bash .claude/hooks/mark.sh\" is not run: .claude/hooks changed \
+                    since the session began; review it, then start a new session";
+    assert_eq!(notices(&done), [expected]);
+    assert_eq!(ends(&test), ["passed", "failed", "passed", "failed"]);
+    assert!(!test.root().join("../mark").exists() && !test.root().join("../more").exists());
 }
 
 #[test]
