@@ -11,7 +11,7 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::updates::Peer;
-use crate::protocol::control::{Approval, Control, Grant, Interrupt};
+use crate::protocol::control::{Approval, Control, Grant};
 use crate::protocol::question::{Question, UserAnswer};
 use crate::ui;
 
@@ -75,13 +75,14 @@ pub(super) fn permission(
                 // An option that was not offered allows nothing.
                 chosen.map_or(Approval::No(None), |(_, approval)| approval)
             }
-            // The client does so when it cancels the turn.
+            // The client does so when it cancels the turn. Its answer may be late: the question may be settled, and
+            // another turn may run.
             Ok(_) => {
-                control.interrupt(Interrupt::User);
+                control.interrupt_asked(&id);
                 return Ok(());
             }
             Err(error) if agent_client_protocol::is_incoming_transport_closed(&error) => {
-                control.interrupt(Interrupt::User);
+                control.interrupt_asked(&id);
                 return Ok(());
             }
             Err(error) => {
@@ -119,7 +120,7 @@ pub(super) fn questions(
                 if !agent_client_protocol::is_incoming_transport_closed(&error) {
                     ui::tell(&format!("the editor did not show a question: {error}"));
                 }
-                control.interrupt(Interrupt::User);
+                control.interrupt_asked(&id);
                 return Ok(());
             }
         };

@@ -272,6 +272,15 @@ impl Control {
             _ = sender.send(Reply::Told(answers));
         }
     }
+
+    /// Interrupts the turn if the question about this call is still open: the user cancelled it.
+    pub fn interrupt_asked(&self, call: &str) {
+        let asked = locked(&self.session.requests).asked.take_if(|(asked, _)| asked == call);
+        // Nothing waits for the answer to a settled question.
+        if asked.is_some_and(|(_, sender)| !sender.is_closed()) {
+            self.interrupt(Interrupt::User);
+        }
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -321,6 +330,18 @@ mod tests {
         assert_eq!(second.interrupted(), Some(Interrupt::User));
         assert!(second.cancel().is_cancelled());
         assert_eq!(control.take_messages().len(), 1);
+    }
+
+    #[test]
+    fn cancelled_question_interrupts_only_while_it_is_open() {
+        let control = Control::default();
+        drop(control.ask("settled"));
+        control.interrupt_asked("settled");
+        let _question = control.ask("open");
+        control.interrupt_asked("settled");
+        assert_eq!(control.interrupted(), None);
+        control.interrupt_asked("open");
+        assert_eq!(control.interrupted(), Some(Interrupt::User));
     }
 
     #[test]

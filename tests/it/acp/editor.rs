@@ -135,6 +135,13 @@ impl Editor {
         seen.unanswered.first().is_some_and(|responder| responder.cancellation().is_cancelled())
     }
 
+    /// Answers the first open permission request: the user cancelled it.
+    pub(super) fn cancel_request(&self) {
+        let responder = self.seen.lock().unwrap().unanswered.remove(0);
+        let cancelled = RequestPermissionOutcome::Cancelled;
+        responder.respond(RequestPermissionResponse::new(cancelled)).unwrap();
+    }
+
     /// Waits until this is true.
     pub(super) async fn wait_for(&self, what: &str, is_there: impl Fn(&Self) -> bool) {
         for _ in 0..600 {

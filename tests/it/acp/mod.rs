@@ -4,6 +4,7 @@ mod bad_input;
 mod docs;
 mod editor;
 mod ending;
+mod late;
 mod prompts;
 mod sessions;
 mod turns;
