@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
-pub use user::{Approval, Control, Grant, OpenQuestion, Reply};
+pub use user::{Approval, ChangedInput, Control, Grant, OpenQuestion, Reply};
 
 /// Whether a call may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::approval::Refused;
 use super::arguments::{self, LOCK_FIELDS};
 use super::call::{Known, Wanted};
 use crate::protocol::Object;
-use crate::protocol::control::{Reason, Ruling};
+use crate::protocol::control::{ChangedInput, Reason, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::hook::{Asked, HookEvent, HookRuling, HookedCall, Hooks, Occasion, Outcome};
 use crate::protocol::message::ToolCall;
@@ -154,10 +154,15 @@ impl Registry {
         &'a self,
         call: &ToolCall,
         wanted: &mut Wanted<'a>,
-        input: Object,
+        input: ChangedInput,
         known: &mut Known,
     ) -> Result<(), Refused> {
-        let changed = with_input(call, input);
+        let ChangedInput { kept, others: mut arguments } = input;
+        let own = &wanted.arguments;
+        arguments.extend(
+            kept.into_iter().filter_map(|name| Some((name.clone(), own.get(&name)?.clone()))),
+        );
+        let changed = with_input(call, arguments);
         known.changed_by = Some(ChangedBy::User);
         let prepared = self.prepare(&changed, known).await;
         *wanted = prepared.map_err(|why| Refused::new(why, false))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::permission;
+use super::permission::{self, Sent};
 use super::program::Program;
 use crate::protocol::control::Control;
 use crate::protocol::event::{Body, Event, ModelRequested, ModelResponded, Sink, Stamped};
@@ -109,10 +109,9 @@ impl Face {
         match &event.body {
             Body::PermissionRequested { call, .. } => {
                 let request = permission::request(event, &self.root);
-                let (control, id, sent) =
-                    (self.control.clone(), call.clone(), request["input"].clone());
+                let (control, sent) = (self.control.clone(), Sent::of(event, &self.root));
                 let asked = self.program.ask(&request, Some(self.patience), move |answer| {
-                    permission::answered(&control, &id, &sent, answer);
+                    sent.answered(&control, answer);
                 });
                 self.asked.insert(call.clone(), asked);
             }

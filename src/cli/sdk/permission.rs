@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::protocol::control::{Approval, Control, Grant, PermissionMode};
+use crate::protocol::Object;
+use crate::protocol::control::{Approval, ChangedInput, Control, Grant, PermissionMode};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::hook::json::mode_there;
 use crate::protocol::hook::names::{foreign_input, foreign_tool};
@@ -63,41 +64,78 @@ fn rule_as_json(rule: &str) -> Value {
     }
 }
 
-/// Passes the program's answer about a call on. `sent`: the input that it was shown.
-pub(super) fn answered(control: &Control, call: &str, sent: &Value, answer: Result<Value, String>) {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(why) => return control.answer(call, Approval::No(Some(why))),
-    };
-    let message = answer["message"].as_str().unwrap_or_default().to_owned();
-    match answer["behavior"].as_str() {
-        Some("allow") => {}
-        Some("deny") if answer["interrupt"] == true => {
-            return control.answer(call, Approval::Stop(message));
-        }
-        Some("deny") => return control.answer(call, Approval::No(Some(message))),
-        _ => {
-            let why = "the program's answer is neither allow nor deny";
-            return control.answer(call, Approval::No(Some(why.to_owned())));
-        }
+/// A call that the program was asked about.
+pub(super) struct Sent {
+    call: String,
+    /// Each argument that it was shown: our name, its name, and the value, in which secrets are masked.
+    input: Vec<(String, String, Value)>,
+}
+
+impl Sent {
+    pub(super) fn of(event: &Event, root: &Path) -> Self {
+        let Body::PermissionRequested { call, tool, input, .. } = &event.body else {
+            return Self { call: String::new(), input: Vec::new() };
+        };
+        let shown = input.iter().flat_map(|(name, value)| {
+            let alone = Object::from_iter([(name.clone(), value.clone())]);
+            let shown = foreign_input(tool, &alone, root).into_iter();
+            shown.map(|(its_name, value)| (name.clone(), its_name, value))
+        });
+        Self { call: call.clone(), input: shown.collect() }
     }
-    let (rules, mode) = granted(&answer["updatedPermissions"]);
-    let approval = match &answer["updatedInput"] {
-        Value::Object(changed) if answer["updatedInput"] != *sent => {
-            if !rules.is_empty() {
-                ui::tell("a call that is allowed with other arguments grants no rules");
+
+    /// What the program changed; `None`: nothing.
+    fn changed(&self, mut updated: Object) -> Option<ChangedInput> {
+        let kept = |(name, its_name, shown): &(String, String, Value)| {
+            (updated.get(its_name) == Some(shown)).then(|| {
+                updated.remove(its_name);
+                name.clone()
+            })
+        };
+        let kept: Vec<String> = self.input.iter().filter_map(kept).collect();
+        let is_same = updated.is_empty() && kept.len() == self.input.len();
+        (!is_same).then_some(ChangedInput { kept, others: updated })
+    }
+
+    /// Passes the program's answer on.
+    pub(super) fn answered(&self, control: &Control, answer: Result<Value, String>) {
+        let call = &self.call;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(why) => return control.answer(call, Approval::No(Some(why))),
+        };
+        let message = answer["message"].as_str().unwrap_or_default().to_owned();
+        match answer["behavior"].as_str() {
+            Some("allow") => {}
+            Some("deny") if answer["interrupt"] == true => {
+                return control.answer(call, Approval::Stop(message));
             }
-            Approval::Changed(changed.clone())
+            Some("deny") => return control.answer(call, Approval::No(Some(message))),
+            _ => {
+                let why = "the program's answer is neither allow nor deny";
+                return control.answer(call, Approval::No(Some(why.to_owned())));
+            }
         }
-        _ if !rules.is_empty() => Approval::Always(Grant::Rules(rules)),
-        _ => Approval::Once,
-    };
-    if let (Approval::Once, Some(mode)) = (&approval, mode) {
-        return control.answer(call, Approval::Always(Grant::Mode(mode)));
-    }
-    control.answer(call, approval);
-    if let Some(mode) = mode {
-        control.want_mode(mode);
+        let (rules, mode) = granted(&answer["updatedPermissions"]);
+        let changed =
+            answer["updatedInput"].as_object().and_then(|input| self.changed(input.clone()));
+        let approval = match changed {
+            Some(changed) => {
+                if !rules.is_empty() {
+                    ui::tell("a call that is allowed with other arguments grants no rules");
+                }
+                Approval::Changed(changed)
+            }
+            _ if !rules.is_empty() => Approval::Always(Grant::Rules(rules)),
+            _ => Approval::Once,
+        };
+        if let (Approval::Once, Some(mode)) = (&approval, mode) {
+            return control.answer(call, Approval::Always(Grant::Mode(mode)));
+        }
+        control.answer(call, approval);
+        if let Some(mode) = mode {
+            control.want_mode(mode);
+        }
     }
 }
 

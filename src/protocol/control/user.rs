@@ -34,6 +34,15 @@ impl Grant {
     }
 }
 
+/// The arguments of a call that the user changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedInput {
+    /// The call's own arguments that stay as they are. They are named, since whoever answers may have seen masked values.
+    pub kept: Vec<String>,
+    /// The other ones, under the names that a model may use.
+    pub others: Object,
+}
+
 /// The user's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval {
@@ -41,8 +50,8 @@ pub enum Approval {
     Once,
     /// Allow it, and grant this for the session.
     Always(Grant),
-    /// Allow this call with other arguments, under the names that a model may use.
-    Changed(Object),
+    /// Allow this call with other arguments.
+    Changed(ChangedInput),
     /// Reject it, optionally with what to do instead.
     No(Option<String>),
     /// Reject it with this reason, and end the turn.
@@ -316,6 +325,18 @@ mod tests {
     }
 
     #[test]
+    fn cancelled_question_interrupts_only_while_it_is_open() {
+        let control = Control::default();
+        drop(control.ask("settled"));
+        control.interrupt_asked("settled");
+        let _question = control.ask("open");
+        control.interrupt_asked("settled");
+        assert_eq!(control.interrupted(), None);
+        control.interrupt_asked("open");
+        assert_eq!(control.interrupted(), Some(Interrupt::User));
+    }
+
+    #[test]
     fn sub_agent_ends_with_the_turn_and_alone() {
         let control = Control::default();
         let (first, second) = (control.of_agent(), control.of_agent());
@@ -330,18 +351,6 @@ mod tests {
         assert_eq!(second.interrupted(), Some(Interrupt::User));
         assert!(second.cancel().is_cancelled());
         assert_eq!(control.take_messages().len(), 1);
-    }
-
-    #[test]
-    fn cancelled_question_interrupts_only_while_it_is_open() {
-        let control = Control::default();
-        drop(control.ask("settled"));
-        control.interrupt_asked("settled");
-        let _question = control.ask("open");
-        control.interrupt_asked("settled");
-        assert_eq!(control.interrupted(), None);
-        control.interrupt_asked("open");
-        assert_eq!(control.interrupted(), Some(Interrupt::User));
     }
 
     #[test]

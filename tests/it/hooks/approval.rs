@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use code_agent::exec::Exec;
 use code_agent::permission::{Origin, Policy, Rule, Verb, Withheld};
-use code_agent::protocol::control::{Approval, Control, PermissionMode};
+use code_agent::protocol::control::{Approval, ChangedInput, Control, PermissionMode};
 use code_agent::protocol::event::{Body, Clock, Events, Sink, Stamped};
 use code_agent::protocol::mask::Masker;
 use code_agent::protocol::message::ToolCall;
@@ -34,7 +34,7 @@ impl Sink for Answering {
     fn take(&mut self, stamped: &Stamped) {
         if let Body::PermissionRequested { call, .. } = &stamped.event.body {
             let Value::Object(input) = self.1.clone() else { unreachable!() };
-            self.0.answer(call, Approval::Changed(input));
+            self.0.answer(call, Approval::Changed(ChangedInput { kept: vec![], others: input }));
         }
     }
 }

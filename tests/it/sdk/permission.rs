@@ -59,6 +59,24 @@ fn program_changes_the_input_of_a_call() {
 }
 
 #[test]
+fn arguments_that_the_program_leaves_keep_the_values_that_it_cannot_see() {
+    const SECRET: &str = "key AKIAABCDEFGHIJKLMNOP\\n";
+    let call = format!("call: Write {{\"path\": \"a.txt\", \"content\": \"{SECRET}\"}}\n---\n");
+    let test = Test::new().script(&format!("{call}text: done"));
+    let mut program = Program::start(&test, &ASKS);
+    program.say("write it");
+    let asked = program.asked("can_use_tool");
+    let mut input = asked["request"]["input"].clone();
+    assert_eq!(input["content"], "key [redacted:aws-key]\n");
+    input["file_path"] = "b.txt".into();
+    program.answer(&asked, &allow(&input));
+    assert_eq!(program.result().pop().unwrap()["result"], "done");
+    program.finish();
+    assert_eq!(test.read("b.txt"), "key AKIAABCDEFGHIJKLMNOP\n");
+    assert!(!test.root().join("a.txt").exists());
+}
+
+#[test]
 fn changed_input_is_validated_and_judged_anew() {
     let args = ["--deny", "Write(secret/**)"];
     for (input, expected) in [
