@@ -45,7 +45,7 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
         return 2;
     }
     let control = Control::default();
-    if !args.tools.is_unattended() {
+    if !args.compatible.is_unattended(&args.tools) {
         control.attend();
     }
     super::block_on(

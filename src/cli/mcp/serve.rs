@@ -93,7 +93,8 @@ async fn connection(args: &ServeArgs, control: &Control) -> u8 {
         );
     }
     let calls = control.cancel().child_token();
-    let session = Arc::new(Session::new(guarded, control, calls.clone()));
+    let may_ask = !args.options.is_unattended();
+    let session = Arc::new(Session::new(guarded, control, may_ask, calls.clone()));
     let (stdio, output, ends) = Stdio::open();
     let cancel = control.cancel().child_token();
     let code = match serve_server_with_ct(Arc::clone(&session), stdio, cancel.clone()).await {
@@ -150,13 +151,15 @@ struct Session {
     turns: RwLock<()>,
     n_calls: AtomicU64,
     control: Control,
+    /// The client's user may be asked.
+    may_ask: bool,
     watch: Watch,
     /// Cancelled when no call may run any more.
     cancel: CancellationToken,
 }
 
 impl Session {
-    fn new(guarded: Guarded, control: &Control, cancel: CancellationToken) -> Self {
+    fn new(guarded: Guarded, control: &Control, may_ask: bool, cancel: CancellationToken) -> Self {
         let registry = &guarded.gate.registry;
         let root = registry.root().display().to_string();
         let instructions = fill(guarded.prompts.text(INSTRUCTIONS), &[("root", &root)]);
@@ -173,6 +176,7 @@ impl Session {
             turns: RwLock::default(),
             n_calls: 0.into(),
             control: control.clone(),
+            may_ask,
             watch,
             cancel,
         }
@@ -246,7 +250,7 @@ impl ServerHandler for Session {
         let id = format!("call_{}", self.n_calls.fetch_add(1, Ordering::Relaxed) + 1);
         let arguments = Value::Object(params.arguments.unwrap_or_default()).to_string();
         let call = ToolCall { id, name: params.name.into_owned(), arguments };
-        if watch::can_ask(&context) {
+        if self.may_ask && watch::can_ask(&context) {
             self.control.attend();
         }
         let cancel = self.cancel.child_token();

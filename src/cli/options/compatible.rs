@@ -10,7 +10,7 @@ use toml::Value;
 use super::foreign::ForeignOptions;
 use super::rules::given_tools;
 use super::settings::GivenSettings;
-use super::{OpenError, Setting};
+use super::{OpenError, Setting, ToolOptions};
 use crate::app::ToolChoice;
 use crate::config::{self, Hook, Loaded, SETTINGS};
 use crate::disk;
@@ -84,9 +84,17 @@ impl CompatibleOptions {
         self.foreign.answer()
     }
 
-    /// Nobody answers questions.
-    pub(in crate::cli) fn is_unattended(&self) -> bool {
-        self.permission_prompts.as_deref() == Some("none")
+    /// Nobody is asked, whoever is there. A mode among the options outranks that of the settings.
+    pub(in crate::cli) fn is_unattended(&self, tools: &ToolOptions) -> bool {
+        let is_given = tools.permission_mode.is_some() || tools.yolo;
+        let in_settings = || {
+            let settings = GivenSettings::of(&self.settings, &self.managed_settings);
+            // (Wrong settings open no session.)
+            settings.is_ok_and(|settings| settings.is_unattended)
+        };
+        tools.is_unattended()
+            || self.permission_prompts.as_deref() == Some("none")
+            || !is_given && in_settings()
     }
 
     /// Whether the settings of the project are read, and those of the user's Claude Code.

@@ -25,6 +25,8 @@ pub(super) struct GivenSettings {
     /// Variables in the environment of commands.
     pub(super) variables: Vec<(String, String)>,
     pub(super) hooks: Vec<Hook>,
+    /// Nobody is asked.
+    pub(super) is_unattended: bool,
     /// Settings that mean nothing here.
     pub(super) ignored: Vec<String>,
     /// Names of tools that do not exist here.
@@ -115,6 +117,7 @@ impl GivenSettings {
                         OpenError::Usage(format!("there is no permission mode {value}"))
                     })?;
                     self.put("permissions.mode", mode.mode.as_str());
+                    self.is_unattended = !mode.asks;
                     continue;
                 }
                 // The mode is chosen by the one who could disable it.

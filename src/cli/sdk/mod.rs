@@ -57,7 +57,7 @@ pub(super) fn sdk(args: &RunArgs) -> u8 {
     }
     let control = Control::default();
     control.accept_denials();
-    let is_unattended = args.tools.is_unattended() || args.compatible.is_unattended();
+    let is_unattended = args.compatible.is_unattended(&args.tools);
     if args.permission_prompt_tool.is_some() && !is_unattended {
         control.attend();
     }

@@ -78,6 +78,15 @@ fn client_that_can_ask_its_user_is_asked() {
     assert!(!test.root().join("e").exists());
 }
 
+#[test]
+fn nobody_is_asked_in_a_mode_that_does_not_ask() {
+    let test = Test::new();
+    let mut peer = asking(&test, &["--permission-mode", "dontAsk"]);
+    let result = peer.call("Write", &json!({"path": "a", "content": "new\n"}));
+    assert_eq!(code(&result), "APPROVAL_REQUIRED");
+    assert!(!test.root().join("a").exists());
+}
+
 #[track_caller]
 fn is_rejected(peer: &mut Peer, reply: &Value) {
     let question = peer.question("Write", &json!({"path": "e", "content": "new\n"}));

@@ -124,6 +124,24 @@ fn program_denies_a_call_and_ends_the_turn() {
 }
 
 #[test]
+fn program_is_not_asked_if_its_settings_say_so() {
+    let settings = json!({"permissions": {"defaultMode": "dontAsk"}}).to_string();
+    let (test, program) = writing_with("APPROVAL_REQUIRED", &["--settings", &settings]);
+    let lines = program.result();
+    assert!(!kinds(&lines).contains(&"control_request".to_owned()), "{lines:?}");
+    assert_eq!(lines.last().unwrap()["result"], "done");
+    program.finish();
+    assert!(!test.root().join("a.txt").exists());
+    // An option outranks them.
+    let args = ["--settings", &settings, "--permission-mode", "default"];
+    let (_test, mut program) = writing_with("a.txt", &args);
+    let asked = program.asked("can_use_tool");
+    program.answer(&asked, &allow(&asked["request"]["input"]));
+    program.result();
+    program.finish();
+}
+
+#[test]
 fn program_grants_more_than_one_call() {
     let call =
         |n: u32| format!("call: Write {{\"path\": \"{n}.txt\", \"content\": \"x\\n\"}}\n---\n");
