@@ -2,7 +2,7 @@
 //!
 //! It is a front end like the chat: each session of the client is a [`Session`](crate::app::Session) whose events
 //! become updates (`updates.rs`), and the client's requests reach it through its
-//! [`Control`](crate::protocol::control::Control).
+//! [`Control`].
 
 mod asking;
 mod calls;
