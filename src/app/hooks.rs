@@ -35,7 +35,7 @@ pub struct HookSet {
     entries: RwLock<Vec<Arc<Entry>>>,
     /// The record of the session.
     log: OnceLock<PathBuf>,
-    /// What the user was told: once for each hook and kind of problem. (Its output may differ each time.)
+    /// The notices that were shown: one for each hook and kind of problem, since the output may differ each time.
     told: Mutex<BTreeSet<(HookEvent, String, Problem)>>,
 }
 

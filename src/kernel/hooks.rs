@@ -58,7 +58,7 @@ impl Kernel {
             return Ok(Vec::new());
         }
         let outcome = registry.ask_hooks(Occasion::UserPromptSubmit { prompt: message }).await;
-        // What hooks have not seen is not worked on.
+        // A message that no hook was asked about is not delivered.
         if let Some(interrupt) = self.parts.control.interrupted() {
             let why = "interrupted before hooks had seen the message".to_owned();
             return Err((Interrupt::ending(interrupt), why));

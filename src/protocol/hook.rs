@@ -23,7 +23,7 @@ pub trait Hooks: Send + Sync {
     fn has(&self, event: HookEvent) -> bool;
 
     /// Asks the matching hooks of an occasion, all at once, and returns their answers as one. A hook that fails has no
-    /// effect; the user is told.
+    /// effect; the user sees a notice.
     fn ask<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Outcome>;
 }
 

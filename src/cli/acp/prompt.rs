@@ -191,14 +191,14 @@ mod tests {
 
     #[test]
     fn file_addresses_are_places_of_the_project() {
-        let root = Path::new("/work/my project");
+        let root = Path::new("/srv/my project");
         for (uri, expected) in [
-            ("file:///work/my%20project/src/a.rs", Some("src/a.rs")),
-            ("file://localhost/work/my%20project/src/a.rs", Some("src/a.rs")),
-            ("file:///work/my%20project/src/a.rs#L10", Some("src/a.rs:10")),
-            ("file:///work/my%20project/a.rs?symbol=main#L10:20", Some("a.rs:10-20")),
-            ("file:///work/my%20project/a.rs#L10-L20", Some("a.rs:10-20")),
-            ("file:///work/my%20project", Some(".")),
+            ("file:///srv/my%20project/src/a.rs", Some("src/a.rs")),
+            ("file://localhost/srv/my%20project/src/a.rs", Some("src/a.rs")),
+            ("file:///srv/my%20project/src/a.rs#L10", Some("src/a.rs:10")),
+            ("file:///srv/my%20project/a.rs?symbol=main#L10:20", Some("a.rs:10-20")),
+            ("file:///srv/my%20project/a.rs#L10-L20", Some("a.rs:10-20")),
+            ("file:///srv/my%20project", Some(".")),
             ("file:///etc/hosts%", Some("/etc/hosts%")),
             ("file:///etc/%e4%b8%ad#top", Some("/etc/中")),
             ("https://example.com/a", None),

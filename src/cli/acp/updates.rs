@@ -29,7 +29,7 @@ use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::tool::Effect;
 use crate::protocol::view::call_line;
 
-/// Sources of errors that the user is told of. (Others end the turn, and are in its result.)
+/// Sources of errors that are shown to the user. Others end the turn, and are in its result.
 const TOLD: [&str; 7] = ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook"];
 
 /// What a client can do besides the base of the protocol.

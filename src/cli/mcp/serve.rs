@@ -29,7 +29,7 @@ use crate::protocol::tool::ToolSpec;
 use crate::protocol::view::view;
 use crate::ui;
 
-/// What the other agent is told about the tools.
+/// The instructions for the other agent.
 const INSTRUCTIONS: Prompt = prompt!("mcp/serve.md");
 /// How long calls may run after the client has closed our input: clients wait about twice as long for our end.
 const END_TIME: Duration = Duration::from_secs(1);
@@ -105,7 +105,9 @@ async fn connection(args: &ServeArgs, control: &Control) -> u8 {
         // The client went away before it began, or the program ends.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => 0,
         Err(error) => {
-            ui::tell(&format!("the client did not begin as MCP clients do: {error}"));
+            ui::tell(&format!(
+                "the MCP handshake failed: {error}; a client sends `initialize` first"
+            ));
             1
         }
     };

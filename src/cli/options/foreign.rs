@@ -21,7 +21,7 @@ enum Answer {
     Silence,
     /// Named, with the reason.
     Notice(&'static str),
-    /// What it asks for would be missed silently.
+    /// Ignoring it would change the result.
     Refusal(&'static str),
 }
 

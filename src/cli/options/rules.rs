@@ -15,7 +15,7 @@ use crate::protocol::control::PermissionMode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct GivenMode {
     pub(in crate::cli) mode: PermissionMode,
-    /// Somebody may be asked in it.
+    /// In this mode the user may be asked.
     pub(in crate::cli) asks: bool,
 }
 

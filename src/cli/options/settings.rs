@@ -120,7 +120,6 @@ impl GivenSettings {
                     self.is_unattended = !mode.asks;
                     continue;
                 }
-                // The mode is chosen by the one who could disable it.
                 _ => {
                     self.ignored.push(format!("permissions.{key}"));
                     continue;

@@ -380,7 +380,7 @@ fn queued(known: &SharedKnown, waiting: &VecDeque<Input>) -> Vec<String> {
     sent.chain(later).collect()
 }
 
-/// Whether the program is told the states of the session.
+/// Whether the program receives the states of the session.
 struct States {
     is_wanted: bool,
     /// Only the program itself reads them, not those who read its messages.

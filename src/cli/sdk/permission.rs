@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::protocol::Object;
 use crate::protocol::control::{Approval, ChangedInput, Control, Grant, PermissionMode};
 use crate::protocol::event::{Body, Event};
-use crate::protocol::hook::json::mode_there;
+use crate::protocol::hook::json::foreign_mode;
 use crate::protocol::hook::names::{foreign_input, foreign_tool};
 use crate::protocol::tool::Effect;
 use crate::ui;
 
 /// The mode of this name: ours, or that of the other agent.
 pub(super) fn mode_named(name: &str) -> Option<PermissionMode> {
-    let is_named = |mode: &&PermissionMode| mode.as_str() == name || mode_there(**mode) == name;
+    let is_named = |mode: &&PermissionMode| mode.as_str() == name || foreign_mode(**mode) == name;
     PermissionMode::all().iter().find(is_named).copied()
 }
 
@@ -51,7 +51,7 @@ fn suggestions(grant: &Grant) -> Vec<Value> {
             "destination": "session",
         })],
         Grant::Mode(mode) => {
-            vec![json!({"type": "setMode", "mode": mode_there(*mode), "destination": "session"})]
+            vec![json!({"type": "setMode", "mode": foreign_mode(*mode), "destination": "session"})]
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::config;
 use crate::exec::Exec;
 use crate::mcp::{ServerState, Servers};
 use crate::protocol::control::Control;
-use crate::protocol::hook::json::mode_there;
+use crate::protocol::hook::json::foreign_mode;
 use crate::protocol::own_command::OwnCommand;
 use crate::workspace::{Undo, Undone};
 
@@ -111,7 +111,7 @@ impl Desk {
     fn introduction_again(&self, request: &Value) -> Value {
         let mut introduction = self.introduction.clone();
         if request["hooks"].is_object() {
-            // Those of the first one stay.
+            // The hooks of the first `initialize` stay in force.
             introduction["hooks_applied"] = false.into();
         }
         introduction
@@ -122,7 +122,7 @@ impl Desk {
             format!("there is no permission mode {name:?}: default, acceptEdits, plan, bypassPermissions")
         })?;
         self.control.want_mode(mode);
-        Ok(json!({ "mode": mode_there(mode) }))
+        Ok(json!({ "mode": foreign_mode(mode) }))
     }
 
     /// The servers with their states.

@@ -29,7 +29,7 @@ pub fn question(asked: &Asked<'_>, log: Option<&Path>) -> Value {
         "session_id": events.session(),
         "transcript_path": log.map(Path::to_string_lossy).unwrap_or_default(),
         "cwd": root.to_string_lossy(),
-        "permission_mode": mode_there(*mode),
+        "permission_mode": foreign_mode(*mode),
         "hook_event_name": occasion.event().as_str(),
     });
     if events.agent() != MAIN_AGENT {
@@ -117,7 +117,7 @@ pub fn answer_of_command(
     }
 }
 
-/// Something is blocked for a reason. What cannot be blocked (any more) happens, and the user is told.
+/// Something is blocked for a reason. If it can no longer be blocked, the user sees a notice.
 fn blocked(event: HookEvent, reason: String) -> Answer {
     let mut answer = Answer::default();
     match event {
@@ -220,7 +220,7 @@ pub(super) fn trigger(is_manual: bool) -> &'static str {
 }
 
 /// The name of a mode there.
-pub fn mode_there(mode: PermissionMode) -> &'static str {
+pub fn foreign_mode(mode: PermissionMode) -> &'static str {
     match mode {
         PermissionMode::Plan => "plan",
         PermissionMode::ReadOnly => "dontAsk",

@@ -1,5 +1,5 @@
-//! Tools and arguments under the names that hooks written for Claude Code expect. The way back are the aliases that
-//! the registry accepts from models.
+//! Tools and arguments under the names that hooks written for Claude Code expect. The registry accepts these names as
+//! aliases.
 
 use std::path::Path;
 

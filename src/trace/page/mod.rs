@@ -34,7 +34,7 @@ const MAX_UNREADABLE: usize = 2_000;
 /// Minimum size of a part for a thread.
 const LEAST_PART: usize = 1024 * 1024;
 
-/// What the script is told about the log besides its lines.
+/// The data of the page's script besides the lines of the log.
 #[derive(Debug, Default, Serialize)]
 struct Facts {
     session: String,

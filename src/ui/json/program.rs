@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::init;
 use crate::protocol::event::{Body, CompactionCause, Event, McpAtStart, McpState, SessionStarted};
-use crate::protocol::hook::json::mode_there;
+use crate::protocol::hook::json::foreign_mode;
 use crate::protocol::hook::names::{foreign_input, foreign_tool};
 
 /// The version of the protocol that is spoken, as programs check it.
@@ -90,7 +90,7 @@ impl ForProgram {
         let servers = self.servers.iter();
         line["mcp_servers"] =
             servers.map(|(name, status)| json!({"name": name, "status": status})).collect();
-        line["permissionMode"] = mode_there(started.permission_mode).into();
+        line["permissionMode"] = foreign_mode(started.permission_mode).into();
         line["claude_code_version"] = PROTOCOL.into();
         line["apiKeySource"] = "none".into();
         line["output_style"] = "default".into();
