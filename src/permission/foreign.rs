@@ -5,18 +5,8 @@
 
 use super::Verb;
 use super::rule::{self, Rule};
+use crate::protocol::hook::names::own_tool;
 use crate::protocol::tool::CHANGE_TOOLS;
-
-/// What rules of Claude Code call our tools.
-const TOOLS: &[(&str, &str)] = &[
-    ("Agent", "Task"),
-    ("AskUserQuestion", "AskUser"),
-    ("KillBash", "BashKill"),
-    ("KillShell", "BashKill"),
-    ("NotebookRead", "Read"),
-    ("TaskOutput", "BashOutput"),
-    ("TaskStop", "BashKill"),
-];
 
 /// Our tools whose patterns are paths.
 const OF_PATHS: [&str; 4] = ["Read", "Glob", "Grep", "LS"];
@@ -130,11 +120,6 @@ fn wrong(piece: &str) -> String {
 fn is_name(text: &str) -> bool {
     let is_of_name = |char: char| char.is_ascii_alphanumeric() || "_-*".contains(char);
     text.starts_with(|char: char| char.is_ascii_alphabetic()) && text.chars().all(is_of_name)
-}
-
-/// What we call a tool of Claude Code.
-pub fn own_tool(name: &str) -> &str {
-    TOOLS.iter().find(|(foreign, _)| *foreign == name).map_or(name, |(_, own)| own)
 }
 
 /// What we call a built-in role of Claude Code.

@@ -27,7 +27,7 @@ use crate::protocol::tool::{CHANGE_TOOLS, Effect};
 use judge::{Context, Finding, FindingClass, Right};
 use paths::Guarded;
 
-pub use foreign::{ForeignRule, own_tool};
+pub use foreign::ForeignRule;
 pub use judge::{PathFacts, PathKind, documentation, is_build_output};
 pub use line::Line;
 pub use paths::is_secret;

@@ -10,6 +10,7 @@ use crate::kernel::Speaker;
 use crate::mcp::{self, Scope};
 use crate::protocol::control::Control;
 use crate::protocol::delegate::ModelChoice;
+use crate::protocol::hook::names::own_tool;
 use crate::protocol::prompt::{Prompt, prompt};
 use crate::protocol::{counted, shorten};
 use crate::tools;
@@ -17,10 +18,6 @@ use crate::tools;
 /// Limits of the roles in the description of Task: bytes of one, and of all.
 const ROLE_BYTES: usize = 200;
 const ROLES_BYTES: usize = 1200;
-
-/// What other agents call our tools; names with another meaning or without counterpart are not listed.
-const OTHER_NAMES: &[(&str, &str)] =
-    &[("KillShell", "BashKill"), ("KillBash", "BashKill"), ("NotebookRead", "Read")];
 
 /// Tools that no sub-agent has: a role that lists them gets the others.
 const NOT_FOR_AGENTS: &[&str] =
@@ -175,7 +172,7 @@ impl Roles {
         let mut role = Role {
             tools,
             // A name that is not known yet may be that of a tool which a server brings later.
-            without: without.iter().map(|name| own_name(name).to_owned()).collect(),
+            without: without.iter().map(|name| own_tool(name).to_owned()).collect(),
             text,
             description,
             name,
@@ -274,12 +271,6 @@ fn is_of_server(name: &str) -> bool {
 }
 
 /// The names of tools of a session among these; the others are unknown.
-/// What we call a tool.
-fn own_name(name: &str) -> &str {
-    let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
-    other.map_or(name, |(_, ours)| ours)
-}
-
 fn own_names(names: Vec<String>, mcp: &McpServers, unknown: &mut Vec<String>) -> Vec<String> {
     let all = tools::all();
     let is_known = |name: &str| {
@@ -289,7 +280,7 @@ fn own_names(names: Vec<String>, mcp: &McpServers, unknown: &mut Vec<String>) ->
     };
     let mut own = Vec::new();
     for name in names {
-        let ours = own_name(&name);
+        let ours = own_tool(&name);
         if NOT_FOR_AGENTS.contains(&ours) {
             continue;
         }

@@ -8,8 +8,9 @@ use super::compatible::{no_such_tools, words};
 use super::{CompatibleOptions, OfSession, OpenError, Setting, ToolOptions};
 use crate::app;
 use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS};
-use crate::permission::{ForeignRule, Verb, own_tool};
+use crate::permission::{ForeignRule, Verb};
 use crate::protocol::control::PermissionMode;
+use crate::protocol::hook::names::own_tool;
 
 /// A mode from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

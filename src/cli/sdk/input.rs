@@ -1,13 +1,12 @@
 //! What the program sends: one JSON object per line.
 
-use std::io::BufRead;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::program::Program;
+use crate::cli::stdin;
 use crate::protocol::directives::UserInput;
 use crate::protocol::shorten;
 use crate::ui;
@@ -65,9 +64,11 @@ impl Request {
 pub(super) fn read(program: Program) -> std::io::Result<UnboundedReceiver<Input>> {
     let (sender, receiver) = unbounded_channel();
     let read = move || {
-        let mut stdin = std::io::stdin().lock();
-        while let Some(line) = next_line(&mut stdin) {
-            take(&line, &program, &sender);
+        let mut batches = stdin::lines(MAX_LINE);
+        while let Some(Ok(batch)) = batches.blocking_recv() {
+            for line in batch {
+                take(line, &program, &sender);
+            }
         }
         program.close();
         drop(sender);
@@ -79,40 +80,15 @@ pub(super) fn read(program: Program) -> std::io::Result<UnboundedReceiver<Input>
     Ok(receiver)
 }
 
-/// The next line; `None` at the end. Too much of a line is left out, so that it is no JSON.
-fn next_line(from: &mut impl BufRead) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    loop {
-        let available = match from.fill_buf() {
-            Ok(available) => available,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(_) => return None,
-        };
-        if available.is_empty() {
-            return (!line.is_empty()).then_some(line);
-        }
-        let end = memchr::memchr(b'\n', available);
-        let part = &available[..end.unwrap_or(available.len())];
-        if line.len() <= MAX_LINE {
-            line.extend_from_slice(part);
-        }
-        let n_used = end.map_or(available.len(), |end| end + 1);
-        from.consume(n_used);
-        if end.is_some() {
-            return Some(line);
-        }
-    }
-}
-
-fn take(line: &[u8], program: &Program, sender: &UnboundedSender<Input>) {
-    let line = line.trim_ascii();
-    if line.is_empty() {
-        return;
-    }
-    if line.len() > MAX_LINE {
+fn take(line: stdin::Input, program: &Program, sender: &UnboundedSender<Input>) {
+    let stdin::Input::Line(line) = line else {
         let limit = MAX_LINE >> 20;
         let why = format!("a message of more than {limit} MB: put its content into files");
         _ = sender.send(Input::Refused(why));
+        return;
+    };
+    let line = line.trim_ascii();
+    if line.is_empty() {
         return;
     }
     let message: Value = match serde_json::from_slice(line) {

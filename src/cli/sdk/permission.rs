@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::app;
+use crate::permission::{ForeignRule, Verb};
 use crate::protocol::Object;
 use crate::protocol::control::{Approval, ChangedInput, Control, Grant, PermissionMode};
 use crate::protocol::event::{Body, Event};
@@ -59,6 +61,10 @@ fn suggestions(grant: &Grant) -> Vec<Value> {
 /// `Bash(cargo test *)`: the tool and the content.
 fn rule_as_json(rule: &str) -> Value {
     match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
+        // (A path from the root of the file system begins with `//` in Claude Code.)
+        Some((tool, content)) if content.starts_with('/') => {
+            json!({"toolName": tool, "ruleContent": format!("/{content}")})
+        }
         Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
         None => json!({"toolName": rule}),
     }
@@ -145,7 +151,12 @@ fn granted(updates: &Value) -> (Vec<String>, Option<PermissionMode>) {
     for update in updates.as_array().into_iter().flatten() {
         match update["type"].as_str() {
             Some("addRules") if update["behavior"] == "allow" => {
-                rules.extend(update["rules"].as_array().into_iter().flatten().filter_map(rule));
+                for given in update["rules"].as_array().into_iter().flatten() {
+                    match rules_of(given) {
+                        Ok(texts) => rules.extend(texts),
+                        Err(why) => ui::tell(&format!("a permission update is ignored: {why}")),
+                    }
+                }
             }
             Some("setMode") => {
                 mode = update["mode"].as_str().and_then(mode_named).or(mode);
@@ -153,7 +164,7 @@ fn granted(updates: &Value) -> (Vec<String>, Option<PermissionMode>) {
             other => {
                 let kind = other.unwrap_or("(none)");
                 ui::tell(&format!(
-                    "a permission update of type {kind} is ignored: rules that allow, and modes, are known"
+                    "a permission update of type {kind} is ignored: only addRules with behavior allow, and setMode, are supported"
                 ));
             }
         }
@@ -161,10 +172,19 @@ fn granted(updates: &Value) -> (Vec<String>, Option<PermissionMode>) {
     (rules, mode)
 }
 
-fn rule(rule: &Value) -> Option<String> {
-    let tool = rule["toolName"].as_str()?;
-    Some(match rule["ruleContent"].as_str() {
+/// A rule in the syntax of Claude Code as rules of ours.
+fn rules_of(rule: &Value) -> Result<Vec<String>, String> {
+    let tool = rule["toolName"].as_str().ok_or("a rule without toolName")?;
+    let text = match rule["ruleContent"].as_str() {
         Some(content) => format!("{tool}({content})"),
         None => tool.to_owned(),
-    })
+    };
+    let mut texts = Vec::new();
+    for rule in ForeignRule::parse_all(&text)? {
+        texts.extend(rule.texts(Verb::Allow)?);
+    }
+    for text in &texts {
+        app::permission_rules(text)?;
+    }
+    Ok(texts)
 }

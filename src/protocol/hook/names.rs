@@ -7,8 +7,16 @@ use serde_json::Value;
 
 use crate::protocol::Object;
 
-/// Tools that have another name there.
+/// Our tools that have another name in Claude Code.
 const TOOLS: &[(&str, &str)] = &[("AskUser", "AskUserQuestion"), ("BashKill", "KillShell")];
+/// Other names of Claude Code, from several of its versions, and our tools.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("Agent", "Task"),
+    ("KillBash", "BashKill"),
+    ("NotebookRead", "Read"),
+    ("TaskOutput", "BashOutput"),
+    ("TaskStop", "BashKill"),
+];
 
 /// Arguments that have another name there, by tool.
 const ARGUMENTS: &[(&str, &str, &str)] = &[
@@ -30,7 +38,14 @@ const ARGUMENTS: &[(&str, &str, &str)] = &[
     ("Skill", "arguments", "args"),
 ];
 
-/// The name of a tool there.
+/// Our name of a tool of Claude Code.
+pub fn own_tool(name: &str) -> &str {
+    let known = TOOLS.iter().find(|(_, foreign)| *foreign == name).map(|(own, _)| *own);
+    let other = || OTHER_NAMES.iter().find(|(foreign, _)| *foreign == name).map(|(_, own)| *own);
+    known.or_else(other).unwrap_or(name)
+}
+
+/// Claude Code's name of a tool.
 pub fn foreign_tool(name: &str) -> &str {
     TOOLS.iter().find(|(own, _)| *own == name).map_or(name, |(_, foreign)| foreign)
 }

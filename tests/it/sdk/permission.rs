@@ -181,6 +181,31 @@ fn program_grants_a_rule() {
     assert_eq!(test.events_of("rule.added").len(), 1);
 }
 
+/// Rules of a program are in the syntax of Claude Code: `/docs/**` is in the project.
+#[test]
+fn granted_rules_are_in_the_syntax_of_the_program() {
+    let call = |name: &str| {
+        format!("call: Write {{\"path\": \"docs/{name}\", \"content\": \"x\\n\"}}\n---\n")
+    };
+    let test = Test::new().script(&format!("{}{}text: done", call("a"), call("b")));
+    let mut program = Program::start(&test, &ASKS);
+    program.say("write both");
+    let asked = program.asked("can_use_tool");
+    let mut answer = allow(&asked["request"]["input"]);
+    let rules = json!([
+        {"toolName": "mcp__db__query", "ruleContent": "SELECT *"},
+        {"toolName": "Write", "ruleContent": "/docs/**"},
+    ]);
+    answer["updatedPermissions"] =
+        json!([{"type": "addRules", "behavior": "allow", "rules": rules}]);
+    program.answer(&asked, &answer);
+    let lines = program.result();
+    assert!(!kinds(&lines).contains(&"control_request".to_owned()), "{lines:?}");
+    program.finish();
+    assert_eq!(test.events_of("rule.added").len(), 1, "the other one is no rule");
+    assert_eq!(test.events_of("rule.added")[0]["rule"]["rule"], "allow Write(./docs/**)");
+}
+
 #[test]
 fn question_without_an_answer_is_withdrawn_after_a_time() {
     let args = ["--set", "limits.answer_timeout=300ms"];
