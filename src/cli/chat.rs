@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::options::{self, OfSession};
+use super::options;
 use super::session;
 use crate::app::{OpenError, Options, Session, Storage, UndoOptions, Which};
 use crate::config::{Loaded, UserDirs};
@@ -215,18 +215,13 @@ fn session_options(
     config: Loaded,
     dirs: Option<UserDirs>,
 ) -> Result<Options, OpenError> {
-    let OfSession { tools, roles, variables, add_dirs } =
-        args.tools.of_session(&args.compatible)?;
+    let of_session = args.tools.of_session(&args.compatible)?;
     Ok(Options {
-        add_dirs,
-        tools,
-        roles,
-        variables,
         storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.compatible.addition(args.append_system_prompt.as_ref())?,
         default_mode: PermissionMode::Ask,
-        ..Options::new(root, config, args.which(), dirs)
+        ..of_session.applied_to(Options::new(root, config, args.which(), dirs))
     })
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use super::options::{self, InputFormat, OfSession, RunArgs};
+use super::options::{self, InputFormat, RunArgs};
 use super::sdk;
 use super::session::list_of_sessions;
 use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, Writable};
@@ -91,19 +91,14 @@ pub(super) fn options_of(
     for warning in &config.warnings {
         ui::tell(warning);
     }
-    let OfSession { tools, roles, variables, add_dirs } =
-        args.tools.of_session(&args.compatible)?;
+    let of_session = args.tools.of_session(&args.compatible)?;
     Ok(Options {
-        add_dirs,
-        tools,
-        roles,
-        variables,
         storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.compatible.addition(args.append_system_prompt.as_ref())?,
         answer_schema: answer_schema(args)?,
         default_mode,
-        ..Options::new(root, config, session, dirs)
+        ..of_session.applied_to(Options::new(root, config, session, dirs))
     })
 }
 

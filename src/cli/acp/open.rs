@@ -12,7 +12,7 @@ use agent_client_protocol::{Error, ErrorCode};
 use super::AcpArgs;
 use super::client::respond;
 use crate::app::{OpenError, Options, Storage, Which};
-use crate::cli::options::{self, CompatibleOptions, OfSession};
+use crate::cli::options::{self, CompatibleOptions};
 use crate::config::{McpServer, UserDirs};
 use crate::protocol::control::PermissionMode;
 use crate::{record, ui};
@@ -109,15 +109,13 @@ pub(super) fn options(
         let (name, server) = mcp_server(server)?;
         config.config.mcp.servers.insert(name, server);
     }
-    let OfSession { tools, add_dirs, .. } = tools.of_session(&CompatibleOptions::default())?;
+    let of_session = tools.of_session(&CompatibleOptions::default())?;
     Ok(Options {
-        add_dirs,
-        tools,
         storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
         default_mode: PermissionMode::Ask,
-        ..Options::new(root, config, session, dirs)
+        ..of_session.applied_to(Options::new(root, config, session, dirs))
     })
 }
 

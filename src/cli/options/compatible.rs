@@ -11,7 +11,7 @@ use super::foreign::ForeignOptions;
 use super::rules::given_tools;
 use super::settings::GivenSettings;
 use super::{OpenError, Setting, ToolOptions};
-use crate::app::ToolChoice;
+use crate::app::{Options, ToolChoice};
 use crate::config::{self, Hook, Loaded, SETTINGS};
 use crate::disk;
 use crate::extend::roles::{self, Role};
@@ -76,6 +76,14 @@ pub(in crate::cli) struct OfSession {
     pub(in crate::cli) roles: Vec<Role>,
     pub(in crate::cli) variables: Vec<(String, String)>,
     pub(in crate::cli) add_dirs: Vec<PathBuf>,
+}
+
+impl OfSession {
+    /// These options of a session with what was given.
+    pub(in crate::cli) fn applied_to(self, options: Options) -> Options {
+        let Self { tools, roles, variables, add_dirs } = self;
+        Options { add_dirs, tools, roles, variables, ..options }
+    }
 }
 
 impl CompatibleOptions {
