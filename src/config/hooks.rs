@@ -1,5 +1,7 @@
 //! Hooks: their configuration, and the settings files of Claude Code, whose hooks are used as they are.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +9,9 @@ use std::time::Duration;
 
 use regex::Regex;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
@@ -30,6 +34,25 @@ pub struct HookTable {
     pub command: String,
     /// Time limit.
     pub timeout: String,
+}
+
+/// The hooks by event. An array without an event is an error that shows how to write it.
+pub(super) fn tables<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, Vec<HookTable>>, D::Error> {
+    struct ByEvent;
+    impl<'de> Visitor<'de> for ByEvent {
+        type Value = BTreeMap<String, Vec<HookTable>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("tables by event: [[hooks.PreToolUse]]")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            Deserialize::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    from.deserialize_map(ByEvent)
 }
 
 impl Default for HookTable {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::hooks::HookTable;
+use super::hooks::{self, HookTable};
 use super::mcp::Mcp;
 use super::model_types::{ModelTable, ProviderTable, Requests};
 use crate::protocol::control::{PermissionMode, Recovery};
@@ -73,6 +73,7 @@ pub struct Config {
     pub mcp: Mcp,
     /// Commands that are asked at fixed points of a session, by event.
     #[schemars(example = serde_json::json!({"PreToolUse": [{"matcher": "Bash", "command": "scripts/check-command"}]}))]
+    #[serde(deserialize_with = "hooks::tables")]
     pub hooks: BTreeMap<String, Vec<HookTable>>,
     /// Appearance and behaviour of the chat.
     pub ui: Ui,

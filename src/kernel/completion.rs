@@ -279,7 +279,7 @@ fn next_steps(ending: Ending, state: &State) -> Vec<String> {
     let advice = match (ending, category) {
         (Ending::CheckFailed, _) => "run the check by hand to see whether it can pass at all",
         (Ending::PermissionDenied, _) => {
-            "allow what was denied with --allow, then continue with -c"
+            "change the rule or hook that denied it, or allow it with --allow if none did; then continue with -c"
         }
         (Ending::Failed, Some(Category::DependencyError)) => {
             "install what is missing, then continue with -c"

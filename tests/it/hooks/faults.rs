@@ -139,6 +139,7 @@ fn wrong_configuration_is_an_error_with_its_line() {
     check(&hook("Stop", "", " "), "config.toml:1: hooks.Stop: set command");
     check(&hook("PreToolUse", "Bash(", "true"), "the matcher \"Bash(\" is no regular expression");
     check("[[hooks.Stop]]\ncommand = \"true\"\ntimeout = \"soon\"\n", "\"soon\" is no");
+    check("[[hooks]]\nevent = \"Stop\"\n", "expected tables by event: [[hooks.PreToolUse]]");
     check("[[hooks.Stop]]\ncomand = \"true\"\n", "did you mean `command`?");
 }
 
