@@ -279,7 +279,7 @@ fn session_resumes_after_sigkill_while_sub_agents_work() {
         + &of("look", "fault: hang");
     let test = Test::new().script(&format!("{calls}{turns}"));
     let mut child = test.spawn(&["run", "task", "--allow", "Bash", "--model", "script:../script"]);
-    wait_for(|| test.root().join("begun").exists() && test.events_of("agent.started").len() == 2);
+    wait_for(|| test.root().join("begun").exists() && test.n_events("agent.started") == 2);
     child.kill().unwrap();
     child.wait().unwrap();
     wait_for(|| running(&id).is_empty());

@@ -245,8 +245,13 @@ impl Test {
 
     /// Whether the log, which may be being written, contains an event of this type.
     pub(crate) fn has_event(&self, kind: &str) -> bool {
+        self.n_events(kind) > 0
+    }
+
+    /// The number of events of this type in the log, which may be being written.
+    pub(crate) fn n_events(&self, kind: &str) -> usize {
         let text = self.try_log().and_then(|log| std::fs::read_to_string(log).ok());
-        text.is_some_and(|text| text.contains(&format!("\"type\":\"{kind}\"")))
+        text.map_or(0, |text| text.matches(&format!("\"type\":\"{kind}\"")).count())
     }
 
     /// The events of the latest session.

@@ -195,7 +195,7 @@ fn parts_of_the_context_add_up_after_a_compaction() {
         pty.wait_for("/help");
     }
     pty.say("/compact");
-    pty.wait("a summary", |_| !test.events_of("context.compacted").is_empty());
+    pty.wait("a summary", |_| test.has_event("context.compacted"));
     pty.wait_for("/help");
     pty.say("/context");
     pty.wait_for("in all of ");
@@ -760,11 +760,11 @@ fn model_picker_checks_the_server_and_updates_the_status() {
     for n in 2..5 {
         pty.wait_for("/help");
         pty.say(&format!("and now, {n}?"));
-        pty.wait("the next answer", |_| test.events_of("turn.finished").len() == n);
+        pty.wait("the next answer", |_| test.n_events("turn.finished") == n);
     }
     pty.wait_for("/help");
     pty.say("/compact");
-    pty.wait("a summary", |_| !test.events_of("context.compacted").is_empty());
+    pty.wait("a summary", |_| test.has_event("context.compacted"));
     let asked = test.events_of("model.requested");
     let summary = asked.iter().find(|it| it["purpose"] == "summary").unwrap();
     assert_eq!(summary["model"], "mine/unlisted");

@@ -51,7 +51,7 @@ fn small_pastes_and_command_files_contain_no_directives() {
     pty.send("\r");
     wait_for(|| test.has_event("turn.finished"));
     pty.say("/inspect");
-    wait_for(|| test.events_of("turn.finished").len() == 2);
+    wait_for(|| test.n_events("turn.finished") == 2);
     assert!(test.events_of("turn.started")[0]["input"].as_str().unwrap().contains(sentence));
     assert!(test.events_of("turn.started")[1]["input"].as_str().unwrap().contains(sentence));
     assert!(!test.has_event("mode.changed"));

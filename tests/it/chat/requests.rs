@@ -163,7 +163,7 @@ fn cost_names_the_tokens_of_a_model_without_a_price() {
     pty.say("/model test/other");
     pty.wait_for("test/other answers from now on");
     pty.say("again");
-    pty.wait("the second answer", |_| test.events_of("turn.finished").len() == 2);
+    pty.wait("the second answer", |_| test.n_events("turn.finished") == 2);
     pty.wait_for("/help");
     pty.say("/cost");
     pty.wait_for("$0.0120, without 12 tokens of models whose price is not known");
