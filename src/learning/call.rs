@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::lesson::key;
-use crate::protocol::envelope::{Envelope, ErrorCode};
+use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
 use crate::protocol::event::Caller;
 use crate::protocol::sanitize::without_controls;
 use crate::protocol::tool::Effect;
@@ -87,6 +87,12 @@ impl Made {
     /// The names of its programs.
     pub fn program_names(&self) -> impl Iterator<Item = &str> {
         self.programs.iter().filter_map(|program| program.split(' ').next())
+    }
+
+    /// The call was not allowed: by a rule, a mode, a hook, the user or the system. A way around that is no lesson.
+    pub fn was_denied(&self) -> bool {
+        let class = self.failed.as_ref().map(|failed| failed.code.class(&self.tool));
+        class == Some(ErrorClass::Policy)
     }
 
     /// The failure has this key.

@@ -97,14 +97,15 @@ pub fn answer_schema() -> Value {
     })
 }
 
-/// The request for a turn; `None` if there is no reason: no failure lasted two rounds, no check failed and
-/// passed later, and the user corrected nothing.
+/// The request for a turn; `None` if there is no reason: no failure but a denial lasted two rounds, no check failed
+/// and passed later, and the user corrected nothing.
 pub fn request(harvest: &Harvest) -> Option<Request> {
     harvest.ended_well?;
     let calls = &harvest.calls;
     let chains: Vec<Vec<&Made>> = harvest
         .chains
         .iter()
+        .filter(|chain| !calls[chain.failures[0]].was_denied())
         .filter_map(|chain| {
             let failures = chain.failures.iter().map(|at| &calls[*at]);
             let tries: Vec<&Made> = failures.chain(chain.success.map(|at| &calls[at])).collect();
@@ -303,6 +304,11 @@ mod tests {
         let mut at_once = harvest(&TROUBLE);
         at_once.calls.iter_mut().for_each(|made| made.round = 1);
         assert!(!is_asked(&at_once));
+        let mut denied = harvest(&TROUBLE);
+        for failed in denied.calls.iter_mut().filter_map(|made| made.failed.as_mut()) {
+            failed.code = ErrorCode::CommandBlocked;
+        }
+        assert!(!is_asked(&denied));
         let corrections = vec!["use tabs".to_owned()];
         assert!(is_asked(&Harvest { corrections: corrections.clone(), ..harvest(&[]) }));
         assert!(is_asked(&Harvest { ended_well: Some(false), ..harvest(&TROUBLE) }));

@@ -238,6 +238,40 @@ fn session_state_failures_teach_nothing() {
 }
 
 #[test]
+fn ways_around_a_denial_are_no_lessons() {
+    let check = |case: Case, denied: (&str, Value), then: &[(&str, Value)], code: &str| {
+        let calls: Vec<(&str, Value)> =
+            std::iter::once(denied).chain(then.iter().cloned()).collect();
+        let events = case.events(&calls);
+        let harvests = harvests("here", &events);
+        let made = &harvests[0].calls;
+        assert_eq!(made[0].failed.as_ref().map(|failed| failed.code.as_str()), Some(code));
+        assert_eq!(made.last().unwrap().failed, None, "{made:?}");
+        // The turn has a failure that was resolved, and it is not one to learn from.
+        assert_eq!(harvests[0].chains[0].success, Some(made.len() - 1));
+        assert_eq!(harvests.iter().flat_map(pairs).collect::<Vec<Lesson>>(), []);
+        assert!(distil::request(&harvests[0]).is_none());
+    };
+    let write = |path: &str| ("Write", json!({"path": path, "content": "x"}));
+    // By a rule.
+    let rule = Case::new().arg("--deny").arg("Write(secret/**)");
+    check(rule, write("secret/a"), &[write("a")], "ACCESS_DENIED");
+    let rule = Case::new().arg("--deny").arg("Bash(make *)");
+    check(rule, bash("make all"), &[bash("bash -c 'echo made'")], "COMMAND_BLOCKED");
+    // By a hook.
+    let hook = r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
+        {"type": "command", "command": "! grep -q pip || { echo 'not with pip' >&2; exit 2; }"}]}]}}"#;
+    let hook = Case::new().file(".claude/settings.json", hook);
+    check(hook, bash("pip install x"), &[bash("echo uv add x")], "COMMAND_BLOCKED");
+    // Because nobody can be asked.
+    let ask = Case::new().arg("--set").arg("permissions.ask=[\"Write\"]");
+    check(ask, write("a"), &[bash("echo x > a")], "APPROVAL_REQUIRED");
+    // Because it is outside of the project.
+    let read = ("Read", json!({"path": "/etc/passwd"}));
+    check(Case::new(), read, &[bash("cat /etc/passwd")], "ACCESS_DENIED");
+}
+
+#[test]
 fn secrets_and_control_sequences_do_not_become_lessons() {
     let run = "#!/bin/bash\n[ -n \"$API_TOKEN\" ] || { echo 'error: API_TOKEN is not set' >&2; exit 3; }\n";
     let lessons = Case::new().file("run.sh", run).lessons(&[
