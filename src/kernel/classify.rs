@@ -6,9 +6,20 @@ use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
 use crate::protocol::message::ToolCall;
 use crate::protocol::shorten;
 use crate::protocol::signature::{self, brief, is_missing, output_tail};
+use crate::protocol::tool::Effect;
 
-/// Tool and target; only the tool if there is no target.
-pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope) -> String {
+/// Tool and target; of a command its programs, and the directory if it is not the root; only the tool if there is no
+/// target.
+pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope, effect: Option<&Effect>) -> String {
+    if let Some(Effect::Command { command, directory, programs, .. }) = effect {
+        let mut names: Vec<&str> =
+            programs.iter().filter_map(|program| program.split(' ').next()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let target = if names.is_empty() { command.clone() } else { names.join(" ") };
+        let place = if directory == "." { String::new() } else { format!(" in {directory}") };
+        return format!("{} {}{place}", call.name, brief(&target, 80));
+    }
     let input = &envelope.context.params_input;
     let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
     match envelope.context.path_resolved.as_deref().or(named) {

@@ -57,7 +57,7 @@ fn calls_ended(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
     let mut any_success = false;
     let mut circle = None;
     for (call, answer) in calls.iter().zip(answers) {
-        let chain = chain_of(call, &answer.envelope);
+        let chain = chain_of(call, &answer.envelope, answer.effect.as_ref());
         let plans = answer.effect == Some(Effect::Plan) || answer.effect == Some(Effect::Ask);
         circle = circle.or(state.loop_detector.see(call, &answer.envelope, answer.effect.as_ref()));
         if answer.envelope.error().is_none() {
@@ -203,7 +203,7 @@ pub(crate) fn attach(state: &mut State, call: &ToolCall, answer: &Answer, remedy
             return false;
         }
     } else {
-        let chain = chain_of(call, &answer.envelope);
+        let chain = chain_of(call, &answer.envelope, answer.effect.as_ref());
         let Some(failure) = observed(chain, call, &answer.envelope) else { return false };
         if !state.step_success || !is_left(state, &failure.chain) {
             return false;

@@ -254,7 +254,7 @@ pub struct LastFailure {
     /// The message with numbers, times, paths, addresses and hashes masked: failures with the same signature
     /// count as the same failure.
     pub signature: String,
-    /// The chain of failures that it belongs to: tool and target.
+    /// The chain of failures that it belongs to: tool and target; of a command its programs and its directory.
     pub chain: String,
     /// The reflection on it, if there is a usable one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

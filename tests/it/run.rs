@@ -150,6 +150,47 @@ text: done with a.txt
 }
 
 #[test]
+fn failures_of_commands_count_by_program_and_directory() {
+    let call = |command: &str, directory: &str| {
+        let input = json!({"command": command, "directory": directory});
+        format!("call: Bash {input}\n---\n")
+    };
+    let calls = [
+        call("tool_a one", "."),
+        call("cd sub && tool_a two", "."),
+        call("tool_b", "."),
+        call("tool_a one", "sub"),
+        call("echo fine", "."),
+        call("tool_a three", "."),
+    ];
+    let test = Test::new().file("sub/x", "").script(&(calls.concat() + "text: done"));
+    test.run(&["task", "--allow", "Bash"]);
+    let evaluations = test.events_of("evaluation");
+    let chains: Vec<&str> =
+        evaluations.iter().map(|it| it["failure"]["chain"].as_str().unwrap_or_default()).collect();
+    let a = "Bash tool_a";
+    assert_eq!(chains, [a, a, "Bash tool_b", "Bash tool_a in sub", "", a]);
+    // Failures of one program add up; the success of another one does not end them.
+    let decisions = test.events_of("control.decided");
+    let decided: Vec<String> = decisions
+        .iter()
+        .filter(|it| it["decision"] != "continue")
+        .map(|it| {
+            let n = &it["before"]["retry_count"]["n"];
+            format!("{} {} after {n}", it["decision"], it["detail"]).replace('"', "")
+        })
+        .collect();
+    let expected = [
+        "retry feedback after 0",
+        "replan step after 1",
+        "retry feedback after 0",
+        "retry feedback after 0",
+        "replan task after 1",
+    ];
+    assert_eq!(decided, expected);
+}
+
+#[test]
 fn failing_check_is_retried_replanned_and_fails_the_task() {
     let test = Test::new().file("a.txt", "x\n").script("times: any\ntext: done");
     let done = test.run(&["task", "--check", "grep y a.txt", "--output-format", "json"]);
