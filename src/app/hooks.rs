@@ -67,8 +67,9 @@ impl Entry {
         changed.unwrap_or(Some("the folder of its programs"))
     }
 
-    /// Asks it, within its time limit.
-    async fn answer(&self, question: &Value) -> Ran {
+    /// Asks it, within its time limit and that of the occasion.
+    async fn answer(&self, question: &Value, limit: Option<Duration>) -> Ran {
+        let timeout = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
         let answering = async {
             match &self.handler {
                 Handler::Command(command) => command.ask(self.event, question).await,
@@ -79,8 +80,8 @@ impl Entry {
                 }
             }
         };
-        tokio::time::timeout(self.timeout, answering).await.unwrap_or_else(|_| {
-            let limit = counted(self.timeout.as_secs().max(1), "second");
+        tokio::time::timeout(timeout, answering).await.unwrap_or_else(|_| {
+            let limit = counted(timeout.as_secs().max(1), "second");
             let why = format!("it did not end within {limit}, and was ended");
             Ran::without_status(Err(why))
         })
@@ -130,7 +131,7 @@ pub(super) fn of_session(
     }
     let hooks = options.hooks.clone().unwrap_or_default();
     if let Some(log) = log {
-        // (A set is of one session.)
+        // (A set belongs to one session.)
         _ = hooks.log.set(log.to_owned());
     }
     let exec = Arc::new(host_exec(&options.config.config, writable));
@@ -190,7 +191,7 @@ impl HookSet {
             Some(folder) => Ran::without_status(Err(format!(
                 "{folder} changed since the session began; review it, then start a new session"
             ))),
-            None => entry.answer(question).await,
+            None => entry.answer(question, asked.limit).await,
         };
         let time_ms = events.clock().now().duration_since(begun).as_millis();
         // A part of a secret would not be recognized: texts are masked before they are shortened.

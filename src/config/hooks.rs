@@ -20,7 +20,7 @@ use crate::disk::{read_small_text, read_small_text_without_links};
 use crate::protocol::hook::HookEvent;
 use crate::protocol::nearest;
 
-/// The files in a project's root with hooks of other agents.
+/// The files in a project's root with hooks for Claude Code.
 const PROJECT_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
 /// A command that is asked at an event.
@@ -191,9 +191,9 @@ pub(super) struct SettingsFile {
     /// The setting `hooks`, if it is set.
     pub(super) setting: Option<Value>,
     pub(super) hooks: Vec<Hook>,
-    /// What is not used of it, and why.
+    /// What is not used, and why.
     pub(super) warnings: Vec<String>,
-    /// It turns off the hooks of such files: all if it is the user's, those of the project if it is one of them.
+    /// It turns off the hooks of these files: of all if it is the user's, of the project's if it is one of them.
     pub(super) disables_all: bool,
 }
 
@@ -281,6 +281,7 @@ fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
             }
         }
     }
+    left_out.dedup();
     if !left_out.is_empty() {
         file.warnings.push(format!("{name}: hooks that are not used: {}", left_out.join(", ")));
     }
@@ -296,6 +297,16 @@ fn command_of(entry: &Json) -> Result<(String, Duration), String> {
     // Without it the hook would be asked about more than it was written for.
     if entry.get("if").is_some() {
         return Err("`if` is not supported; use a matcher".to_owned());
+    }
+    // Here it would delay what it is asked about, and could forbid it.
+    if let Some(key) = ["async", "asyncRewake"].into_iter().find(|key| entry[key] == true) {
+        return Err(format!("`{key}` is not supported"));
+    }
+    if entry.get("args").is_some() {
+        return Err("`args` is not supported; write the whole line in `command`".to_owned());
+    }
+    if let Some(shell) = entry["shell"].as_str().filter(|shell| *shell != "bash") {
+        return Err(format!("the shell {shell:?} is not supported"));
     }
     let command = entry["command"].as_str().filter(|command| !command.trim().is_empty());
     let command = command.ok_or("it has no command")?;

@@ -225,10 +225,12 @@ impl Loaded {
 
     /// Adds the hooks of settings files, unless one of them or `is_disabled` turns them off.
     fn take_hooks(&mut self, files: Vec<SettingsFile>, is_disabled: bool) {
-        let is_disabled = is_disabled || files.iter().any(|file| file.disables_all);
+        if is_disabled || files.iter().any(|file| file.disables_all) {
+            return;
+        }
         for file in files {
             self.warnings.extend(file.warnings);
-            self.hooks.extend(file.hooks.into_iter().filter(|_| !is_disabled));
+            self.hooks.extend(file.hooks);
         }
     }
 

@@ -83,7 +83,7 @@ pub fn roles_in_json(json: &Value, source: &str) -> Result<(Vec<Role>, Vec<Strin
         let text = |field: &str| match &given[field] {
             Value::Null => Ok(String::new()),
             Value::String(text) => Ok(text.trim().to_owned()),
-            _ => Err(wrong(&format!("{field} is no text"))),
+            _ => Err(wrong(&format!("{field} is not text"))),
         };
         let list = |field: &str| match &given[field] {
             Value::Null => Ok(None),

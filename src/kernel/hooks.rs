@@ -1,30 +1,26 @@
 //! The points of a session and of its turns at which hooks are asked. (The registry asks those about calls.)
 
-use std::time::Duration;
-
 use super::{Kernel, Turn};
 use crate::protocol::control::{Ending, Interrupt};
 use crate::protocol::event::{Body, TurnFinished};
-use crate::protocol::hook::{Asked, HookEvent, Occasion, Outcome};
+use crate::protocol::hook::{HookEvent, Occasion, Outcome};
 use crate::protocol::prompt::{Prompt, fill, prompt};
 
 /// Limit: how often hooks send back the answer of one turn.
 const MAX_SENT_BACK: u32 = 8;
-/// How long hooks may delay the end of the program.
-const END_TIME: Duration = Duration::from_secs(10);
 
 impl Kernel {
-    /// Asks the hooks of the start of a session before its first message in this process.
-    pub(super) async fn greet_hooks(&mut self) {
-        if self.parts.sub_agent.is_some() || self.has_greeted_hooks {
+    /// Asks the `SessionStart` hooks before the first message in this process.
+    pub(super) async fn ask_start_hooks(&mut self) {
+        if self.parts.sub_agent.is_some() || self.has_asked_start_hooks {
             return;
         }
         self.session_starts(if self.has_begun() { "resume" } else { "startup" }).await;
         // After an interrupt they are asked again.
-        self.has_greeted_hooks = self.parts.control.interrupted().is_none();
+        self.has_asked_start_hooks = self.parts.control.interrupted().is_none();
     }
 
-    /// Asks the hooks of the start of a session, and tells the model what they say.
+    /// Asks the `SessionStart` hooks, and tells the model what they say.
     pub(super) async fn session_starts(&mut self, source: &str) {
         if self.parts.registry.hooks(HookEvent::SessionStart).is_none() {
             return;
@@ -35,19 +31,14 @@ impl Kernel {
         self.tell_of_hooks(&outcome.context);
     }
 
-    /// Asks the hooks of the end of the session, if it had a message. They cannot delay the end for long.
+    /// Asks the `SessionEnd` hooks, if the session had a message. They cannot delay the end for long.
     pub async fn end_session(&self) {
-        let registry = &self.parts.registry;
-        let Some(hooks) = registry.hooks(HookEvent::SessionEnd).filter(|_| self.has_greeted_hooks)
-        else {
+        if !self.has_asked_start_hooks {
             return;
-        };
+        }
         let is_attended = self.parts.control.is_attended();
         let reason = if is_attended { "prompt_input_exit" } else { "other" };
-        let occasion = Occasion::SessionEnd { reason };
-        let (mode, root) = (registry.mode(), registry.root());
-        let asked = Asked { occasion, mode, root, events: &self.parts.events };
-        _ = tokio::time::timeout(END_TIME, hooks.ask(asked)).await;
+        _ = self.parts.registry.ask_last_hooks(Occasion::SessionEnd { reason }).await;
     }
 
     /// Asks hooks about a message of the user: texts for the model, or how the turn ends and why.
@@ -58,9 +49,9 @@ impl Kernel {
             return Ok(Vec::new());
         }
         let outcome = registry.ask_hooks(Occasion::UserPromptSubmit { prompt: message }).await;
-        // A message that no hook was asked about is not delivered.
+        // A message that the hooks have not checked is not delivered.
         if let Some(interrupt) = self.parts.control.interrupted() {
-            let why = "interrupted before hooks had seen the message".to_owned();
+            let why = "interrupted before the hooks had checked the message".to_owned();
             return Err((Interrupt::ending(interrupt), why));
         }
         let Outcome { block, stop, context, .. } = outcome;
@@ -122,7 +113,7 @@ impl Kernel {
         Some(Ending::PermissionDenied)
     }
 
-    /// Asks the hooks of a turn without success.
+    /// Asks the `StopFailure` hooks after a turn without success.
     pub(super) async fn report_failure(&self, finished: &TurnFinished) {
         let is_failed = !finished.ending.has_answer() && self.parts.sub_agent.is_none();
         if is_failed && self.parts.registry.hooks(HookEvent::StopFailure).is_some() {
@@ -132,7 +123,7 @@ impl Kernel {
         }
     }
 
-    /// Asks the hooks of a compaction.
+    /// Asks the `PreCompact` hooks.
     pub(super) async fn before_compaction(&self, is_manual: bool, focus: Option<&str>) {
         let focus = focus.unwrap_or_default();
         _ = self.parts.registry.ask_hooks(Occasion::PreCompact { is_manual, focus }).await;

@@ -1,6 +1,8 @@
 //! Takes in a message of the user: what it names of MCP servers is fetched, and what is too long is shortened.
 
-use futures_util::future::BoxFuture;
+use std::pin::pin;
+
+use futures_util::future::{BoxFuture, Either, select};
 
 use super::Kernel;
 use super::state::State;
@@ -45,13 +47,21 @@ pub struct Attachment {
 }
 
 impl Kernel {
-    /// The message with what it names; as it is if the user interrupts.
+    /// The message with what it names. It is refused if the user interrupts before that was fetched.
     pub(super) async fn expanded(&self, message: &UserInput) -> Expanded {
-        let as_it_is = || Expanded { input: message.clone(), ..Expanded::default() };
-        let Some(expand) = &self.parts.expand else { return as_it_is() };
+        let input = message.clone();
+        let Some(expand) = &self.parts.expand else {
+            return Expanded { input, ..Expanded::default() };
+        };
         let cancel = self.parts.control.cancel();
-        let expanded = cancel.run_until_cancelled(expand(message.clone())).await;
-        expanded.unwrap_or_else(as_it_is)
+        // (A message that names nothing is ready at once, also after an interrupt.)
+        match select(expand(message.clone()), pin!(cancel.cancelled())).await {
+            Either::Left((expanded, _)) => expanded,
+            Either::Right(_) => {
+                let why = "interrupted before what the message names was fetched".to_owned();
+                Expanded { input, refused: Some(why), ..Expanded::default() }
+            }
+        }
     }
 
     /// Ends the turn of a message that no model receives: it is no part of the conversation.

@@ -53,7 +53,7 @@ pub use verify::Verifier;
 use crate::context::{
     Budget, Found, History, Layers, Memories, Mentions, NestedRules, Pins, Project, Sent,
 };
-use crate::protocol::control::{Control, Ending, Recovery};
+use crate::protocol::control::{Control, Ending, Interrupt, Recovery};
 use crate::protocol::directives::UserInput;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
@@ -146,8 +146,8 @@ pub struct Kernel {
     replaced: Option<Replaced>,
     /// The number of rounds after a compaction that freed little.
     last_compaction_insufficient: Option<usize>,
-    /// The hooks of the session's start were asked.
-    has_greeted_hooks: bool,
+    /// The `SessionStart` hooks were asked.
+    has_asked_start_hooks: bool,
 }
 
 impl Kernel {
@@ -172,7 +172,7 @@ impl Kernel {
             sent: Sent::default(),
             model_view,
             last_compaction_insufficient: None,
-            has_greeted_hooks: false,
+            has_asked_start_hooks: false,
         }
     }
 
@@ -202,14 +202,16 @@ impl Kernel {
 
     /// Works on the user's message until it is done or cannot continue. Always ends with `turn.finished`.
     pub async fn run(&mut self, input: &UserInput) -> TurnFinished {
-        self.greet_hooks().await;
+        self.ask_start_hooks().await;
         let texts = match self.admit(input.text.as_str()).await {
             Ok(texts) => texts,
             Err((ending, why)) => return self.turn_down(input, &why, ending),
         };
         let mut expanded = self.expanded(input).await;
         if let Some(why) = &expanded.refused {
-            return self.turn_down(&expanded.input, why, Ending::Failed);
+            let interrupt = self.parts.control.interrupted();
+            let ending = interrupt.map_or(Ending::Failed, Interrupt::ending);
+            return self.turn_down(&expanded.input, why, ending);
         }
         let mut turn = self.begin(&mut expanded);
         self.tell_of_hooks(&texts);

@@ -25,6 +25,7 @@ const FIRST_WORDS: usize = 40;
 /// The tools of servers that one agent has, for its model.
 pub(super) struct Catalog {
     scope: Scope,
+    names: Arc<Names>,
     direct: Vec<Direct>,
     /// `None` if it has no servers.
     spec: Option<ToolSpec>,
@@ -56,9 +57,12 @@ impl Catalog {
                 name: names.name(server.name(), &tool.name),
                 tool: tool.clone(),
             });
+            let offered: Vec<Direct> = offered.collect();
             let offered: Vec<Direct> = offered
-                .filter(|Direct { name, tool, .. }| {
-                    scope.has(server.name(), &tool.name, name, tool.reads_only)
+                .into_iter()
+                .filter(|Direct { tool, .. }| {
+                    let hashed = names.hashed(server.name(), &tool.name);
+                    scope.has(server.name(), &tool.name, hashed, tool.reads_only)
                 })
                 .collect();
             let is_used = match tools {
@@ -105,7 +109,7 @@ impl Catalog {
                 is_foreign: false,
             }
         });
-        Self { scope, direct, spec }
+        Self { scope, names: Arc::new(names), direct, spec }
     }
 
     /// The tools, in a fixed order.
@@ -117,8 +121,8 @@ impl Catalog {
         });
         let mut tools: Vec<Box<dyn Tool>> = direct.collect();
         if let Some(spec) = &self.spec {
-            let scope = self.scope.clone();
-            tools.push(Box::new(McpTool::new(servers.clone(), scope, spec.clone())));
+            let (scope, names) = (self.scope.clone(), Arc::clone(&self.names));
+            tools.push(Box::new(McpTool::new(servers.clone(), scope, names, spec.clone())));
         }
         tools
     }

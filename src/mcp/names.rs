@@ -1,6 +1,6 @@
 //! Names under which the model calls the tools of servers: `mcp__server__tool`, accepted by every provider.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::protocol::tool::mcp_name;
 
@@ -11,7 +11,11 @@ const HASH: usize = 6;
 
 /// Names in use.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashSet<String>);
+pub(super) struct Names {
+    used: HashSet<String>,
+    /// Those with a hash, by server and tool.
+    hashed: HashMap<(String, String), String>,
+}
 
 impl Names {
     /// The name of a tool. A hash makes it unique if it was cut, or if another one has the same letters.
@@ -19,14 +23,25 @@ impl Names {
         let plain = mcp_name(server, tool);
         let mut name = plain.clone();
         let mut n = 0;
-        while name.len() > MAX_BYTES || !self.0.insert(name.clone()) {
+        while name.len() > MAX_BYTES || !self.used.insert(name.clone()) {
             let hash = blake3::hash(format!("{server}\0{tool}\0{n}").as_bytes()).to_hex();
             // (All of it is ASCII.)
             let cut = &plain[..plain.len().min(MAX_BYTES - HASH - 1)];
             name = format!("{cut}_{}", &hash[..HASH]);
             n += 1;
         }
+        if name != plain {
+            self.hashed.insert((server.to_owned(), tool.to_owned()), name.clone());
+        }
         name
+    }
+
+    /// The name that a tool has because its own is too long or in use.
+    pub(super) fn hashed(&self, server: &str, tool: &str) -> Option<&str> {
+        if self.hashed.is_empty() {
+            return None;
+        }
+        self.hashed.get(&(server.to_owned(), tool.to_owned())).map(String::as_str)
     }
 }
 
@@ -41,6 +56,8 @@ mod tests {
         assert_eq!(names.name("my server", "get.it"), "mcp__my_server__get_it");
         let other = names.name("my.server", "get it");
         assert!(other.starts_with("mcp__my_server__get_it_") && other.len() < 64, "{other}");
+        assert_eq!(names.hashed("my.server", "get it"), Some(other.as_str()));
+        assert_eq!(names.hashed("my server", "get.it"), None);
         let long = "x".repeat(200);
         let cut: Vec<String> = (0..3).map(|n| names.name("s", &format!("{long}{n}"))).collect();
         assert!(cut.iter().all(|name| name.len() == 64), "{cut:?}");

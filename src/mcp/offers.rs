@@ -189,7 +189,7 @@ impl Servers {
                                 if !kind.starts_with("image/") {
                                     let kind = if kind.is_empty() { "binary" } else { &kind };
                                     return Err(format!(
-                                        "it is no text ({kind}, {} bytes)",
+                                        "it is not text ({kind}, {} bytes)",
                                         size(&blob)
                                     ));
                                 }
@@ -211,7 +211,8 @@ impl Servers {
 
 impl Fetched {
     fn show(&mut self, base64: &str) -> Result<(), String> {
-        let image = STANDARD.decode(base64).map_err(|_| "its image is no base64".to_owned())?;
+        let image =
+            STANDARD.decode(base64).map_err(|_| "its image is not valid base64".to_owned())?;
         self.images.push(image);
         Ok(())
     }

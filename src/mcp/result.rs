@@ -112,7 +112,7 @@ fn image(data: &str, kind: &str, cx: &ToolCx) -> Result<Value, String> {
     if !cx.takes_images {
         return Err(not_shown("image, which you do not receive", kind, data));
     }
-    let picture = STANDARD.decode(data).map_err(|_| "it is no base64".to_owned());
+    let picture = STANDARD.decode(data).map_err(|_| "it is not valid base64".to_owned());
     let picture = picture.and_then(Picture::of_bytes);
     let kept = picture.and_then(|picture| {
         let (width, height) = (picture.width, picture.height);

@@ -14,9 +14,15 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// It has this tool. `name`: that under which the model calls it, if it has one of its own.
-    pub(super) fn has(&self, server: &str, tool: &str, name: &str, reads_only: bool) -> bool {
-        let is_it = |given: &String| is_tool(given, server, tool) || given == name;
+    /// It has this tool, which may have a name with a hash.
+    pub(super) fn has(
+        &self,
+        server: &str,
+        tool: &str,
+        hashed: Option<&str>,
+        reads_only: bool,
+    ) -> bool {
+        let is_it = |given: &String| is_tool(given, server, tool) || hashed == Some(given);
         (reads_only || !self.reads_only)
             && self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
             && !self.without.iter().any(is_it)
@@ -66,7 +72,7 @@ mod tests {
         let has = |only: &[&str], without: &[&str], tool: &str| {
             let (only, without) = (Some(names(only)), names(without));
             let scope = Scope { only, without, reads_only: false };
-            scope.has("my git", tool, "", false)
+            scope.has("my git", tool, None, false)
         };
         assert!(has(&["mcp__my_git"], &[], "log"));
         assert!(has(&["mcp__my_git__*"], &[], "log"));
@@ -76,7 +82,10 @@ mod tests {
         assert!(!has(&["mcp__my"], &[], "log"));
         assert!(!has(&[], &[], "log"));
         let reading = Scope { reads_only: true, ..Scope::default() };
-        assert!(reading.has("s", "t", "", true) && !reading.has("s", "t", "", false));
+        assert!(reading.has("s", "t", None, true) && !reading.has("s", "t", None, false));
+        let names_one = Scope { without: names(&["mcp__s__t_1a2b3c"]), ..Scope::default() };
+        assert!(!names_one.has("s", "t", Some("mcp__s__t_1a2b3c"), true));
+        assert!(names_one.has("s", "t", None, true));
         let without = Scope { without: names(&["mcp__a", "mcp__b__c"]), ..Scope::default() };
         assert!(!without.may_have("a") && without.may_have("b") && without.may_have("c"));
     }

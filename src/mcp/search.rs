@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use super::names::Names;
 use super::server::{Server, ServerState, ToolInfo};
 use super::{Scope, Servers};
 use crate::protocol::counted;
@@ -23,7 +24,7 @@ struct Match {
 }
 
 /// The tools that match these words best, with their schemas.
-pub(super) fn search(servers: &Servers, scope: &Scope, words: &str) -> Report {
+pub(super) fn search(servers: &Servers, scope: &Scope, names: &Names, words: &str) -> Report {
     let words: Vec<String> = words
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -33,7 +34,8 @@ pub(super) fn search(servers: &Servers, scope: &Scope, words: &str) -> Report {
     for server in servers.servers() {
         for tool in server.tools().iter().flat_map(|tools| tools.iter()) {
             let points = score(server.name(), tool, &words);
-            if points > 0 && scope.has(server.name(), &tool.name, "", tool.reads_only) {
+            let hashed = names.hashed(server.name(), &tool.name);
+            if points > 0 && scope.has(server.name(), &tool.name, hashed, tool.reads_only) {
                 matches.push(Match {
                     score: points,
                     server: Arc::clone(server),

@@ -52,7 +52,7 @@ impl Ending {
         let last: Vec<&str> = lines.into_iter().take(3).collect();
         let last: Vec<&str> = last.into_iter().rev().map(str::trim).collect();
         if !last.is_empty() {
-            words.push_str(&format!("; its last words: {}", shorten(&last.join(" / "), 400)));
+            words.push_str(&format!("; its last output: {}", shorten(&last.join(" / "), 400)));
         }
         words
     }

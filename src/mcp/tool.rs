@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::Value;
 
+use super::names::Names;
 use super::server::{Server, ToolInfo};
 use super::{Scope, Servers, call, search};
 use crate::protocol::Object;
@@ -59,12 +60,13 @@ impl Tool for ServerTool {
 pub(super) struct McpTool {
     servers: Servers,
     scope: Scope,
+    names: Arc<Names>,
     spec: ToolSpec,
 }
 
 impl McpTool {
-    pub(super) fn new(servers: Servers, scope: Scope, spec: ToolSpec) -> Self {
-        Self { servers, scope, spec }
+    pub(super) fn new(servers: Servers, scope: Scope, names: Arc<Names>, spec: ToolSpec) -> Self {
+        Self { servers, scope, names, spec }
     }
 
     /// The server and the tool that a call names.
@@ -113,7 +115,8 @@ impl Tool for McpTool {
         let known = server.tools();
         let known = known.as_ref().and_then(|tools| tools.iter().find(|it| it.name == tool));
         let reads_only = known.is_some_and(|tool| tool.reads_only);
-        if !self.scope.has(server.name(), tool, "", reads_only) {
+        let hashed = self.names.hashed(server.name(), tool);
+        if !self.scope.has(server.name(), tool, hashed, reads_only) {
             let message = format!("this agent may not use {}.{tool}", server.name());
             let failure = Failure::new(ErrorCode::AccessDenied, message);
             return Err(
@@ -137,7 +140,7 @@ impl Tool for McpTool {
                     let settled = tokio::time::timeout(START_PATIENCE, self.servers.settled(None));
                     _ = cx.cancel.run_until_cancelled(settled).await;
                     let words = input.get("search").and_then(Value::as_str).unwrap_or_default();
-                    Ok(search::search(&self.servers, &self.scope, words))
+                    Ok(search::search(&self.servers, &self.scope, &self.names, words))
                 }
             }
         }

@@ -23,13 +23,13 @@ const OTHER_REPOSITORY: &[&str] = &[
 ];
 
 impl Policy {
-    /// The rights of a permitted call. A right is granted to a line by the user, by mode full, or by rules if
-    /// each of its commands is allowed by one or only reads.
+    /// The rights of a permitted call. A right is granted to a line by the answer of the user or of a hook, by mode
+    /// full, or by rules if each of its commands is allowed by one or only reads.
     pub fn rights(
         &self,
         tool: &str,
         effect: &Effect,
-        approved_by_person: bool,
+        is_approved: bool,
         facts: &dyn PathFacts,
     ) -> Rights {
         let question = self.question(tool, effect, facts);
@@ -38,8 +38,7 @@ impl Policy {
         };
         let is_full = self.mode == PermissionMode::Full;
         let is_read_only_mode = self.mode.is_read_only();
-        let is_granted =
-            is_full || approved_by_person || self.is_allowed_by_rules(tool, line, findings);
+        let is_granted = is_full || is_approved || self.is_allowed_by_rules(tool, line, findings);
         let grants = |right: Right| {
             let is_it = |finding: &Finding| finding.class == FindingClass::Asks(Some(right));
             is_granted && findings.iter().any(is_it)

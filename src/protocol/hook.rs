@@ -7,6 +7,7 @@ pub mod json;
 pub mod names;
 
 use std::path::Path;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -17,7 +18,7 @@ use super::Object;
 use super::control::PermissionMode;
 use super::event::Events;
 
-/// Asks hooks. A session without hooks has none of this.
+/// Asks hooks. A session without hooks has no implementation.
 pub trait Hooks: Send + Sync {
     /// There is a hook for this event. Nothing is prepared for hooks that do not exist.
     fn has(&self, event: HookEvent) -> bool;
@@ -107,6 +108,8 @@ pub struct Asked<'a> {
     pub root: &'a Path,
     /// The events of the agent that works: runs of hooks are among them.
     pub events: &'a Events,
+    /// A time limit in addition to those of the hooks.
+    pub limit: Option<Duration>,
 }
 
 /// What happens.
@@ -191,6 +194,8 @@ pub struct HookedCall<'a> {
     pub id: &'a str,
     /// The tool.
     pub tool: &'a str,
+    /// Another name that a matcher may use for it.
+    pub also: &'a str,
     /// The arguments.
     pub input: &'a Object,
 }
@@ -236,9 +241,7 @@ impl Occasion<'_> {
             Self::PreToolUse(call)
             | Self::PostToolUse { call, .. }
             | Self::PostToolUseFailure { call, .. } => {
-                // Who guards edits means all of them: Claude Code has no MultiEdit.
-                let guarded = if call.tool == "MultiEdit" { "Edit" } else { call.tool };
-                return Some([call.tool, names::foreign_tool(call.tool), guarded]);
+                return Some([call.tool, names::foreign_tool(call.tool), call.also]);
             }
             Self::SessionStart { source: name, .. }
             | Self::SessionEnd { reason: name }

@@ -332,9 +332,9 @@ impl Registry {
         let effect = target.effect.clone();
         let mut cx = self.cx.clone();
         cx.cancel = known.cancel.clone();
-        let by_user = permit != Permit::Policy;
+        let is_approved = permit != Permit::Policy;
         cx.rights =
-            self.permissions().policy.rights(&call.name, &effect, by_user, &*self.cx.workspace);
+            self.permissions().policy.rights(&call.name, &effect, is_approved, &*self.cx.workspace);
         if self.changes_nothing() {
             cx.rights = Rights { read_only: true, network: cx.rights.network, ..Rights::default() };
         }
@@ -574,7 +574,7 @@ impl Registry {
         Some(outcome)
     }
 
-    fn find(&self, name: &str) -> Result<&Entry, Failure> {
+    pub(super) fn find(&self, name: &str) -> Result<&Entry, Failure> {
         self.entries.iter().find(|entry| entry.tool.spec().name == name).ok_or_else(|| {
             let names = self.specs.iter().map(|spec| &*spec.name);
             let hint = match nearest(name, names.clone()) {

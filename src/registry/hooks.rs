@@ -1,19 +1,23 @@
-//! Calls and hooks: what hooks are asked before and after a call, and calls that go on with other arguments.
+//! Asks hooks before and after calls, and continues calls whose arguments a hook or the user changed.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Registry;
 use super::approval::Refused;
 use super::arguments::{self, LOCK_FIELDS};
 use super::call::{Known, Wanted};
+use super::{Entry, Registry};
 use crate::protocol::Object;
 use crate::protocol::control::{ChangedInput, Reason, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::hook::{Asked, HookEvent, HookRuling, HookedCall, Hooks, Occasion, Outcome};
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::{Effect, mcp_name};
+
+/// How long hooks may delay the end of a turn that the user interrupts, or of the program.
+const END_TIME: Duration = Duration::from_secs(10);
 
 /// Who changed the arguments of a call.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +32,24 @@ impl Registry {
         self.session.hooks.as_deref().filter(|hooks| hooks.has(event))
     }
 
-    /// Asks hooks; nothing is wanted if there are none, or after an interrupt.
+    /// Asks hooks. The answer is empty if there are none, or after an interrupt.
     pub async fn ask_hooks(&self, occasion: Occasion<'_>) -> Outcome {
-        let Some(hooks) = self.hooks(occasion.event()) else { return Outcome::default() };
-        let asked = Asked { occasion, mode: self.mode(), root: self.root(), events: &self.events };
         let cancel = self.control.cancel();
-        cancel.run_until_cancelled(hooks.ask(asked)).await.unwrap_or_default()
+        cancel.run_until_cancelled(self.ask_within(occasion, None)).await.unwrap_or_default()
     }
 
-    /// Asks hooks before a call. Returns the call as it goes on: the arguments that a hook replaced are validated and
+    /// Asks hooks although the turn or the session is over: they cannot delay its end for long.
+    pub async fn ask_last_hooks(&self, occasion: Occasion<'_>) -> Outcome {
+        self.ask_within(occasion, Some(END_TIME)).await
+    }
+
+    async fn ask_within(&self, occasion: Occasion<'_>, limit: Option<Duration>) -> Outcome {
+        let Some(hooks) = self.hooks(occasion.event()) else { return Outcome::default() };
+        let (mode, root, events) = (self.mode(), self.root(), &self.events);
+        hooks.ask(Asked { occasion, mode, root, events, limit }).await
+    }
+
+    /// Asks hooks before a call. Returns the call with the arguments that a hook may have replaced; they are validated and
     /// judged like the model's.
     pub(super) async fn before_call<'a>(
         &self,
@@ -50,11 +63,10 @@ impl Registry {
         // An invalid call is not made, whatever hooks say.
         let Ok((entry, input, _)) = self.understood(call) else { return Ok(Cow::Borrowed(call)) };
         let effect = entry.tool.target(&input, &self.cx).ok().map(|target| target.effect);
-        let (tool, shown) = as_hooks_see_it(call, effect.as_ref(), &input);
-        let hooked = HookedCall { id: &call.id, tool: &tool, input: &shown };
-        let asking = self.ask_hooks(Occasion::PreToolUse(hooked));
+        let seen = self.as_hooks_see_it(call, effect.as_ref(), &input);
+        let asking = self.ask_hooks(Occasion::PreToolUse(seen.hooked(call)));
         let outcome = known.cancel.run_until_cancelled(asking).await.unwrap_or_default();
-        let is_wrapped = tool != call.name;
+        let is_wrapped = seen.tool != call.name;
         let Outcome { ruling, updated_input, block: _, context, stop } = outcome;
         known.hook_texts = context;
         if let Some(why) = stop {
@@ -90,7 +102,8 @@ impl Registry {
         })
     }
 
-    /// Asks hooks after a call that was made, and adds what they say to its result.
+    /// Asks hooks after a call that was made, and adds what they say to its result. They are also asked after an interrupt:
+    /// the call may have changed something.
     pub(super) async fn after_call(
         &self,
         call: &ToolCall,
@@ -101,32 +114,85 @@ impl Registry {
             Ok(_) => HookEvent::PostToolUse,
             Err(_) => HookEvent::PostToolUseFailure,
         };
-        let is_over = self.control.interrupted().is_some() || known.cancel.is_cancelled();
-        if is_over || !known.has_run || self.hooks(event).is_none() {
+        if !known.has_run || self.hooks(event).is_none() {
             return;
         }
         let mut input = known.input.clone();
         input.retain(|name, _| !LOCK_FIELDS.contains(&name.as_str()));
-        let (tool, shown) = as_hooks_see_it(call, known.effect.as_ref(), &input);
-        let hooked = HookedCall { id: &call.id, tool: &tool, input: &shown };
-        let answer = match outcome {
+        let seen = self.as_hooks_see_it(call, known.effect.as_ref(), &input);
+        let (response, error);
+        let occasion = match outcome {
             Ok(report) => {
-                let response = self.response(&call.name, &shown, report);
-                self.ask_hooks(Occasion::PostToolUse { call: hooked, response: &response }).await
+                response = self.response(&call.name, &seen.input, report);
+                Occasion::PostToolUse { call: seen.hooked(call), response: &response }
             }
             Err(failure) => {
-                let error = match failure.text.as_str() {
+                error = match failure.text.as_str() {
                     "" => failure.message.clone(),
                     text => format!("{}\n{text}", failure.message),
                 };
                 let is_interrupt = failure.code == ErrorCode::Cancelled;
-                let error = error.as_str();
-                self.ask_hooks(Occasion::PostToolUseFailure { call: hooked, error, is_interrupt })
-                    .await
+                let call = seen.hooked(call);
+                Occasion::PostToolUseFailure { call, error: &error, is_interrupt }
             }
+        };
+        let is_over = self.control.interrupted().is_some() || known.cancel.is_cancelled();
+        let answer = if is_over {
+            self.ask_last_hooks(occasion).await
+        } else {
+            self.ask_hooks(occasion).await
         };
         known.hook_texts.extend(answer.told());
         known.stop = known.stop.take().or(answer.stop);
+    }
+
+    /// A call as hooks see it. Whichever way a tool of an MCP server is called, it has one name, and matchers may also use
+    /// the name that is not shortened. A matcher for Edit also fits `MultiEdit`: Claude Code has no `MultiEdit`, and who
+    /// guards edits means all of them.
+    fn as_hooks_see_it<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        effect: Option<&Effect>,
+        input: &'a Object,
+    ) -> Seen<'a> {
+        let name = call.name.as_str();
+        match effect {
+            Some(Effect::Mcp { server, tool, .. }) => {
+                let full = mcp_name(server, tool);
+                if self.find(name).is_ok_and(|entry| entry.tool.spec().is_foreign) {
+                    return Seen {
+                        tool: name.into(),
+                        also: full.into(),
+                        input: Cow::Borrowed(input),
+                    };
+                }
+                let inner = input.get(ARGUMENTS).and_then(Value::as_object).cloned();
+                Seen {
+                    tool: self
+                        .direct_name(server, tool)
+                        .map_or_else(|| full.clone().into(), Cow::Borrowed),
+                    also: full.into(),
+                    input: Cow::Owned(inner.unwrap_or_default()),
+                }
+            }
+            _ => {
+                let also = if name == "MultiEdit" { "Edit" } else { name };
+                Seen { tool: name.into(), also: also.into(), input: Cow::Borrowed(input) }
+            }
+        }
+    }
+
+    /// The name of a server's tool among the tools that the model has, if it is one of them.
+    fn direct_name(&self, server: &str, tool: &str) -> Option<&str> {
+        let is_it = |entry: &&Entry| {
+            let target = entry.tool.target(&Object::new(), &self.cx);
+            matches!(
+                target.map(|target| target.effect),
+                Ok(Effect::Mcp { server: of, tool: named, .. }) if of == server && named == tool
+            )
+        };
+        let mut foreign = self.entries.iter().filter(|entry| entry.tool.spec().is_foreign);
+        foreign.find(is_it).map(|entry| &*entry.tool.spec().name)
     }
 
     /// The result of a call as hooks receive it.
@@ -148,8 +214,8 @@ impl Registry {
         response
     }
 
-    /// The user allows a call with other arguments. They are validated like the model's, and the policy decides anew: it
-    /// may refuse them. What it asks about is answered by the change.
+    /// The user allows a call with other arguments. They are validated like the model's, and the policy decides again: it
+    /// may refuse them. The user's change is also the answer to what the policy asks.
     pub(super) async fn change<'a>(
         &'a self,
         call: &ToolCall,
@@ -179,19 +245,16 @@ impl Registry {
 /// The parameter of the tool that calls any tool of MCP servers.
 const ARGUMENTS: &str = "arguments";
 
-/// The tool and arguments of a call as hooks see them: whichever way a tool of an MCP server is called, it has one name.
-fn as_hooks_see_it<'a>(
-    call: &'a ToolCall,
-    effect: Option<&Effect>,
-    input: &'a Object,
-) -> (Cow<'a, str>, Cow<'a, Object>) {
-    match effect {
-        Some(Effect::Mcp { server, tool, .. }) if !call.name.starts_with("mcp__") => {
-            let inner = input.get(ARGUMENTS).and_then(Value::as_object).cloned();
-            let name = mcp_name(server, tool);
-            (Cow::Owned(name), Cow::Owned(inner.unwrap_or_default()))
-        }
-        _ => (Cow::Borrowed(&*call.name), Cow::Borrowed(input)),
+/// A call as hooks see it.
+struct Seen<'a> {
+    tool: Cow<'a, str>,
+    also: Cow<'a, str>,
+    input: Cow<'a, Object>,
+}
+
+impl Seen<'_> {
+    fn hooked<'a>(&'a self, call: &'a ToolCall) -> HookedCall<'a> {
+        HookedCall { id: &call.id, tool: &self.tool, also: &self.also, input: &self.input }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::protocol::hook::json;
 
 /// Limit of each output, in bytes.
 const MAX_OUTPUT: usize = 1024 * 1024;
-/// The variables with the project's root: that of other agents, and ours.
+/// The variables with the project's root: Claude Code's, and ours.
 const ROOT_VARIABLES: [&str; 2] = ["CLAUDE_PROJECT_DIR", "AGENT_PROJECT_DIR"];
 
 /// A command line that is asked.

@@ -90,7 +90,7 @@ impl GivenSettings {
             ("effortLevel", Json::String(effort)) => self.put("effort", effort.as_str()),
             ("sandbox", Json::Object(sandbox)) => self.sandbox(sandbox),
             ("permissions" | "env" | "sandbox", _) => return Err(wrong("it is no object")),
-            ("model" | "effortLevel", _) => return Err(wrong("it is no text")),
+            ("model" | "effortLevel", _) => return Err(wrong("it is not text")),
             _ => self.ignored.push(key.to_owned()),
         }
         Ok(())

@@ -24,7 +24,7 @@ pub struct Answer {
 
 /// What hooks are asked. `log`: the session's record.
 pub fn question(asked: &Asked<'_>, log: Option<&Path>) -> Value {
-    let Asked { occasion, mode, root, events } = asked;
+    let Asked { occasion, mode, root, events, limit: _ } = asked;
     let mut question = json!({
         "session_id": events.session(),
         "transcript_path": log.map(Path::to_string_lossy).unwrap_or_default(),
@@ -219,7 +219,7 @@ pub(super) fn trigger(is_manual: bool) -> &'static str {
     if is_manual { "manual" } else { "auto" }
 }
 
-/// The name of a mode there.
+/// The name of a mode in Claude Code.
 pub fn foreign_mode(mode: PermissionMode) -> &'static str {
     match mode {
         PermissionMode::Plan => "plan",

@@ -18,7 +18,7 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("TaskStop", "BashKill"),
 ];
 
-/// Arguments that have another name there, by tool.
+/// Arguments that have another name in Claude Code, by tool.
 const ARGUMENTS: &[(&str, &str, &str)] = &[
     ("Read", "path", "file_path"),
     ("Read", "start_line", "offset"),
@@ -50,7 +50,7 @@ pub fn foreign_tool(name: &str) -> &str {
     TOOLS.iter().find(|(own, _)| *own == name).map_or(name, |(_, foreign)| foreign)
 }
 
-/// The arguments of a call there. Paths are absolute.
+/// The arguments of a call as Claude Code names them. Paths are absolute.
 pub fn foreign_input(tool: &str, input: &Object, root: &Path) -> Object {
     let has_path = matches!(tool, "Read" | "Write" | "Edit" | "MultiEdit" | "Glob" | "Grep" | "LS");
     let foreign = |(name, value): (&String, &Value)| {

@@ -37,7 +37,7 @@ fn terminal_is_restored_after_every_exit() {
             Some(signal) => kill_process(pty.process(), signal).unwrap(),
         }
         assert_eq!(pty.end(), code, "{signal:?}");
-        pty.wait("its last words", |screen| screen.contains("agent -c"));
+        pty.wait("its last output", |screen| screen.contains("agent -c"));
         is_restored(&pty);
     }
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{answering, asked, code, ends, envelopes, hook, ruling, with};
 use crate::chat::Pty;
+use crate::mcp::{known, server};
 use crate::support::Test;
 
 const ECHO: &str = "call: Bash {\"command\":\"echo one\"}\n---\ntext: done";
@@ -264,17 +265,13 @@ fn calls_of_sub_agents_are_asked_about() {
 
 #[test]
 fn tool_of_a_server_has_one_name_for_hooks() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.sh");
-    let server = format!(
-        "[mcp.servers.t]\ncommand = \"bash\"\nargs = [{script:?}]\nenv = {{ MODE = \"plain\" }}\n"
-    );
     let change = json!({"hookSpecificOutput": {
         "hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"text": "two"},
     }});
     let hooks = [
         answering("PreToolUse", "mcp__t__echo", &change),
         hook("PostToolUse", "mcp__t__.*", "cat >> ../log"),
-        server,
+        server("plain"),
     ];
     let test = with(
         &hooks,
@@ -284,6 +281,28 @@ fn tool_of_a_server_has_one_name_for_hooks() {
     let asked = asked(&test.root().join("../log"));
     assert_eq!(asked[0]["tool_name"], "mcp__t__echo");
     assert_eq!(asked[0]["tool_input"], json!({"text": "two"}));
+}
+
+#[test]
+fn shortened_name_of_a_server_tool_is_no_way_around_a_hook() {
+    let long = format!("mcp__t__{}", "a".repeat(100));
+    let test = known(&server("colliding")).script("text: done");
+    test.run(&["go"]);
+    let tools = test.events_of("session.started")[0]["tools"].clone();
+    let mut names = tools.as_array().unwrap().iter().filter_map(|name| name.as_str());
+    let short = names.find(|name| name.starts_with("mcp__t__aaa")).unwrap();
+    let calls = [
+        format!("call: {short} {{\"text\":\"x\"}}"),
+        format!("call: McpTool {{\"tool\":\"t.{}\",\"arguments\":{{\"text\":\"x\"}}}}", &long[8..]),
+    ];
+    for matcher in [long.as_str(), short] {
+        let hooks = [hook("PreToolUse", matcher, "exit 2"), server("colliding")];
+        let test = known(&hooks.concat()).script(&format!("{}\n---\ntext: done", calls.join("\n")));
+        test.run(&["--allow", "mcp", "go"]);
+        let envelopes = envelopes(&test);
+        let codes: Vec<&str> = envelopes.iter().map(code).collect();
+        assert_eq!(codes, ["ACCESS_DENIED"; 2], "{matcher}");
+    }
 }
 
 #[test]

@@ -152,6 +152,7 @@ fn broken_settings_of_another_agent_are_one_notice() {
         let done = test.run(&["go"]).expect_code(0).expect_stdout("done\n");
         let notices = notices(&done);
         assert_eq!(notices.len(), usize::from(!expected.is_empty()), "{}", done.stderr);
+        assert!(!test.root().join("../ran").exists());
         assert!(done.stderr.contains(expected), "{}", done.stderr);
     };
     let with = |event: &str, matcher: &str, hook: serde_json::Value| {
@@ -165,6 +166,25 @@ fn broken_settings_of_another_agent_are_one_notice() {
         "hooks that are not used: PreToolUse (the type \"prompt\" is not supported)",
     );
     check(&with("Stop", "", json!({"type": "command"})), "Stop (it has no command)");
+    // What Claude Code has and we have not: all of it is one notice.
+    let hooks = [
+        json!({"type": "prompt", "prompt": "is it safe?"}),
+        json!({"type": "prompt", "prompt": "is it good?"}),
+        json!({"type": "agent", "prompt": "is it safe?"}),
+        json!({"type": "http", "url": "http://127.0.0.1:1/"}),
+        json!({"type": "mcp_tool", "server": "s", "tool": "t"}),
+        json!({"type": "command", "command": "touch ../ran", "async": true}),
+        json!({"type": "command", "command": "touch", "args": ["../ran"]}),
+        json!({"type": "command", "command": "touch ../ran", "shell": "powershell"}),
+        json!({"type": "command", "command": "touch ../ran", "if": "Bash(git *)"}),
+    ];
+    check(
+        &json!({"hooks": {"Stop": [{"hooks": hooks}]}}).to_string(),
+        "hooks that are not used: Stop (the type \"prompt\" is not supported), Stop (the type \"agent\" is not \
+         supported), Stop (the type \"http\" is not supported), Stop (the type \"mcp_tool\" is not supported), \
+         Stop (`async` is not supported), Stop (`args` is not supported; write the whole line in `command`), \
+         Stop (the shell \"powershell\" is not supported), Stop (`if` is not supported; use a matcher)",
+    );
     check(
         &with("Stop", "", json!({"type": "command", "command": "true", "timeout": "x"})),
         "Stop (its timeout is not a number of seconds)",

@@ -3,6 +3,7 @@
 mod approval;
 mod calls;
 mod faults;
+mod interrupts;
 mod other_agents;
 mod trust;
 mod turns;

@@ -190,6 +190,28 @@ fn script_that_changed_since_the_session_began_is_not_run() {
 }
 
 #[test]
+fn in_mode_full_a_hook_can_be_written_but_is_not_run() {
+    let test = Test::new()
+        .file(SETTINGS, settings("bash .claude/hooks/mark.sh"))
+        .file(".claude/hooks/mark.sh", "exit 0\n")
+        .script(
+            r#"call: Read {"path":".claude/hooks/mark.sh"}
+---
+call: Write {"path":".claude/hooks/mark.sh","content":"touch ../mark"}
+---
+text: done"#,
+        );
+    test.agent(&["trust"]).expect_code(0);
+    test.run(&["--permission-mode", "full", "go"]).expect_code(0);
+    assert_eq!(test.read(".claude/hooks/mark.sh"), "touch ../mark");
+    // The folder has to be trusted again first.
+    std::fs::write(test.root().join("../script"), "text: done").unwrap();
+    let (done, has_run) = run(&test);
+    assert!(!has_run);
+    assert!(notices(&done)[0].contains(".claude/hooks (changed)"), "{}", done.stderr);
+}
+
+#[test]
 fn commands_cannot_change_hooks() {
     let test = Test::new()
         .file(SETTINGS, settings("true"))

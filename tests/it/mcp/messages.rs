@@ -66,7 +66,7 @@ fn prompt_that_cannot_be_had_is_one_error() {
     check(&test, "/mcp__t__dies", "the MCP server t ended before it answered");
     check(&test, "/mcp__u__greet", "/mcp__u__greet names no MCP server");
     let dead = Test::new().user_config(&server("exits")).script("text: done");
-    let why = "the MCP server t is not available: it exited with 3; its last words: no database";
+    let why = "the MCP server t is not available: it exited with 3; its last output: no database";
     check(&dead, "/mcp__t__greet", why);
     let without = Test::new().user_config(&server("")).script("text: done");
     check(&without, "/mcp__t__greet", "the MCP server t has no prompt \"greet\": it has none");
@@ -117,7 +117,7 @@ fn resource_that_cannot_be_read_is_one_notice() {
     check(
         &test,
         "@t:note:///binary",
-        "@t:note:///binary is not attached: it is no text (application/pdf, 3 bytes)",
+        "@t:note:///binary is not attached: it is not text (application/pdf, 3 bytes)",
     );
     check(&test, "@t:note:///dies", "the MCP server t ended before it answered");
     let dead = Test::new().user_config(&server("exits")).script("text: done");
@@ -147,6 +147,8 @@ fn server_that_does_not_answer_delays_a_message_up_to_its_limit() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(test.events_of("turn.finished")[0]["ending"], "interrupted");
     assert!(test.events_of("model.requested").is_empty());
+    // A message without what it names is no part of the conversation.
+    assert_eq!(test.events_of("turn.started")[0]["blocked"], true);
 }
 
 #[test]

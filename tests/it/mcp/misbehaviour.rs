@@ -54,7 +54,7 @@ fn flood_of_error_output_does_no_harm() {
 fn server_that_exits_is_reported_with_its_last_words() {
     let test = Test::new().user_config(&server("exits"));
     let done = run(&test, SEARCH, &[]);
-    expect_one_notice(&done, "it exited with 3; its last words: no database");
+    expect_one_notice(&done, "it exited with 3; its last output: no database");
 }
 
 #[test]
