@@ -153,3 +153,30 @@ fn role_names_the_tools_of_servers_that_it_has() {
         .collect();
     assert_eq!(reads_only, [Value::Null, Value::Null, json!(true), Value::Null]);
 }
+
+#[test]
+fn shortened_name_in_a_role_means_the_tool_whichever_way_it_is_called() {
+    let test = known(&server("colliding")).script("text: done");
+    test.run(&["go"]).expect_code(0);
+    let tools = test.events_of("session.started")[0]["tools"].clone();
+    let mut names = tools.as_array().unwrap().iter().filter_map(Value::as_str);
+    let short = names.find(|name| name.starts_with("mcp__t__aaa")).unwrap();
+    let role = format!("---\ndescription: x\ndisallowedTools: {short}\n---\n");
+    let test = known(&server("colliding")).file(".agent/agents/less.md", role);
+    let long = format!("t.{}", "a".repeat(100));
+    let calls = format!(
+        "call: {short} {{\"text\": \"x\"}}\n\
+         call: McpTool {{\"tool\": \"{long}\", \"arguments\": {{\"text\": \"x\"}}}}\n\
+         call: McpTool {{\"tool\": \"t.a_b\", \"arguments\": {{\"text\": \"x\"}}}}"
+    );
+    let script = [
+        task("less", "less"),
+        of("less", &calls),
+        of("less", "text: tried"),
+        "---\ntext: done".to_owned(),
+    ];
+    run(&test, &script);
+    let envelopes = envelopes(&test);
+    let codes: Vec<&str> = envelopes.iter().map(code).collect();
+    assert_eq!(codes, ["UNKNOWN_TOOL", "ACCESS_DENIED", ""]);
+}
