@@ -5,7 +5,7 @@ mod command;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
@@ -185,7 +185,7 @@ impl HookSet {
     /// Asks one hook, and reports how it ended.
     async fn run(&self, entry: &Entry, asked: &Asked<'_>, question: &Value) -> Outcome {
         let (events, event) = (asked.events, entry.event);
-        let begun = events.clock().now();
+        let running = Running { entry, asked, begun: events.clock().now(), is_over: false };
         let changed = entry.changed().await;
         let Ran { exit_code, answer, is_cut } = match changed {
             Some(folder) => Ran::without_status(Err(format!(
@@ -193,11 +193,7 @@ impl HookSet {
             ))),
             None => entry.answer(question, asked.limit).await,
         };
-        let time_ms = events.clock().now().duration_since(begun).as_millis();
-        // A part of a secret would not be recognized: texts are masked before they are shortened.
-        let masker = events.masker();
-        let brief = |text: &str, max: usize| shorten(&masker.mask(text), max);
-        let name = entry.handler.name();
+        let (masker, name) = (events.masker(), entry.handler.name());
         let (outcome, text, message, end) = match answer {
             Ok(Answer { outcome, message }) => {
                 let text = said(&outcome);
@@ -208,16 +204,7 @@ impl HookSet {
             Err(why) => (Outcome::default(), why, None, HookEnd::Failed),
         };
         let text = masker.mask(&text);
-        events.emit(Body::HookFinished(HookFinished {
-            event,
-            hook: brief(name, SHOWN),
-            call: asked.occasion.call().map(|call| call.id.to_owned()),
-            outcome: end,
-            exit_code,
-            text: shorten(&text, SHOWN),
-            message: message.map(|message| brief(&message, MAX_TEXT)),
-            time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX),
-        }));
+        running.finish(end, exit_code, &text, message);
         let (problem, what) = match (end, changed) {
             (HookEnd::Failed, Some(_)) => (Problem::Changed, format!(" is not run: {text}")),
             (HookEnd::Failed, None) => {
@@ -229,10 +216,62 @@ impl HookSet {
         };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.insert((event, name.to_owned(), problem)) {
-            let shown = format!("hook {} {:?}", event.as_str(), brief(name, 100));
+            let shown = format!("hook {} {:?}", event.as_str(), brief(masker, name, 100));
             events.emit(Body::error("hook", format!("{shown}{what}")));
         }
         outcome
+    }
+}
+
+/// A run of a hook. If nobody waits for its end any more, because of an interrupt or because the question of a notification
+/// was answered, it is ended when this is dropped. That is an event, too.
+struct Running<'a> {
+    entry: &'a Entry,
+    asked: &'a Asked<'a>,
+    begun: Instant,
+    is_over: bool,
+}
+
+impl Running<'_> {
+    fn finish(
+        mut self,
+        outcome: HookEnd,
+        exit_code: Option<i32>,
+        text: &str,
+        message: Option<String>,
+    ) {
+        self.is_over = true;
+        self.report(outcome, exit_code, text, message);
+    }
+
+    fn report(
+        &self,
+        outcome: HookEnd,
+        exit_code: Option<i32>,
+        text: &str,
+        message: Option<String>,
+    ) {
+        let events = self.asked.events;
+        let masker = events.masker();
+        let time_ms = events.clock().now().duration_since(self.begun).as_millis();
+        events.emit(Body::HookFinished(HookFinished {
+            event: self.entry.event,
+            hook: brief(masker, self.entry.handler.name(), SHOWN),
+            call: self.asked.occasion.call().map(|call| call.id.to_owned()),
+            outcome,
+            exit_code,
+            text: brief(masker, text, SHOWN),
+            message: message.map(|message| brief(masker, &message, MAX_TEXT)),
+            time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX),
+        }));
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.report(HookEnd::Failed, None, "it was ended before it answered", None);
+        }
     }
 }
 
@@ -258,6 +297,11 @@ impl Hooks for HookSet {
         }
         .boxed()
     }
+}
+
+/// A text without secrets, shortened. (A part of a secret would not be recognized: it is masked first.)
+fn brief(masker: &Masker, text: &str, max: usize) -> String {
+    shorten(&masker.mask(text), max)
 }
 
 /// The texts for the model, without secrets and of limited length.

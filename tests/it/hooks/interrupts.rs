@@ -34,6 +34,25 @@ fn call_that_changed_something_is_known_to_hooks_after_an_interrupt() {
 }
 
 #[test]
+fn hook_that_an_interrupt_ends_is_an_event() {
+    let wait = "touch ../begun; exec sleep 322";
+    let test = with(
+        &[hook("PreToolUse", "Write", wait)],
+        "call: Write {\"path\":\"never\",\"content\":\"x\"}\n---\ntext: never",
+    );
+    let mut child = test.spawn(&["run", "go", "--model", "script:../script"]);
+    wait_for(|| test.root().join("../begun").exists());
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let finished = &test.events_of("hook.finished")[0];
+    assert_eq!(finished["outcome"], "failed");
+    assert_eq!(finished["text"], "it was ended before it answered");
+    assert!(!test.root().join("never").exists());
+    // The user caused it: there is no notice.
+    assert!(test.events_of("error").is_empty());
+}
+
+#[test]
 fn interrupted_call_is_a_failure_for_hooks_which_delay_the_end_only_for_a_while() {
     let test = with(
         &[
