@@ -1,9 +1,12 @@
 //! Finds the later call of a turn that resolved a failure.
 //!
-//! The closest relation decides: the same call, the same target, the same program or tool, a line that names
-//! the failed program or file, and last the call that directly follows.
+//! The closest relation decides: the same call, the same target, the same program, a line that names the failed
+//! program or file, the same file in another directory, the same search, and last the command that directly follows
+//! with an operand of the failed one. Without a relation nothing is resolved: a wrong lesson is worse than none.
 
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::path::Path;
 
 use super::call::{CHECK, Made};
 use crate::protocol::envelope::ErrorCode;
@@ -54,7 +57,7 @@ pub fn chains(calls: &[Made]) -> (Vec<Chain>, Vec<usize>) {
 fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
     let failed = &calls[at];
     let of_kernel =
-        (at + 1..calls.len()).find(|at| calls[*at].failed.is_none() && is_for(failed, &calls[*at]));
+        (at + 1..calls.len()).find(|at| has_succeeded(&calls[*at]) && is_for(failed, &calls[*at]));
     if let Some(at) = of_kernel {
         return Some((at, false));
     }
@@ -64,7 +67,7 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
     let near = next..calls.len().min(next + WINDOW);
     let find = |range: Range<usize>, fits: &dyn Fn(&Made) -> bool| {
         // A call that only reads does not do what one that acts failed to do.
-        let resolves = |made: &Made| made.failed.is_none() && (made.acts || !failed.acts);
+        let resolves = |made: &Made| has_succeeded(made) && (made.acts || !failed.acts);
         range.into_iter().find(|at| resolves(&calls[*at]) && fits(&calls[*at]))
     };
     let is_same = |made: &Made| made.tool == failed.tool && made.input == failed.input;
@@ -88,8 +91,8 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
                 || failed.acts && !made.acts
         };
         let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
-        let is_alike = failed.tool == calls[next].tool || !failed.acts || !is_known(failed);
-        (calls[next].failed.is_none() && is_alike).then_some(next)
+        let is_alike = !is_known(failed) || shares_operand(failed, &calls[next]);
+        (has_succeeded(&calls[next]) && is_alike).then_some(next)
     };
     akin.or_else(next).map(|at| (at, false))
 }
@@ -102,13 +105,18 @@ fn end_of_run(calls: &[Made], first: usize, fits: &dyn Fn(&Made) -> bool) -> usi
     }
     let mut last = first;
     for (at, made) in calls.iter().enumerate().skip(first + 1) {
-        match (made.failed.is_none() && fits(made), made.acts) {
+        match (has_succeeded(made) && fits(made), made.acts) {
             (true, _) => last = at,
             (false, true) => break,
             (false, false) => {}
         }
     }
     last
+}
+
+/// The call did what it was made for.
+fn has_succeeded(made: &Made) -> bool {
+    made.failed.is_none() && !made.hides_failure
 }
 
 /// The kernel made the call on behalf of the failed one.
@@ -161,11 +169,27 @@ fn names_target(failed: &Made, made: &Made) -> bool {
     }
 }
 
-/// Another call of the same tool that changes no file: another path, another pattern.
+/// Another call of the same tool that changes no file: a search with another pattern, or a file or folder of the same
+/// name in another directory.
 fn is_same_search(failed: &Made, made: &Made) -> bool {
-    failed.tool == made.tool
-        && failed.command().is_none()
-        && !CHANGE_TOOLS.contains(&failed.tool.as_str())
+    if failed.tool != made.tool
+        || failed.command().is_some()
+        || CHANGE_TOOLS.contains(&failed.tool.as_str())
+    {
+        return false;
+    }
+    let name = |made: &Made| Path::new(made.path()?).file_name().map(OsStr::to_owned);
+    made.input.contains_key("pattern") || name(failed).is_some() && name(failed) == name(made)
+}
+
+/// Two commands have an operand in common: `eng/build.sh release` after `make release`.
+fn shares_operand(failed: &Made, made: &Made) -> bool {
+    let operands = |made: &Made| -> Vec<String> {
+        let words = made.command().unwrap_or_default().split_whitespace().skip(1);
+        words.filter(|word| !word.starts_with('-')).map(str::to_owned).collect()
+    };
+    let known = operands(failed);
+    operands(made).iter().any(|word| known.contains(word))
 }
 
 #[cfg(test)]
@@ -216,7 +240,11 @@ mod tests {
         check(&["!pytest -q", "?ls", "python3 -m pytest -q"], Some(2));
         check(&["!dotnet build", "?ls eng", "?cat README", "eng/dn.sh build"], Some(3));
         check(&["!Edit a.go", "Read a.go", "Edit a.go"], Some(2));
-        check(&["!Read x", "Glob .", "Read y"], Some(2));
+        check(&["!Read a/x", "Glob .", "Read b/x"], Some(2));
+        check(&["!Read x", "Glob .", "Read y"], None);
+        check(&["!Read x", "seq 1 3"], None);
+        check(&["!Edit a.go", "Edit b.go"], None);
+        check(&["!make test", "mkdir out"], None);
         check(&["!git commit -am x", "?git status", "?ls"], None);
         check(&["!git commit -am x", "?git status", "git commit -m x"], Some(2));
         check(&["!make", "Edit a"], None);
@@ -225,7 +253,7 @@ mod tests {
 
     #[test]
     fn call_of_the_same_answer_resolves_nothing() {
-        let mut calls = calls(&["!Read x", "Read y", "Read z"]);
+        let mut calls = calls(&["!Read a/x", "Read b/x", "Read c/x"]);
         calls[1].round = calls[0].round;
         assert_eq!(chains(&calls).0[0].success, Some(2));
     }

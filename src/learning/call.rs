@@ -45,6 +45,8 @@ pub struct Made {
     pub parent: Option<String>,
     /// The failure, if it failed.
     pub failed: Option<Failed>,
+    /// A stage of its pipelines failed although the call succeeded: `make | tail` hides the failure of `make`.
+    pub hides_failure: bool,
     /// Its result in one line.
     pub result: String,
     /// It may have changed something.
@@ -130,11 +132,7 @@ pub fn programs(effect: Option<&Effect>) -> Vec<String> {
 pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
     let text = |name: &str| envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
-    let missing = || {
-        let stages = envelope.data.get("stages").and_then(Value::as_array);
-        let mut statuses = stages.into_iter().flatten().filter_map(|it| it["exit_code"].as_i64());
-        statuses.find(|status| matches!(status, 126 | 127))
-    };
+    let missing = || stages(envelope).find(|status| matches!(status, 126 | 127));
     let (code, message, exit_code) = match envelope.error() {
         Some(error) => (error.code, error.message.as_str(), exit_code),
         // A pipeline with a missing program has failed, whatever its last stage returned.
@@ -144,6 +142,22 @@ pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
     let error_text = if code == ErrorCode::CommandFailed { output } else { message };
     let error_text = if error_text.trim().is_empty() { message } else { error_text };
     Some(failure(code, input, error_text, &format!("{message}\n{}", output.trim()), exit_code))
+}
+
+/// A stage failed, of the last pipeline or of an earlier one. (A stage may end with SIGPIPE because a later one has
+/// read enough.)
+pub fn hides_failure(envelope: &Envelope) -> bool {
+    const SIGPIPE: i64 = 128 + 13;
+    let earlier = envelope.data.get("pipelines").and_then(Value::as_array);
+    let earlier = earlier.into_iter().flatten().filter_map(Value::as_array).flatten();
+    let earlier = earlier.filter_map(|stage| stage["exit_code"].as_i64());
+    stages(envelope).chain(earlier).any(|status| status != 0 && status != SIGPIPE)
+}
+
+/// The exit statuses of the stages of the last pipeline.
+fn stages(envelope: &Envelope) -> impl Iterator<Item = i64> {
+    let stages = envelope.data.get("stages").and_then(Value::as_array);
+    stages.into_iter().flatten().filter_map(|it| it["exit_code"].as_i64())
 }
 
 /// A failure with its output.

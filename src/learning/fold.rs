@@ -212,6 +212,7 @@ impl Fold {
             parent: parent_call.clone(),
             result: shorten(envelope.text.lines().next().unwrap_or_default(), 160),
             failed,
+            hides_failure: call::hides_failure(envelope),
             was_read_only: self.mode.is_read_only(),
             acts: effect.is_some_and(|effect| effect != Effect::Plan && !effect.is_read_only()),
         });

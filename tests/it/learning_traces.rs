@@ -238,6 +238,19 @@ fn session_state_failures_teach_nothing() {
 }
 
 #[test]
+fn calls_without_a_relation_and_hidden_failures_teach_nothing() {
+    let case = || Case::new().file("b.py", "x = 1\n");
+    let missing = ("Read", json!({"path": "app.py"}));
+    assert_eq!(case().lessons(&[missing.clone(), bash("seq 1 3")]), []);
+    assert_eq!(case().lessons(&[missing, ("Read", json!({"path": "b.py"}))]), []);
+    let tests = "#!/bin/bash\necho 'error: 1 test failed' >&2; exit 1\n";
+    let case = || Case::new().file("t.sh", tests);
+    assert_eq!(case().lessons(&[bash("./t.sh"), bash("./t.sh 2>&1 | tail -2")]), []);
+    assert_eq!(case().lessons(&[bash("./t.sh"), bash("./t.sh | tail -2; echo done")]), []);
+    assert_eq!(case().lessons(&[bash("./t.sh"), bash("mkdir out")]), []);
+}
+
+#[test]
 fn ways_around_a_denial_are_no_lessons() {
     let check = |case: Case, denied: (&str, Value), then: &[(&str, Value)], code: &str| {
         let calls: Vec<(&str, Value)> =
@@ -255,9 +268,9 @@ fn ways_around_a_denial_are_no_lessons() {
     let write = |path: &str| ("Write", json!({"path": path, "content": "x"}));
     // By a rule.
     let rule = Case::new().arg("--deny").arg("Write(secret/**)");
-    check(rule, write("secret/a"), &[write("a")], "ACCESS_DENIED");
+    check(rule, write("secret/a"), &[bash("echo secret/a > a")], "ACCESS_DENIED");
     let rule = Case::new().arg("--deny").arg("Bash(make *)");
-    check(rule, bash("make all"), &[bash("bash -c 'echo made'")], "COMMAND_BLOCKED");
+    check(rule, bash("make all"), &[bash("bash -c 'echo all'")], "COMMAND_BLOCKED");
     // By a hook.
     let hook = r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
         {"type": "command", "command": "! grep -q pip || { echo 'not with pip' >&2; exit 2; }"}]}]}}"#;
