@@ -16,7 +16,7 @@ use super::{Options, Writable};
 use crate::config::{self, Matcher, Scripts};
 use crate::protocol::event::Body;
 use crate::protocol::hook::json::{self, Answer};
-use crate::protocol::hook::{Asked, HookEnd, HookEvent, HookFinished, Hooks, Outcome};
+use crate::protocol::hook::{Asked, HookEnd, HookEvent, HookFinished, HookRuling, Hooks, Outcome};
 use crate::protocol::mask::Masker;
 use crate::protocol::{counted, shorten};
 use command::Command;
@@ -218,6 +218,11 @@ impl HookSet {
         if told.insert((event, name.to_owned(), problem)) {
             let shown = format!("hook {} {:?}", event.as_str(), brief(masker, name, 100));
             events.emit(Body::error("hook", format!("{shown}{what}")));
+        }
+        // The call that it may have been meant to stop is made only if the user wants it.
+        if changed.is_some() && event == HookEvent::PreToolUse {
+            let reason = format!("hook {:?} is not run: {text}", brief(masker, name, 100));
+            return Outcome { ruling: Some((HookRuling::Ask, reason)), ..outcome };
         }
         outcome
     }

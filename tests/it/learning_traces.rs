@@ -270,7 +270,7 @@ fn ways_around_a_denial_are_no_lessons() {
     let rule = Case::new().arg("--deny").arg("Write(secret/**)");
     check(rule, write("secret/a"), &[bash("echo secret/a > a")], "ACCESS_DENIED");
     let rule = Case::new().arg("--deny").arg("Bash(make *)");
-    check(rule, bash("make all"), &[bash("bash -c 'echo all'")], "COMMAND_BLOCKED");
+    check(rule, bash("make all"), &[bash("echo all > made")], "COMMAND_BLOCKED");
     // By a hook.
     let hook = r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
         {"type": "command", "command": "! grep -q pip || { echo 'not with pip' >&2; exit 2; }"}]}]}}"#;

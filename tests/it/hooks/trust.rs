@@ -211,6 +211,29 @@ text: done"#,
     assert!(notices(&done)[0].contains(".claude/hooks (changed)"), "{}", done.stderr);
 }
 
+/// A hook that denies calls cannot be turned off unnoticed.
+#[test]
+fn calls_whose_hook_changed_need_approval() {
+    let guard = r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
+        {"type": "command", "command": "bash .claude/hooks/guard.sh"}]}]}}"#;
+    let test = Test::new().file(SETTINGS, guard).file(".claude/hooks/guard.sh", "exit 2\n").script(
+        r#"call: Write {"path":".claude/hooks/README.md","content":"x"}
+---
+call: Bash {"command":"cat a.txt; touch made"}
+call: Write {"path":"b.txt","content":"x"}
+---
+text: done"#,
+    );
+    test.agent(&["trust"]).expect_code(0);
+    test.run(&["--permission-mode", "full", "go"]);
+    let results = test.events_of("tool.finished");
+    let code = |n: usize| results[n]["envelope"]["error"]["code"].clone();
+    assert_eq!(code(1), "APPROVAL_REQUIRED");
+    assert!(results[1].to_string().contains(".claude/hooks changed since the session began"));
+    assert_eq!(code(2), serde_json::Value::Null, "no hook matches it");
+    assert!(!test.root().join("made").exists());
+}
+
 #[test]
 fn commands_cannot_change_hooks() {
     let test = Test::new()
