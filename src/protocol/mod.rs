@@ -12,6 +12,7 @@ pub mod dropped;
 pub mod envelope;
 pub mod event;
 pub mod hook;
+pub mod line_diff;
 pub mod mask;
 pub mod message;
 pub mod methodology;

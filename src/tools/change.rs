@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
+use similar::ChangeTag;
 use tokio_util::sync::CancellationToken;
 
 use super::ToolCx;
@@ -11,6 +11,7 @@ use super::files::{cancelled, object};
 use super::nearest;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::line_diff::LineDiff;
 use crate::workspace::{
     Change, CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, Workspace, plain,
 };
@@ -259,9 +260,9 @@ fn refuse_masks(old: &str, new: &str, path: &ProjectPath) -> Result<(), Failure>
 /// A redaction mark (`[redacted:KIND]`) in a new line, if the old line has other text in its place.
 fn masks_something(old: &str, new: &str) -> Option<String> {
     memchr::memmem::find(new.as_bytes(), b"[redacted:")?;
-    let diff = TextDiff::from_lines(old, new);
+    let diff = LineDiff::of_texts(old, new);
     let of_kind = |kind: ChangeTag| {
-        diff.iter_all_changes().filter(move |change| change.tag() == kind).map(|c| c.value())
+        diff.changes().filter(move |change| change.tag() == kind).map(|c| c.value())
     };
     let removed: Vec<&str> = of_kind(ChangeTag::Delete).collect();
     of_kind(ChangeTag::Insert).find_map(|line| {

@@ -1,15 +1,14 @@
 //! Unified diffs of bounded size, for users and models.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use memchr::{memchr, memchr_iter, memrchr};
-use similar::{ChangeTag, TextDiff};
+use similar::ChangeTag;
+
+use crate::protocol::line_diff::LineDiff;
 
 const MAX_LINES: usize = 100;
 const MAX_BYTES: usize = 10 * 1024;
-/// Time limit for finding a minimal diff.
-const MAX_TIME: Duration = Duration::from_millis(300);
 /// Lines shown before and after a change.
 const CONTEXT: usize = 3;
 const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
@@ -53,9 +52,9 @@ impl Diff {
         let mut middle = Middle::of(old, new);
         middle.n_before += n_lines;
         let (old, new) = (&old[middle.old.clone()], &new[middle.new.clone()]);
-        let diff = TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new);
+        let diff = LineDiff::of_texts(old, new);
         let mut result = Self::default();
-        for change in diff.iter_all_changes() {
+        for change in diff.changes() {
             match change.tag() {
                 ChangeTag::Insert => result.added += 1,
                 ChangeTag::Delete => result.removed += 1,
@@ -65,15 +64,15 @@ impl Diff {
         let mut lines = vec![format!("--- {}\n", names.0), format!("+++ {}\n", names.1)];
         let mut n_bytes = lines.iter().map(String::len).sum::<usize>();
         // Hunk by hunk, so that the diff of a large file is never built as a whole.
-        for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
-            let (Some(first), Some(last)) = (hunk.ops().first(), hunk.ops().last()) else {
+        for hunk in diff.hunks(CONTEXT) {
+            let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
                 continue;
             };
             let old = first.old_range().start..last.old_range().end;
             let new = first.new_range().start..last.new_range().end;
             let head = format!("@@ -{} +{} @@\n", middle.lines(&old), middle.lines(&new));
-            let changes = hunk.iter_changes().map(|change| {
-                let missing = if change.missing_newline() { NO_NEWLINE } else { "" };
+            let changes = hunk.iter().flat_map(|op| diff.changes_of(op)).map(|change| {
+                let missing = if change.value().ends_with('\n') { "" } else { NO_NEWLINE };
                 format!("{}{}{missing}", change.tag(), change.value())
             });
             for line in std::iter::once(head).chain(changes) {

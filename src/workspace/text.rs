@@ -3,16 +3,13 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use similar::{ChangeTag, TextDiff};
+use similar::ChangeTag;
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED, binary_kind};
 use crate::protocol::envelope::{ErrorCode, Failure};
-
-/// Time limit for finding unchanged lines: a diff that takes longer is correct, but not minimal.
-const MAX_TIME: Duration = Duration::from_millis(300);
+use crate::protocol::line_diff::LineDiff;
 
 /// The line ends of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,10 +207,7 @@ impl Text {
                 Some(end) => Cow::Owned(new.replace('\n', end)),
             };
         }
-        // (Split at `\n` only: the diff also ends lines at a lone `\r`.)
-        let [own, old, new] = [raw, old, &*new].map(|text| text.split_inclusive('\n'));
-        let (own, old, new): (Vec<_>, Vec<_>, Vec<_>) =
-            (own.collect(), old.collect(), new.collect());
+        let own: Vec<&str> = raw.split_inclusive('\n').collect();
         let end_of = |line: &str| match line.strip_suffix('\n')? {
             line if line.ends_with('\r') => Some("\r\n"),
             _ => Some("\n"),
@@ -221,8 +215,8 @@ impl Text {
         let mut text = String::new();
         // The line ends of removed lines, for the lines that replace them.
         let mut free = VecDeque::new();
-        let diff = TextDiff::configure().timeout(MAX_TIME).diff_slices(&old, &new);
-        for change in diff.iter_all_changes() {
+        let diff = LineDiff::of_texts(old, &new);
+        for change in diff.changes() {
             match (change.tag(), change.old_index()) {
                 (ChangeTag::Delete, line) => free.extend(line.and_then(|line| end_of(own[line]))),
                 (ChangeTag::Equal, Some(line)) => {

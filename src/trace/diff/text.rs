@@ -1,11 +1,11 @@
 //! A comparison for people.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use similar::{ChangeTag, DiffOp, TextDiff};
+use similar::{ChangeTag, DiffOp};
 
 use super::{Comparison, Difference, Kind, Part, Side};
+use crate::protocol::line_diff::LineDiff;
 use crate::protocol::{counted, shorten, thousands};
 use crate::record::dollars;
 use crate::trace::table::{Table, duration};
@@ -20,8 +20,6 @@ const CONTEXT: usize = 3;
 const MAX_MODEL: usize = 24;
 /// Characters before the first difference of a long line.
 const BEFORE: usize = 40;
-/// Time limit for finding a minimal difference.
-const MAX_TIME: Duration = Duration::from_millis(300);
 
 pub(super) fn text(comparison: &Comparison) -> String {
     let mut out = String::new();
@@ -75,15 +73,15 @@ fn lines_of(part: Option<&Part>) -> Vec<&str> {
 
 /// The changed lines with some context.
 fn changes(a: &[&str], b: &[&str]) -> Vec<String> {
-    let diff = TextDiff::configure().timeout(MAX_TIME).diff_slices(a, b);
+    let diff = LineDiff::of_lines(a.to_vec(), b.to_vec());
     let mut lines = Vec::new();
-    for hunk in diff.grouped_ops(CONTEXT) {
+    for hunk in diff.hunks(CONTEXT) {
         if let Some(first) = hunk.first() {
             let (a, b) = (first.old_range().start + 1, first.new_range().start + 1);
             lines.push(format!("@@ line {a} / {b} @@"));
         }
         for op in &hunk {
-            for change in diff.iter_changes(op) {
+            for change in diff.changes_of(op) {
                 let other = counterpart(op, change.old_index(), change.new_index(), (a, b));
                 let line = around(change.value(), other);
                 lines.push(match change.tag() {
