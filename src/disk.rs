@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use foldhash::fast::FixedState;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
@@ -486,23 +487,45 @@ pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
 /// Resolves the links of many paths in the same directories, like [`canonical_prefix`]: each directory is
 /// resolved once.
 #[derive(Debug, Default)]
-pub(crate) struct Resolver(HashMap<PathBuf, PathBuf>);
+pub(crate) struct Resolver(HashMap<OsString, Resolved, FixedState>);
+
+/// A path without links.
+#[derive(Clone, Debug)]
+struct Resolved {
+    path: PathBuf,
+    /// Something may exist there.
+    exists: bool,
+}
 
 impl Resolver {
     pub(crate) fn resolve(&mut self, path: &Path) -> PathBuf {
-        if let Some(known) = self.0.get(path) {
+        self.resolved(path).path
+    }
+
+    fn resolved(&mut self, path: &Path) -> Resolved {
+        if let Some(known) = self.0.get(path.as_os_str()) {
             return known.clone();
         }
-        let real = match (path.parent(), path.file_name()) {
+        let resolved = match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) => {
-                let plain = self.resolve(parent).join(name);
-                if plain.is_symlink() { canonical_prefix(&plain) } else { plain }
+                let parent = self.resolved(parent);
+                let plain = parent.path.join(name);
+                // Nothing is looked up below a folder that does not exist.
+                match parent.exists.then(|| fs::symlink_metadata(&plain)) {
+                    Some(Ok(data)) if data.is_symlink() => {
+                        Resolved { path: canonical_prefix(&plain), exists: true }
+                    }
+                    Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                        Resolved { path: plain, exists: true }
+                    }
+                    found => Resolved { path: plain, exists: matches!(found, Some(Ok(_))) },
+                }
             }
             // The root, or a path with `..` at its end.
-            _ => canonical_prefix(path),
+            _ => Resolved { path: canonical_prefix(path), exists: true },
         };
-        self.0.insert(path.to_owned(), real.clone());
-        real
+        self.0.insert(path.as_os_str().to_owned(), resolved.clone());
+        resolved
     }
 }
 

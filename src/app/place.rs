@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::config;
 use crate::disk::read_small_text;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::event::{Body, Event, Sandbox};
@@ -29,7 +30,7 @@ pub(super) fn section(
         "# Place\nProject root: {}\nDate: {}\nGit branch: {}\nPlatform: {}\nSandbox of commands: {}, network {}{private}\n\
          Permission mode: {}{about_mode}",
         root.display(),
-        jiff::Zoned::now().date(),
+        config::now().date(),
         branch(root).as_deref().unwrap_or("none"),
         std::env::consts::OS,
         sandbox.backend,

@@ -284,19 +284,16 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
 }
 
 /// The names of our tools in rules.
-pub fn tool_names() -> Vec<String> {
-    let all = tools::all();
-    let own = all.iter().map(|tool| tool.spec().name.to_string());
-    own.chain([MCP, SKILL, TASK].map(str::to_owned)).collect()
+pub fn tool_names() -> impl Iterator<Item = &'static str> {
+    tools::NAMES.into_iter().chain([MCP, SKILL, TASK])
 }
 
 /// The permission rules in a text, or why it contains something else.
 pub fn permission_rules(text: &str) -> Result<Vec<Rule>, String> {
     let rules = Rule::parse_all(text)?;
-    let tools = tool_names();
-    match rules.iter().find(|rule| !tools.iter().any(|tool| tool == rule.tool())) {
+    match rules.iter().find(|rule| !tool_names().any(|tool| tool == rule.tool())) {
         Some(rule) => {
-            let (tool, tools) = (rule.tool(), tools.join(", "));
+            let (tool, tools) = (rule.tool(), tool_names().collect::<Vec<_>>().join(", "));
             Err(format!("there is no tool {tool:?}; the tools are {tools}"))
         }
         None => Ok(rules),

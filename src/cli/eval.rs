@@ -11,6 +11,7 @@ use futures_util::stream::{self, StreamExt as _};
 use super::options;
 use crate::app::OpenError;
 use crate::app::evaluation::Trial;
+use crate::config;
 use crate::eval::plan::{self, Run};
 use crate::eval::report::{self, Report};
 use crate::eval::results::{FORMAT, Header, Outcome, RunResult};
@@ -85,7 +86,7 @@ async fn work(args: &EvalArgs, control: &Control) -> Result<u8, OpenError> {
         suite: suite.name.clone(),
         suite_hash: prepare::hash_of(&suite, &directories)?,
         program: env!("CARGO_PKG_VERSION").to_owned(),
-        started: jiff::Zoned::now().strftime("%Y-%m-%d %H:%M").to_string(),
+        started: config::now().strftime("%Y-%m-%d %H:%M").to_string(),
         variants: prepared.iter().map(|prepared| prepared.variant.clone()).collect(),
     };
     prepare::only(&args.task, &mut suite, &mut directories)?;
@@ -93,7 +94,7 @@ async fn work(args: &EvalArgs, control: &Control) -> Result<u8, OpenError> {
         PathBuf::from(format!(
             "eval-{}-{}",
             file_name(&suite.name),
-            jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")
+            config::now().strftime("%Y%m%d-%H%M%S")
         ))
     });
     let mut results = Results::open(&options::resolve(&output)?, &output, header)?;

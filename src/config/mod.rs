@@ -37,8 +37,11 @@ pub use types::{
     Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
 };
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use jiff::{Timestamp, Zoned, tz::TimeZone};
 
 /// The name of the agent's folder in a project.
 pub const AGENT_DIR: &str = ".agent";
@@ -102,6 +105,23 @@ impl UserDirs {
     pub fn trusted_file(&self) -> PathBuf {
         self.state.join(trust::FILE)
     }
+}
+
+/// The local time zone: `TZ`, or `/etc/localtime`.
+///
+/// A name in `TZ` is read as a file of the system's database. jiff would first list the whole database, which takes
+/// longer than the rest of a start.
+pub fn time_zone() -> TimeZone {
+    let name = std::env::var("TZ").unwrap_or_default();
+    let name = name.strip_prefix(':').unwrap_or(&name);
+    let named = (!name.is_empty()).then(|| Path::new("/usr/share/zoneinfo").join(name));
+    let named = named.and_then(|file| TimeZone::tzif(name, &fs::read(file).ok()?).ok());
+    named.or_else(|| TimeZone::try_system().ok()).unwrap_or(TimeZone::UTC)
+}
+
+/// The local time.
+pub fn now() -> Zoned {
+    Timestamp::now().to_zoned(time_zone())
 }
 
 /// Parses a duration: `90s`, `10m`, `1h 30m`, `500ms`, `30d`; a bare number is seconds.

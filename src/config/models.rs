@@ -1,18 +1,23 @@
 //! Facts about models: from `data/models.toml`, and from the configuration, which takes precedence.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 use super::model_types::ModelTable;
 use super::types::Config;
 
 const TEXT: &str = include_str!("../../data/models.toml");
 
-/// Provider → name, or a prefix of names with `*` → facts.
-type Known = BTreeMap<String, BTreeMap<String, ModelTable>>;
+/// Name, or a prefix of names with `*` → facts.
+type Known = BTreeMap<String, ModelTable>;
 
-// A test parses the file too: the embedded file is valid.
-static KNOWN: LazyLock<Known> = LazyLock::new(|| toml::from_str(TEXT).unwrap_or_default());
+/// The models of a provider. Only its table of the file is parsed: a start needs one, and parsing all takes longer
+/// than the rest of reading the configuration.
+fn known_of(provider: &str) -> Known {
+    let mut tables = TEXT.split("\n[").skip(1);
+    let table = tables.find_map(|table| table.strip_prefix(provider)?.strip_prefix("]\n"));
+    // A test parses each table: the embedded file is valid.
+    table.and_then(|table| toml::from_str(table).ok()).unwrap_or_default()
+}
 
 /// The facts about `provider/model`, field by field; unknown fields are `None`.
 pub fn known(config: &Config, id: &str) -> ModelTable {
@@ -48,13 +53,13 @@ pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Ve
     let configured = main_models.into_iter().flatten().filter(|model| *model != "auto").cloned();
     let mut ids: Vec<String> = configured.chain(config.models.keys().cloned()).collect();
     for preset in super::usable(config, variable) {
-        let known = KNOWN.get(&preset.name).into_iter().flat_map(BTreeMap::keys);
+        let known = known_of(&preset.name);
         // A pattern that ends with the beginning of a date is no name: `gpt-5.4-20*`.
         let is_dated = |key: &&String| {
             let end = key.strip_suffix('*').and_then(|key| key.rsplit_once('-'));
             end.is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()))
         };
-        let known = known.filter(|key| !is_dated(key));
+        let known = known.keys().filter(|key| !is_dated(key));
         let models = preset.model.iter().chain(known);
         ids.extend(models.map(|name| format!("{}/{}", preset.name, name.trim_end_matches('*'))));
     }
@@ -63,13 +68,13 @@ pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Ve
     ids
 }
 
-fn find(provider: &str, name: &str) -> Option<&'static ModelTable> {
-    let models = KNOWN.get(provider)?;
+fn find(provider: &str, name: &str) -> Option<ModelTable> {
     let fits = |key: &str| match key.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == key,
     };
-    let longest = models.iter().filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
+    let models = known_of(provider).into_iter();
+    let longest = models.filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
     longest.map(|(_, facts)| facts)
 }
 
@@ -113,8 +118,9 @@ mod tests {
 
     #[test]
     fn model_table_is_consistent() {
-        let table: Known = toml::from_str(TEXT).expect("it parses");
+        let table: BTreeMap<String, Known> = toml::from_str(TEXT).expect("it parses");
         for (provider, models) in &table {
+            assert_eq!(format!("{:?}", known_of(provider)), format!("{models:?}"), "{provider}");
             assert!(presets().iter().any(|preset| preset.name == *provider), "{provider}");
             for (name, facts) in models {
                 assert!(!name.trim_end_matches('*').contains('*'), "{name}");

@@ -127,6 +127,23 @@ impl ToolCx {
     }
 }
 
+/// The names of all tools, in the order of [`all`]: for code that needs no descriptions, whose schemas take long to
+/// parse.
+pub const NAMES: [&str; 12] = [
+    "LS",
+    "Glob",
+    "Grep",
+    "Read",
+    "Write",
+    "Edit",
+    "MultiEdit",
+    "Bash",
+    "BashOutput",
+    "BashKill",
+    "TodoWrite",
+    "AskUser",
+];
+
 /// All tools, in the order in which they are described to the model: reading, changing, running.
 pub fn all() -> Vec<Box<dyn Tool>> {
     vec![

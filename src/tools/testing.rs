@@ -98,3 +98,10 @@ impl Desk {
         failure
     }
 }
+
+#[test]
+fn names_are_those_of_all_tools() {
+    let all = super::all();
+    let names: Vec<&str> = all.iter().map(|tool| &*tool.spec().name).collect();
+    assert_eq!(names, super::NAMES);
+}

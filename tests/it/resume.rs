@@ -451,6 +451,25 @@ fn each_branch_switch_is_reported_once() {
     assert_eq!(run("main", &["-c"]), "");
 }
 
+/// The date in the prompt is the local one. The zones of a pair are a day or more apart.
+#[test]
+fn date_is_that_of_the_time_zone() {
+    let date = |zone: &str| {
+        let test = Test::new().script("text: ok").env("TZ", zone);
+        test.run(&["hi"]).expect_code(0);
+        let place = test.events_of("session.started")[0]["place"].clone();
+        let place = place.as_str().unwrap();
+        place.lines().find_map(|line| line.strip_prefix("Date: ")).unwrap().to_owned()
+    };
+    assert!(date("<east>-14") > date("<west>12"));
+    if !std::path::Path::new("/usr/share/zoneinfo/Pacific/Kiritimati").exists() {
+        eprintln!("skipped: the names of time zones need the package tzdata");
+        return;
+    }
+    assert!(date("Pacific/Kiritimati") > date("Pacific/Pago_Pago"));
+    assert!(date(":Pacific/Kiritimati") > date("/usr/share/zoneinfo/Pacific/Pago_Pago"));
+}
+
 #[test]
 fn log_of_another_format_is_an_error_with_a_next_step() {
     let test = Test::new().script("text: ok");

@@ -272,10 +272,9 @@ fn is_of_server(name: &str) -> bool {
 
 /// The names of tools of a session among these; the others are unknown.
 fn own_names(names: Vec<String>, mcp: &McpServers, unknown: &mut Vec<String>) -> Vec<String> {
-    let all = tools::all();
     let is_known = |name: &str| {
         name == "Skill"
-            || all.iter().any(|tool| tool.spec().name == name)
+            || tools::NAMES.contains(&name)
             || mcp.servers.as_ref().is_some_and(|servers| servers.is_known(name))
     };
     let mut own = Vec::new();

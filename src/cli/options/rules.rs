@@ -65,13 +65,12 @@ pub(super) fn given_rules(
     verb: Verb,
     option: &str,
 ) -> Result<GivenRules, OpenError> {
-    let known = app::tool_names();
     let mut given = GivenRules::default();
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {
         let wrong = |why: String| OpenError::Usage(format!("{option}: {why}"));
         for rule in ForeignRule::parse_all(text).map_err(wrong)? {
             let is_of_server = rule.tool.starts_with("mcp__");
-            if !is_of_server && !known.contains(&rule.tool) {
+            if !is_of_server && !app::tool_names().any(|tool| tool == rule.tool) {
                 given.unknown.push(rule.tool);
                 continue;
             }
@@ -154,10 +153,9 @@ pub(super) fn given_tools(texts: &[String]) -> (Option<Vec<String>>, Vec<String>
     if names.contains(&"default") {
         return (None, Vec::new());
     }
-    let known = app::tool_names();
     let own = names.into_iter().map(|name| own_tool(name).to_owned());
     // (They say nothing about servers.)
     let own = own.filter(|name| !name.starts_with("mcp__"));
-    let (known, unknown) = own.partition(|name| known.contains(name));
+    let (known, unknown) = own.partition(|name| app::tool_names().any(|tool| tool == name));
     (Some(known), unknown)
 }

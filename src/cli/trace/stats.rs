@@ -1,13 +1,13 @@
 //! `agent trace stats`: statistics of recorded sessions.
 
 use clap::Args;
+use jiff::Timestamp;
 use jiff::civil::DateTime;
-use jiff::{Timestamp, tz::TimeZone};
 
 use super::{Format, Recorded, json};
 use crate::app::{OpenError, Storage};
 use crate::cli::session::{ProjectArgs, storage};
-use crate::config::{UserDirs, parse_duration};
+use crate::config::{UserDirs, parse_duration, time_zone};
 use crate::trace::stats::Report;
 use crate::ui;
 
@@ -34,7 +34,7 @@ fn since(text: &str) -> Result<Timestamp, String> {
         return Ok(at);
     }
     if let Ok(at) = text.parse::<DateTime>() {
-        let local = at.to_zoned(TimeZone::system());
+        let local = at.to_zoned(time_zone());
         return local.map(|at| at.timestamp()).map_err(|error| error.to_string());
     }
     let wrong =
