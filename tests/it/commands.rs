@@ -179,16 +179,23 @@ fn help_and_version_answer_on_standard_output() {
 }
 
 #[test]
-fn the_schema_of_the_events_is_up_to_date() {
-    let schema = schemars::schema_for!(code_agent::protocol::event::Event);
-    let now = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/events.schema.json");
+fn schemas_are_up_to_date() {
+    use code_agent::{config::Config, protocol::event::Event};
+    check_schema("docs/events.schema.json", &schemars::schema_for!(Event));
+    check_schema("docs/config.schema.json", &schemars::schema_for!(Config));
+    let shown = Test::new().agent(&["config", "schema"]).expect_code(0).stdout;
+    assert_eq!(shown, include_str!("../../docs/config.schema.json"));
+}
+
+fn check_schema(path: &str, schema: &schemars::Schema) {
+    let now = format!("{}\n", serde_json::to_string_pretty(schema).unwrap());
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     if now != written && std::env::var("UPDATE_SCHEMA").is_ok() {
         std::fs::write(&path, &now).unwrap();
         return;
     }
-    assert!(now == written, "run `UPDATE_SCHEMA=1 cargo test the_schema_of_the_events`");
+    assert!(now == written, "run `UPDATE_SCHEMA=1 cargo test schemas_are_up_to_date` twice");
 }
 
 #[test]
