@@ -10,6 +10,8 @@ pub(super) struct Vi {
     operator: Option<char>,
     awaits: Option<char>,
     count: usize,
+    /// What was deleted or copied last are whole lines.
+    keeps_lines: bool,
 }
 
 /// The result of a key.
@@ -57,16 +59,59 @@ impl Vi {
             return Outcome::Taken;
         }
         let Some(char) = key.typed() else { return Outcome::Other };
-        self.command(char, composer)
+        let outcome = self.command(char, composer);
+        // In normal mode the cursor is on a character, not after the last one of a line.
+        let (text, at) = (composer.text(), composer.cursor());
+        if self.is_normal && at == line_end(text, at) && at > line_start(text, at) {
+            composer.go(Motion::Left);
+        }
+        outcome
     }
 
     fn begin(&mut self) {
-        *self = Self { is_normal: true, ..Self::default() };
+        *self = Self { is_normal: true, keeps_lines: self.keeps_lines, ..Self::default() };
     }
 
     fn insert(&mut self) -> Outcome {
-        *self = Self::default();
+        *self = Self { keeps_lines: self.keeps_lines, ..Self::default() };
         Outcome::Taken
+    }
+
+    /// Deletes these bytes, and keeps them for `p`.
+    fn cut(&mut self, composer: &mut Composer, from: usize, to: usize) {
+        if from < to {
+            self.keeps_lines = false;
+            composer.keep(from, to);
+            composer.replace(from, to, "");
+        }
+    }
+
+    /// Inserts what was deleted or copied last, before the cursor or behind it.
+    fn put(&self, composer: &mut Composer, before: bool) {
+        let (text, at) = (composer.text(), composer.cursor());
+        match (self.keeps_lines, before) {
+            (true, true) => {
+                let start = line_start(text, at);
+                composer.replace(start, start, "\n");
+                composer.go_to(start);
+                composer.yank();
+                composer.go_to(start);
+            }
+            (true, false) => {
+                let end = line_end(text, at);
+                composer.replace(end, end, "\n");
+                composer.yank();
+                composer.go_to(end + 1);
+            }
+            (false, _) => {
+                let from = if before { at } else { next(text, at).min(line_end(text, at)) };
+                composer.go_to(from);
+                composer.yank();
+                if composer.cursor() > from {
+                    composer.go(Motion::Left);
+                }
+            }
+        }
     }
 
     fn command(&mut self, char: char, composer: &mut Composer) -> Outcome {
@@ -110,8 +155,14 @@ impl Vi {
                 let from = line_start(&text, at);
                 let end = line_end(&text, at);
                 composer.keep(from, end);
+                self.keeps_lines = true;
                 match operator {
-                    'd' => composer.replace(from, (end + 1).min(text.len()), ""),
+                    // With its line break, or the one before the last line.
+                    'd' if end == text.len() => {
+                        composer.replace(from.saturating_sub(1), end, "");
+                        composer.go_to(line_start(composer.text(), composer.cursor()));
+                    }
+                    'd' => composer.replace(from, end + 1, ""),
                     'c' => {
                         composer.replace(from, end, "");
                         return self.insert();
@@ -147,22 +198,21 @@ impl Vi {
                 composer.go(Motion::Left);
                 return self.insert();
             }
-            ('x', None) => (0..count).for_each(|_| composer.delete(Motion::Right)),
-            ('X', None) => (0..count).for_each(|_| composer.delete(Motion::Left)),
-            ('D', None) => cut(composer, at, line_end(&text, at)),
+            ('x' | 'X', None) => {
+                let motion = if char == 'x' { 'l' } else { 'h' };
+                let to = target(motion, &text, at, count, None).unwrap_or(at);
+                self.cut(composer, at.min(to), at.max(to));
+            }
+            ('D', None) => self.cut(composer, at, line_end(&text, at)),
             ('C', None) => {
-                cut(composer, at, line_end(&text, at));
+                self.cut(composer, at, line_end(&text, at));
                 return self.insert();
             }
             ('S', None) => {
-                cut(composer, line_start(&text, at), line_end(&text, at));
+                self.cut(composer, line_start(&text, at), line_end(&text, at));
                 return self.insert();
             }
-            ('p', None) => {
-                composer.go_to(next(&text, at));
-                composer.yank();
-            }
-            ('P', None) => composer.yank(),
+            ('p' | 'P', None) => self.put(composer, char == 'P'),
             ('u', None) => composer.undo(),
             ('j', None) => {
                 self.begin();
@@ -186,18 +236,12 @@ impl Vi {
         match self.operator {
             None => composer.go_to(to),
             Some('y') => {
+                self.keeps_lines = false;
                 composer.keep(from, end);
                 composer.go_to(from);
             }
-            Some(_) => cut(composer, from, end),
+            Some(_) => self.cut(composer, from, end),
         }
-    }
-}
-
-fn cut(composer: &mut Composer, from: usize, to: usize) {
-    if from < to {
-        composer.keep(from, to);
-        composer.replace(from, to, "");
     }
 }
 
@@ -309,13 +353,20 @@ mod tests {
             ("one two", "⎋0dw", "|two"),
             ("one two", "⎋0cwsix⎋", "si|x two"),
             ("one two three", "⎋02dw", "|three"),
-            ("one two", "⎋bD", "one |"),
+            ("one two", "⎋bD", "one| "),
+            ("one two", "⎋0$x", "one t|w"),
+            ("one two", "⎋0$rZ", "one tw|Z"),
+            ("ab", "⎋0xp", "b|a"),
+            ("one\ntwo", "⎋ggyyp", "one\n|one\ntwo"),
+            ("one\ntwo", "⎋yyggP", "|two\none\ntwo"),
+            ("one\ntwo", "⎋dd", "|one"),
+            ("one\ntwo", "⎋ggddp", "two\n|one"),
             ("a b", "⎋ddione", "one|"),
             ("one\ntwo", "⎋ggOzero⎋", "zer|o\none\ntwo"),
             ("one", "⎋ione ", "onone |e"),
             ("one", "⎋A more", "one more|"),
             ("abc", "⎋0rx", "|xbc"),
-            ("one two", "⎋0yw$p", "one twoone |"),
+            ("one two", "⎋0yw$p", "one twoone| "),
             ("one two", "⎋dbu", "one tw|o"),
             ("a-b c", "⎋0wdw", "a|b c"),
             ("one two", "⎋0e", "on|e two"),
