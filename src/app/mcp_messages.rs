@@ -1,5 +1,6 @@
 //! What messages of the user name of MCP servers: prompts as commands, resources by mention.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -59,14 +60,25 @@ fn command(input: &UserInput) -> Option<(&str, &str, usize)> {
 }
 
 async fn attach(servers: &Servers, masker: &Masker, expanded: &mut Expanded) {
-    let ranges = resource_mentions(&expanded.input, |server| servers.has(server));
+    let resources = |message: &UserInput| resource_mentions(message, |server| servers.has(server));
     let mut names: Vec<String> = Vec::new();
-    for range in &ranges {
-        let name = expanded.input.text[range.start + 1..range.end].to_owned();
+    let mut add = |text: &str, range: &Range<usize>| {
+        let name = text[range.start + 1..range.end].to_owned();
         if !names.contains(&name) {
             names.push(name);
         }
+    };
+    let ranges = resources(&expanded.input);
+    for range in &ranges {
+        add(&expanded.input.text, range);
     }
+    expanded.input.mentions.retain(|mention| {
+        let ranges = resources(&mention.as_str().into());
+        for range in &ranges {
+            add(mention, range);
+        }
+        ranges.is_empty()
+    });
     let fetched = join_all(names.iter().map(async |name| {
         let (server, uri) = name.split_once(':').unwrap_or((name, ""));
         servers.resource(server, uri).await

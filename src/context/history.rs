@@ -245,8 +245,8 @@ impl History {
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
-            Body::TurnStarted { input, shown, images, blocked: false }
-            | Body::TurnSteered { input, shown, images, blocked: false } => {
+            Body::TurnStarted { input, shown, images, blocked: false, .. }
+            | Body::TurnSteered { input, shown, images, blocked: false, .. } => {
                 self.task(shown.as_ref().unwrap_or(input), images);
             }
             Body::UserCommand { command, output, exit_code } => {

@@ -52,11 +52,9 @@ impl Mentions {
                 self.push(Mention { shown: path, found, is_dropped: true });
             }
         }
-        if !message.text.contains('@') {
-            return;
-        }
         let typed = message.typed();
-        let message = FENCED.replace_all(&typed, " ");
+        let typed = FENCED.replace_all(&typed, " ");
+        let message = format!("{typed}\n{}", message.mentions.join("\n"));
         for (at, _) in message.match_indices('@') {
             if is_in_word(&message, at) {
                 continue;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::turn::Turn;
 use super::{Kernel, Speaker, SpendLimit, Spent, completion};
 use crate::protocol::control::Ending;
+use crate::protocol::directives::UserInput;
 use crate::protocol::event::{Body, Event, MAIN_AGENT, TurnFinished};
 use crate::protocol::message::{Image, ToolCall};
 use crate::protocol::model::{Purpose, Reply};
@@ -123,15 +124,26 @@ impl Kernel {
     }
 
     /// The event for the beginning of a turn, or of the work of a sub-agent.
-    pub(super) fn started(&self, input: &str, shown: Option<String>, images: Vec<Image>) -> Body {
+    pub(super) fn started(
+        &self,
+        message: &UserInput,
+        shown: Option<String>,
+        images: Vec<Image>,
+    ) -> Body {
         match &self.parts.sub_agent {
             Some(SubAgent { role, description, .. }) => Body::AgentStarted {
                 role: role.clone(),
                 description: description.clone(),
-                prompt: input.to_owned(),
+                prompt: message.text.clone(),
                 model: self.model().to_owned(),
             },
-            None => Body::TurnStarted { input: input.to_owned(), shown, images, blocked: false },
+            None => Body::TurnStarted {
+                input: message.text.clone(),
+                shown,
+                mentions: message.mentions.clone(),
+                images,
+                blocked: false,
+            },
         }
     }
 

@@ -74,8 +74,13 @@ impl Kernel {
         self.turn += 1;
         self.take_place(0);
         self.parts.registry.begin_turn(self.turn);
-        let (input, images) = (message.text.clone(), Vec::new());
-        self.parts.events.emit(Body::TurnStarted { input, shown: None, images, blocked: true });
+        self.parts.events.emit(Body::TurnStarted {
+            input: message.text.clone(),
+            shown: None,
+            mentions: Vec::new(),
+            images: Vec::new(),
+            blocked: true,
+        });
         let started = self.parts.events.clock().now();
         let state = State::new(self.parts.recovery);
         let mut turn = Turn::new(started, state, &message.text, Mentions::default());

@@ -279,10 +279,10 @@ impl Kernel {
         let mut mentions = Mentions::default();
         let (images, unread) = self.mention(&mut mentions, message);
         self.history.task(shown.as_deref().unwrap_or(input), &images);
-        let started = self.parts.events.emit(self.started(input, shown, images));
+        let started = self.parts.events.emit(self.started(message, shown, images));
         self.nested_rules.apply(&started);
         self.apply_directives(message);
-        self.recall_for_task(input);
+        self.recall_for_task(message.for_model());
         self.tell_unread(&expanded.unread);
         self.tell_unread(&unread);
         let limits = self.parts.recovery;
@@ -399,8 +399,8 @@ impl Kernel {
             let input = message.text.as_str();
             let (images, unread) = self.mention(&mut turn.pending.mentions, message);
             self.history.task(shown.as_deref().unwrap_or(input), &images);
-            let steered =
-                Body::TurnSteered { input: input.to_owned(), shown, images, blocked: false };
+            let (input, mentions) = (input.to_owned(), message.mentions.clone());
+            let steered = Body::TurnSteered { input, shown, mentions, images, blocked: false };
             self.parts.events.emit(steered);
             self.apply_directives(message);
             self.tell_unread(&expanded.unread);
@@ -413,8 +413,8 @@ impl Kernel {
     /// A message to the running turn that no model receives.
     fn turn_away(&self, input: String, source: &str, why: String) {
         let events = &self.parts.events;
-        let images = Vec::new();
-        events.emit(Body::TurnSteered { input, shown: None, images, blocked: true });
+        let (mentions, images) = (Vec::new(), Vec::new());
+        events.emit(Body::TurnSteered { input, shown: None, mentions, images, blocked: true });
         events.emit(Body::error(source, why));
     }
 

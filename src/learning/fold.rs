@@ -117,10 +117,10 @@ impl Fold {
             Body::ModeChanged { mode, .. } => self.mode = *mode,
             // A message that a hook blocked is for no model, also not in lessons.
             Body::TurnStarted { blocked: true, .. } => return self.finish(),
-            Body::TurnStarted { input, .. } => {
+            Body::TurnStarted { input, shown, .. } => {
                 // (A turn that a crash interrupted.)
                 let left = self.finish();
-                self.begin(&event.header.session, place.turn, input, seq);
+                self.begin(&event.header.session, place.turn, (input, shown.as_deref()), seq);
                 return left;
             }
             Body::TurnSteered { input, blocked: false, .. } => self.hint(seq, input),
@@ -255,7 +255,7 @@ impl Fold {
         self.harvest.calls.push(made);
     }
 
-    fn begin(&mut self, session: &str, turn: u32, task: &str, seq: u64) {
+    fn begin(&mut self, session: &str, turn: u32, (input, shown): (&str, Option<&str>), seq: u64) {
         self.asked.clear();
         self.began.clear();
         self.hints.clear();
@@ -263,14 +263,14 @@ impl Fold {
         self.methodology = None;
         self.n_traces = 0;
         self.is_running = true;
-        let task = shorten(task, 2000);
-        let corrections = self.was_interrupted.then(|| task.clone()).into_iter().collect();
+        let corrections = self.was_interrupted.then(|| shorten(input, 2000)).into_iter().collect();
         self.harvest = Harvest {
             session: session.to_owned(),
             project: std::mem::take(&mut self.harvest.project),
             turn,
             events: (seq, seq),
-            task,
+            // What a command asks for is in its prompt.
+            task: shorten(shown.unwrap_or(input), 2000),
             corrections,
             ..Harvest::default()
         };

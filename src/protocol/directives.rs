@@ -58,6 +58,8 @@ pub struct UserInput {
     pub pasted: Vec<Range<usize>>,
     /// What the model receives instead of the text: the prompt of a command such as `/review`.
     pub prompt: Option<String>,
+    /// What the prompt of a command mentions, each with its `@`: it counts as if the user had typed it.
+    pub mentions: Vec<String>,
     /// The contents of images that came with the message.
     pub images: Vec<Vec<u8>>,
 }
@@ -78,6 +80,7 @@ impl UserInput {
             let shifted = message.pasted.iter().map(|range| start + range.start..start + range.end);
             joined.pasted.extend(shifted);
             joined.text.push_str(&message.text);
+            joined.mentions.extend(message.mentions);
             joined.images.extend(message.images);
         }
         joined

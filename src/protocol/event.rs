@@ -150,9 +150,13 @@ pub enum Body {
     TurnStarted {
         /// The user's message.
         input: String,
-        /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`).
+        /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`,
+        /// a command of a file, a skill).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
+        /// What the prompt of such a command mentions with `@`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        mentions: Vec<String>,
         /// The images that it mentions; their contents are stored beside the log.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
@@ -165,9 +169,13 @@ pub enum Body {
     TurnSteered {
         /// The user's message.
         input: String,
-        /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`).
+        /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`,
+        /// a command of a file, a skill).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
+        /// What the prompt of such a command mentions with `@`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        mentions: Vec<String>,
         /// The images that it mentions; their contents are stored beside the log.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,

@@ -57,27 +57,22 @@ impl OwnCommand {
     /// The text for these arguments.
     pub fn filled(&self, arguments: &str) -> String {
         let pieces = self.pieces(arguments);
-        self.with_folder(pieces.into_iter().map(|(piece, _)| piece).collect())
+        self.with_folder(pieces.concat())
     }
 
-    /// The message for these arguments. Only they count as the user's own words, and files that the text of a
-    /// command mentions with `@`. The text of a skill is only for the model.
+    /// The message for these arguments: the line, of which only the arguments count as the user's own words, and the
+    /// filled text as its prompt. What the text of a command mentions with `@` is read, what that of a skill mentions
+    /// is not.
     pub fn message(&self, arguments: &str) -> UserInput {
         let mut message = UserInput::default();
-        if self.folder.is_some() {
-            message.push_pasted(&format!("/{} ", self.name));
-            message.text.push_str(arguments);
-            message.trim_end();
-            message.prompt = Some(self.filled(arguments));
-            return message;
+        message.push_pasted(&format!("/{} ", self.name));
+        message.text.push_str(arguments);
+        message.trim_end();
+        let prompt = self.filled(arguments);
+        if self.folder.is_none() {
+            message.mentions = mentions(&prompt);
         }
-        for (piece, is_argument) in self.pieces(arguments) {
-            if is_argument {
-                message.text.push_str(&piece);
-            } else {
-                push_with_mentions(&mut message, &piece);
-            }
-        }
+        message.prompt = Some(prompt);
         message
     }
 
@@ -92,28 +87,27 @@ impl OwnCommand {
         }
     }
 
-    /// The parts of the text in order; true: an argument.
-    fn pieces(&self, arguments: &str) -> Vec<(String, bool)> {
+    /// The parts of the text in order.
+    fn pieces(&self, arguments: &str) -> Vec<String> {
         let mut rest = self.text.trim();
         let words = words(arguments);
         let mut pieces = Vec::new();
         let mut has_place = false;
         while let Some(at) = rest.find('$') {
             let (before, place) = rest.split_at(at);
-            pieces.push((before.to_owned(), false));
+            pieces.push(before.to_owned());
             if let Some((value, length)) = self.place(place, arguments, &words) {
                 has_place = true;
-                pieces.push((value, true));
+                pieces.push(value);
                 rest = &place[length..];
             } else {
-                pieces.push(("$".to_owned(), false));
+                pieces.push("$".to_owned());
                 rest = &place[1..];
             }
         }
-        pieces.push((rest.to_owned(), false));
+        pieces.push(rest.to_owned());
         if !has_place && !arguments.is_empty() {
-            pieces.push(("\n\n".to_owned(), false));
-            pieces.push((arguments.to_owned(), true));
+            pieces.push(format!("\n\n{arguments}"));
         }
         pieces
     }
@@ -166,8 +160,9 @@ pub fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Adds a text of a file: its mentions of files count, its other words are not the user's.
-fn push_with_mentions(message: &mut UserInput, mut text: &str) {
+/// The mentions of a text, each with its `@`.
+fn mentions(text: &str) -> Vec<String> {
+    let mut mentions = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find('@').map(|at| from + at) {
         let before = text[..at].chars().next_back();
@@ -179,16 +174,13 @@ fn push_with_mentions(message: &mut UserInput, mut text: &str) {
                 .unwrap_or(name.len()),
         };
         let is_address = before.is_some_and(|c| c.is_ascii_alphanumeric() || "_.+@/-".contains(c));
-        if is_address || length == 0 {
-            from = at + 1;
-            continue;
+        from = at + 1;
+        if !is_address && length > 0 {
+            from += length;
+            mentions.push(text[at..from].to_owned());
         }
-        message.push_pasted(&text[..at]);
-        message.text.push_str(&text[at..=at + length]);
-        text = &text[at + 1 + length..];
-        from = 0;
     }
-    message.push_pasted(text);
+    mentions
 }
 
 #[cfg(test)]
@@ -196,12 +188,12 @@ mod tests {
     use super::*;
 
     fn command(text: &str) -> OwnCommand {
-        OwnCommand { text: text.to_owned(), ..OwnCommand::default() }
+        OwnCommand { name: "c".to_owned(), text: text.to_owned(), ..OwnCommand::default() }
     }
 
     #[test]
     fn custom_command_takes_arguments() {
-        let sent = |text: &str, arguments: &str| command(text).message(arguments).text;
+        let sent = |text: &str, arguments: &str| command(text).filled(arguments);
         assert_eq!(sent("Fix $ARGUMENTS now\n", "a.rs"), "Fix a.rs now");
         assert_eq!(sent("Review.\n", "a.rs"), "Review.\n\na.rs");
         assert_eq!(sent("Review.\n", ""), "Review.");
@@ -213,7 +205,7 @@ mod tests {
         // Places in arguments are not replaced.
         assert_eq!(sent("$1 $2", "'$2' '$1'"), "$2 $1");
         let named = OwnCommand { parameters: vec!["tag".into()], ..command("$tag $tags $tag-x") };
-        assert_eq!(named.message("v1").text, "v1 $tags $tag-x");
+        assert_eq!(named.filled("v1"), "v1 $tags $tag-x");
     }
 
     #[test]
@@ -221,9 +213,17 @@ mod tests {
         let message = command("Don't touch src.\n$ARGUMENTS").message("Don't touch a.rs.");
         let sentences: Vec<String> = message.directives().into_iter().map(|(_, it)| it).collect();
         assert_eq!(sentences, ["Don't touch a.rs."]);
-        let message = command("See @src/a.rs, x@y and @\"b c\". Then").message("");
-        assert_eq!(message.text, "See @src/a.rs, x@y and @\"b c\". Then");
-        assert_eq!(message.typed(), "\n@src/a.rs,\n@\"b c\"\n");
+        assert_eq!(message.text, "/c Don't touch a.rs.");
+        assert_eq!(message.for_model(), "Don't touch src.\nDon't touch a.rs.");
+    }
+
+    #[test]
+    fn mentions_of_a_command_count_and_those_of_a_skill_do_not() {
+        let text = "See @src/a.rs, x@y, @$1 and @\"b c\". Then";
+        let expected = ["@src/a.rs,", "@new.rs", "@\"b c\""];
+        assert_eq!(command(text).message("new.rs").mentions, expected);
+        let skill = OwnCommand { folder: Some("/s".into()), ..command(text) };
+        assert!(skill.message("new.rs").mentions.is_empty());
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Commands of the user and the project: Markdown files whose text is sent.
 
+use serde_json::json;
+
 use crate::chat::Pty;
 use crate::server::{Server, sse_text};
 use crate::support::Test;
 
-/// The message of `agent run LINE` in a project with this command.
+/// What the model receives of `agent run LINE` in a project with this command.
 #[track_caller]
 fn check(file: &str, text: &str, line: &str, expected: &str) {
     let test = Test::new().script("text: done").file(file, text);
     test.run(&[line]).expect_code(0);
-    assert_eq!(test.events_of("turn.started")[0]["input"], expected, "{file}");
+    let started = &test.events_of("turn.started")[0];
+    let received = started.get("shown").unwrap_or(&started["input"]);
+    assert_eq!(received, expected, "{file}");
 }
 
 /// The shapes of front matter and folders in public collections.
@@ -44,9 +48,9 @@ fn model_is_asked_to_run_commands_in_the_text() {
     let text = "---\nallowed-tools: Bash(git status:*)\n---\nStatus: !`git status`\n\nCommit.\n";
     let test = Test::new().script("text: done").file(".claude/commands/commit.md", text);
     test.run(&["/commit"]).expect_code(0);
-    let input = test.events_of("turn.started")[0]["input"].as_str().unwrap().to_owned();
+    let shown = test.events_of("turn.started")[0]["shown"].as_str().unwrap().to_owned();
     let expected = include_str!("../../prompts/commands/shell_lines.md").trim_end();
-    assert_eq!(input, format!("Status: !`git status`\n\nCommit.\n\n{expected}"));
+    assert_eq!(shown, format!("Status: !`git status`\n\nCommit.\n\n{expected}"));
     check(".agent/commands/a.md", "Say `hi!` and `ho`.", "/a", "Say `hi!` and `ho`.");
 }
 
@@ -88,7 +92,7 @@ fn piped_input_is_added_to_a_command() {
         .stdin("$ARGUMENTS\n");
     test.run(&["/fix", "it"]).expect_code(0);
     let started = test.events_of("turn.started");
-    assert_eq!(started[0]["input"], "Fix it.\n\n<stdin>\n$ARGUMENTS\n</stdin>");
+    assert_eq!(started[0]["shown"], "Fix it.\n\n<stdin>\n$ARGUMENTS\n</stdin>");
     let test = Test::new()
         .script("text: done")
         .file(".agent/skills/why/SKILL.md", "# Why\n\nExplain.\n")
@@ -116,5 +120,47 @@ fn commands_that_cannot_be_used_are_reported_once() {
     pty.wait_for("▸ /git:save [what]");
     pty.send("\x15/save all\r");
     pty.wait_for("heard");
-    assert_eq!(test.events_of("turn.started")[0]["input"], "Save all.");
+    let started = &test.events_of("turn.started")[0];
+    assert_eq!(
+        (&started["input"], &started["shown"]),
+        (&json!("/git:save all"), &json!("Save all."))
+    );
+}
+
+/// What the model received is in the viewer, also after a resume, and a message that comes back is the command again.
+#[test]
+fn conversation_shows_a_command_as_it_was_typed() {
+    let test = Test::new()
+        .script("text: heard\n---\ntext: heard again\n---\ntext: and the third")
+        .file("a.rs", "fn a() {}\n")
+        .file(".agent/commands/fix.md", "Repair @a.rs and\nthen $ARGUMENTS.\n");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("›");
+    pty.say("/fix the tests");
+    pty.wait_for("heard");
+    let started = &test.events_of("turn.started")[0];
+    assert_eq!(started["shown"], "Repair @a.rs and\nthen the tests.");
+    assert_eq!(started["mentions"], json!(["@a.rs"]));
+    let is_expanded = |pty: &Pty| pty.all().contains("then the tests.");
+    assert!(pty.all().contains("› /fix the tests") && !is_expanded(&pty), "{}", pty.all());
+    pty.say("/quit");
+    pty.end();
+
+    let mut pty = Pty::chat(&test, &["-c"]);
+    pty.wait_for("› /fix the tests");
+    assert!(!is_expanded(&pty), "{}", pty.all());
+    pty.send("\x14");
+    pty.wait_for("q close");
+    pty.send("ga");
+    pty.wait_for("the model received:");
+    pty.wait_for("Repair @a.rs and");
+    pty.wait_for("then the tests.");
+    pty.send("q");
+    pty.wait("the conversation", |screen| !screen.contains("q close"));
+    pty.say("/rewind 1");
+    pty.wait_for("back to before turn 1");
+    pty.send("\r");
+    pty.wait("the second answer", |_| test.events_of("turn.started").len() == 2);
+    let started = &test.events_of("turn.started")[1];
+    assert_eq!(started["shown"], "Repair @a.rs and\nthen the tests.");
 }

@@ -64,8 +64,11 @@ impl Play<'_> {
         control.begin_turn();
         let (sender, mut interrupts) = unbounded_channel();
         let killed = self.stage.begin_turn(sender);
-        let mut input = UserInput::from(self.stage.relocated(&message.text));
-        input.prompt.clone_from(&message.prompt);
+        let mut input = UserInput {
+            prompt: message.prompt.clone(),
+            mentions: message.mentions.clone(),
+            ..UserInput::from(self.stage.relocated(&message.text))
+        };
         if !message.pasted.is_empty() {
             input = script::without_directives(&input);
         }

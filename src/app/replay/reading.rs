@@ -112,19 +112,19 @@ impl Script {
                 self.acts.push(Act::End);
             }
             Body::DirectoryAdded { path } => drop(reading.added.insert(path.clone())),
-            Body::TurnStarted { input, shown, .. } => {
+            Body::TurnStarted { input, shown, mentions, .. } => {
                 reading.turn = Some(OpenTurn {
                     act: self.acts.len(),
                     has_asked: false,
                     has_directives: false,
                 });
-                let message = message(input, shown.as_deref());
+                let message = message(input, shown.as_deref(), mentions);
                 self.acts.push(Act::Turn { number: turn, message, is_killed: false });
             }
-            Body::TurnSteered { input, shown, .. } => {
+            Body::TurnSteered { input, shown, mentions, .. } => {
                 let moment = reading.put_off.take().or(before);
                 // (Its directives follow.)
-                let deed = Deed::Steer(message(input, shown.as_deref()));
+                let deed = Deed::Steer(message(input, shown.as_deref(), mentions));
                 self.deed(moment, deed);
             }
             Body::UserCommand { command, output, exit_code } => {
@@ -456,10 +456,11 @@ impl Reading {
     }
 }
 
-fn message(input: &str, shown: Option<&str>) -> UserInput {
-    // A long message is shortened again.
-    let prompt = shown.filter(|shown| shown.len() > input.len()).map(str::to_owned);
-    UserInput { prompt, ..UserInput::from(input) }
+fn message(input: &str, shown: Option<&str>, mentions: &[String]) -> UserInput {
+    // A long message is shortened again; a command may be longer than its prompt.
+    let is_prompt = |shown: &&str| input.starts_with('/') || shown.len() > input.len();
+    let prompt = shown.filter(is_prompt).map(str::to_owned);
+    UserInput { prompt, mentions: mentions.to_vec(), ..UserInput::from(input) }
 }
 
 fn ending_of(rest: &[Event], turn: u32) -> Option<Ending> {

@@ -174,7 +174,7 @@ impl Script {
 
 /// The same message as if it was pasted.
 pub(super) fn without_directives(message: &UserInput) -> UserInput {
-    let mut pasted = UserInput { prompt: message.prompt.clone(), ..UserInput::default() };
+    let mut pasted = UserInput { text: String::new(), pasted: Vec::new(), ..message.clone() };
     pasted.push_pasted(&message.text);
     pasted
 }

@@ -45,8 +45,8 @@ const SHELL_LINES: usize = 40;
 pub(super) enum Cell {
     /// Facts about the session.
     Head(Vec<(String, String)>),
-    /// The user's message.
-    User(String),
+    /// The user's message, and what the model received instead.
+    User(String, Option<String>),
     /// The model's answer.
     Answer(String),
     /// The model's reasoning.
@@ -113,7 +113,7 @@ impl Cell {
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Head(_)
-            | Self::User(_)
+            | Self::User(..)
             | Self::Answer(_)
             | Self::Shell(_)
             | Self::Page { .. }
@@ -132,7 +132,7 @@ impl Cell {
         match self {
             Self::Call(call) => matches!(call.state, CallState::Done(_)),
             Self::Head(_)
-            | Self::User(_)
+            | Self::User(..)
             | Self::Answer(_)
             | Self::Reasoning(_)
             | Self::Plan(_)
@@ -160,7 +160,14 @@ impl Cell {
                     Line::from(vec![name, Span::styled(value, quiet)])
                 })
                 .collect(),
-            Self::User(text) => message(text, look, detail),
+            Self::User(text, shown) => {
+                let mut lines = message(text, look, detail);
+                if let Some(shown) = shown.as_ref().filter(|_| detail == Detail::Full) {
+                    lines.push(Line::styled("  the model received:", quiet));
+                    lines.extend(output(shown, None, usize::MAX, look, detail));
+                }
+                lines
+            }
             Self::Answer(text) => markdown::render(text, look),
             Self::Reasoning(text) => match detail {
                 Detail::Brief => {

@@ -135,6 +135,8 @@ pub(super) enum Doing {
 pub(super) struct PastTurn {
     pub(super) number: u32,
     pub(super) message: String,
+    /// The model received the prompt of a command.
+    pub(super) is_command: bool,
     /// The files that it changed, without undone ones.
     pub(super) files: Vec<String>,
 }
@@ -151,15 +153,16 @@ impl Conversation {
                 let turn = event.header.place.turn;
                 self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
             }
-            Body::TurnStarted { input, images, .. } => {
+            Body::TurnStarted { input, shown, images, .. } => {
                 let (number, message) = (event.header.place.turn, input.clone());
-                self.turns.push(PastTurn { number, message, files: Vec::new() });
-                self.show_input(input, images);
+                let is_command = shown.is_some() && input.starts_with('/');
+                self.turns.push(PastTurn { number, message, is_command, files: Vec::new() });
+                self.show_input(input, shown.as_deref(), images);
                 self.turn =
                     Some(Turn { started: now, doing: Doing::Waiting, since: now, last_data: None });
             }
-            Body::TurnSteered { input, images, .. } => {
-                self.show_input(input, images);
+            Body::TurnSteered { input, shown, images, .. } => {
+                self.show_input(input, shown.as_deref(), images);
             }
             Body::ModelRequested(requested) => self.requested(requested, now),
             Body::ModelProgress { purpose, usage, cost_usd } => {
@@ -327,7 +330,7 @@ impl Conversation {
 
     /// Checks ran after the last message of the user.
     fn has_checked(&self) -> bool {
-        let since = self.cells.iter().rev().take_while(|cell| !matches!(cell, Cell::User(_)));
+        let since = self.cells.iter().rev().take_while(|cell| !matches!(cell, Cell::User(..)));
         since.into_iter().any(|cell| matches!(cell, Cell::Check { .. }))
     }
 
@@ -383,8 +386,8 @@ impl Conversation {
     }
 
     /// Adds a message of the user.
-    fn show_input(&mut self, input: &str, images: &[Image]) {
-        self.cells.push(Cell::User(input.to_owned()));
+    fn show_input(&mut self, input: &str, shown: Option<&str>, images: &[Image]) {
+        self.cells.push(Cell::User(input.to_owned(), shown.map(str::to_owned)));
         for image in images {
             self.cells.push(Cell::Note(Tone::Quiet, image.in_words()));
         }

@@ -337,7 +337,7 @@ pub(super) struct State {
     has_focus: bool,
     recalled: Option<Recalled>,
     /// The message of the turn to which the session is being rewound.
-    rewound: Option<String>,
+    rewound: Option<Written>,
     finder: Finder,
     /// The text before the cursor for which the list was made.
     listed: String,
@@ -526,7 +526,8 @@ impl State {
                 if let Some(at) = self.queue.iter().rposition(|queued| *queued == message) {
                     self.queue.remove(at);
                 }
-                self.edit_again(&message, false);
+                let is_command = keys::was_command(&message);
+                self.edit_again(&message, is_command);
             }
             News::Files(files) => {
                 self.finder.set_files(files);
@@ -575,7 +576,7 @@ impl State {
                 self.conversation.remark(Tone::Quiet, &text);
                 // The message of that turn can be edited and sent again.
                 if let Some(words) = self.rewound.take().filter(|_| self.composer.is_empty()) {
-                    self.composer.set_folded(&Written::earlier(&words));
+                    self.composer.set_folded(&words);
                 }
             }
             News::Edited(edited) => {
@@ -611,8 +612,10 @@ impl State {
         if ended != Ended::Well {
             self.return_follow_ups(&mut returned, ended == Ended::Failed);
         }
-        if !returned.is_empty() {
-            self.edit_again(&UserInput::joined(returned, "\n"), false);
+        match returned.as_slice() {
+            [] => {}
+            [command] if keys::was_command(command) => self.edit_again(command, true),
+            _ => self.edit_again(&UserInput::joined(returned, "\n"), false),
         }
         let actions = self.send_follow_ups();
         if ended != Ended::Interrupted && !self.is_working {

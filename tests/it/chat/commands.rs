@@ -526,7 +526,7 @@ fn project_commands_neither_override_others_nor_follow_symlinks() {
     pty.wait_for("/help");
     pty.say("/inspect");
     pty.wait_for("heard");
-    assert_eq!(test.events_of("turn.started")[0]["input"], "of the user");
+    assert_eq!(test.events_of("turn.started")[0]["shown"], "of the user");
     pty.say("/other");
     pty.wait_for("there is no command /other");
     pty.say("/exit");
@@ -547,7 +547,7 @@ fn custom_commands_are_read_from_files() {
     pty.wait_for("Fix a thing");
     pty.send("\tthe tests\r");
     pty.wait_for("heard");
-    assert_eq!(test.events_of("turn.started")[0]["input"], "Please fix the tests now.");
+    assert_eq!(test.events_of("turn.started")[0]["shown"], "Please fix the tests now.");
     // Also one written a moment ago, with a file as argument.
     pty.wait_for("/help");
     test.write(".agent/commands/later.md", "Look at $ARGUMENTS.\n");
@@ -637,7 +637,7 @@ fn invalid_or_reserved_command_file_names_are_rejected() {
     pty.wait_for("Review the change");
     pty.send("\r");
     pty.wait_for("heard");
-    assert_eq!(test.events_of("turn.started")[0]["input"], "Review the change");
+    assert_eq!(test.events_of("turn.started")[0]["shown"], "Review the change");
 }
 
 #[test]

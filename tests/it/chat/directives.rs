@@ -53,7 +53,7 @@ fn small_pastes_and_command_files_contain_no_directives() {
     pty.say("/inspect");
     wait_for(|| test.n_events("turn.finished") == 2);
     assert!(test.events_of("turn.started")[0]["input"].as_str().unwrap().contains(sentence));
-    assert!(test.events_of("turn.started")[1]["input"].as_str().unwrap().contains(sentence));
+    assert!(test.events_of("turn.started")[1]["shown"].as_str().unwrap().contains(sentence));
     assert!(!test.has_event("mode.changed"));
 }
 

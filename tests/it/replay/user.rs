@@ -45,6 +45,20 @@ fn approvals_are_given_again() {
 }
 
 #[test]
+fn command_of_a_file_is_sent_again() {
+    let script = format!("{WRITE}text: done");
+    let test = Test::new()
+        .file("a.txt", "one\n")
+        .file(".agent/commands/copy-this.md", "See @$1.\n")
+        .script(&script);
+    test.run(&["/copy-this a.txt"]).expect_code(0);
+    let requested = test.events_of("model.requested").remove(0);
+    assert_eq!(requested["messages"], 2, "{requested}");
+    assert_eq!(test.events_of("turn.started")[0]["shown"], "See @a.txt.");
+    expect_equal_without_project(&test);
+}
+
+#[test]
 fn call_that_nobody_could_approve_is_refused_again() {
     let test = Test::new().script(&format!("{WRITE}text: done"));
     test.run(&["task", "--permission-mode", "ask"]).expect_code(77);

@@ -28,7 +28,7 @@ fn initialize_is_answered_with_what_programs_read_of_the_session() {
     program.say("/greet the world");
     program.result();
     program.finish();
-    assert_eq!(test.events_of("turn.started")[0]["input"], "Greet the world");
+    assert_eq!(test.events_of("turn.started")[0]["shown"], "Greet the world");
 }
 
 #[test]

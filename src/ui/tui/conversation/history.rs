@@ -35,7 +35,7 @@ impl Conversation {
                 self.part(Kind::Activity, false, asked, &mut lines);
                 continue;
             }
-            if self.hides_user && matches!(cell, Cell::User(_)) {
+            if self.hides_user && matches!(cell, Cell::User(..)) {
                 self.printed += 1;
                 continue;
             }
@@ -68,7 +68,8 @@ impl Conversation {
         self.is_cut_off = self.turn.take().is_some();
         // Facts about earlier sessions are outdated.
         self.cells.retain(|cell| !matches!(cell, Cell::Head(_)));
-        let turns = self.cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::User(_)));
+        let turns =
+            self.cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::User(..)));
         let from = turns.rev().nth(RECALLED - 1).map_or(0, |(at, _)| at);
         self.printed = from;
         if from > 0 {

@@ -7,6 +7,7 @@ use crate::protocol::own_command::{OF_SERVER, OwnCommand};
 use crate::protocol::sanitize::without_controls;
 use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
 use crate::ui::tui::commands::{COMMANDS, CommandAction, Timing, built_in};
+use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::KeyAction;
 use crate::ui::tui::text::width;
@@ -202,7 +203,13 @@ impl State {
                     let number = arguments.split(' ').next().and_then(|turn| turn.parse().ok());
                     let mut turns = self.conversation.turns.iter();
                     let turn = turns.find(|turn| Some(turn.number) == number);
-                    self.rewound = turn.map(|turn| turn.message.clone());
+                    self.rewound = turn.map(|turn| {
+                        if turn.is_command {
+                            Written::message(&turn.message)
+                        } else {
+                            Written::earlier(&turn.message)
+                        }
+                    });
                 }
                 let others = self.settings.models.iter().any(|id| *id != self.conversation.model);
                 let lists = action == CommandAction::Model && arguments.is_empty() && others;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::{Action, Asked, Focus, Request, State, TWICE};
 use crate::protocol::directives::UserInput;
+use crate::protocol::own_command::OF_SERVER;
 use crate::ui::tui::composer::{Composer, Motion, Written};
 use crate::ui::tui::keys::{Code, Key, KeyAction};
 use crate::ui::tui::vi;
@@ -376,4 +377,10 @@ impl State {
 /// The queued message is a command. (Other messages do not begin like one.)
 pub(super) fn is_command(message: &UserInput) -> bool {
     message.text.starts_with(['!', '/'])
+}
+
+/// The message in delivery is a command that the user typed. (Another one may begin with a path.)
+pub(super) fn was_command(message: &UserInput) -> bool {
+    let name = message.text.strip_prefix('/').unwrap_or_default();
+    message.prompt.is_some() || name.starts_with(OF_SERVER)
 }
