@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::context::{Found, Project, Rules};
+use crate::context::{Found, FoundKind, Project, Rules};
 use crate::disk;
+use crate::protocol::envelope::ErrorCode::AccessDenied;
 use crate::workspace::{ImageKind, Workspace};
 
 /// Names of rules files, in any case.
@@ -51,12 +52,29 @@ impl Project for ProjectFiles {
     fn find(&self, path: &str) -> Option<Found> {
         let path = self.workspace.resolve(path).ok()?;
         let is_folder = self.workspace.metadata(&path).ok()?.is_dir();
-        Some(Found { path: path.relative().to_owned(), is_folder })
+        let kind = if is_folder { FoundKind::Folder } else { FoundKind::File };
+        Some(Found { path: path.relative().to_owned(), kind })
     }
 
-    fn is_image(&self, path: &str) -> bool {
-        let head = disk::beginning(&self.workspace.root().join(path), 16);
-        head.is_ok_and(|head| ImageKind::of(&head).is_some())
+    fn outside(&self, path: &str) -> Option<Found> {
+        let place = self.workspace.root().join(path);
+        let head = disk::beginning(&place, 16);
+        let kind = if head.is_ok_and(|head| ImageKind::of(&head).is_some()) {
+            FoundKind::File
+        } else {
+            let failure = self.workspace.resolve(path).err()?;
+            // (Nothing is there, or it is no path.)
+            let real = place.canonicalize().ok().filter(|_| failure.code == AccessDenied)?;
+            let folder = if real.is_dir() { &real } else { real.parent()? };
+            FoundKind::Outside(match self.workspace.resolve(folder.to_str()?) {
+                Ok(_) => failure.message,
+                Err(_) => format!(
+                    "it is outside the project; add its folder with /add-dir or --add-dir: {}",
+                    folder.display()
+                ),
+            })
+        };
+        Some(Found { path: path.to_owned(), kind })
     }
 
     fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules> {

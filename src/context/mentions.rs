@@ -17,13 +17,24 @@ const MAX_NAMED: usize = 5;
 
 static FENCED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)"));
 
-/// A file or folder of the project.
+/// What a mention refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Relative to the root, without symlinks, as tools display it.
+    /// Relative to the root, without symlinks, as tools display it; as it was named if it is outside.
     pub path: String,
-    /// It is a folder.
-    pub is_folder: bool,
+    /// What it is.
+    pub kind: FoundKind,
+}
+
+/// What a mention refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundKind {
+    /// A file of the project, or an image anywhere.
+    File,
+    /// A folder of the project.
+    Folder,
+    /// A file or folder that the model cannot read, and why.
+    Outside(String),
 }
 
 /// The mentions of one turn that the model has not received yet.
@@ -48,7 +59,8 @@ impl Mentions {
         for path in
             message.pasted.iter().filter_map(|range| dropped_path(&message.text[range.clone()]))
         {
-            if let Some(found) = find(&path) {
+            let found = find(&path);
+            if let Some(found) = found.filter(|it| !matches!(it.kind, FoundKind::Outside(_))) {
                 self.push(Mention { shown: path, found, is_dropped: true });
             }
         }
@@ -85,10 +97,12 @@ impl Mentions {
     ) -> (Vec<Image>, Vec<String>) {
         let (mut images, mut sentences) = (Vec::new(), Vec::new());
         self.0.retain(|Mention { shown, found, is_dropped }| {
-            if found.is_folder {
-                return !is_dropped;
-            }
-            match look(&found.path) {
+            let seen = match &found.kind {
+                FoundKind::Folder => return !is_dropped,
+                FoundKind::Outside(reason) => Err(reason.clone()),
+                FoundKind::File => look(&found.path),
+            };
+            match seen {
                 Ok(None) => return !is_dropped,
                 Ok(Some(image)) if images.contains(&image) => {}
                 Ok(Some(image)) => images.push(image),
@@ -105,7 +119,8 @@ impl Mentions {
         const FOLDERS: Prompt = prompt!("feedback/mentioned_folders.md");
         let mentions = std::mem::take(&mut self.0);
         let named = mentions.iter().take(MAX_NAMED);
-        let (folders, files): (Vec<_>, Vec<_>) = named.partition(|mention| mention.found.is_folder);
+        let (folders, files): (Vec<_>, Vec<_>) =
+            named.partition(|mention| mention.found.kind == FoundKind::Folder);
         let more = match mentions.len().saturating_sub(MAX_NAMED) {
             0 => String::new(),
             n => format!(" and {n} more"),
@@ -135,7 +150,10 @@ fn longest(text: &str, find: impl Fn(&str) -> Option<Found>) -> Option<(String, 
     let mut ends: BTreeSet<usize> = BTreeSet::from([text.len()]);
     let mut before: Option<char> = None;
     for (at, char) in text.char_indices() {
-        let is_sign = |char: char| !char.is_alphanumeric() && !"/_-".contains(char);
+        // (`..` is one name.)
+        let is_sign = |char: char| {
+            !char.is_alphanumeric() && !"/_-".contains(char) && (char, before) != ('.', Some('.'))
+        };
         let parts = before.is_some_and(|before| before.is_ascii() != char.is_ascii());
         if at > 0 && (is_sign(char) || parts) {
             ends.insert(at);
@@ -205,12 +223,14 @@ mod tests {
         "a",
         "v1.2.md",
         "@types",
+        "./",
     ];
 
     fn find(path: &str) -> Option<Found> {
         let is_folder = THERE.contains(&format!("{}/", path.trim_end_matches('/')).as_str());
         let path = path.trim_start_matches("./").trim_end_matches('/');
-        (is_folder || THERE.contains(&path)).then(|| Found { path: path.to_owned(), is_folder })
+        let kind = if is_folder { FoundKind::Folder } else { FoundKind::File };
+        (is_folder || THERE.contains(&path)).then(|| Found { path: path.to_owned(), kind })
     }
 
     fn check(message: &str, expected: &[&str]) {
@@ -238,7 +258,8 @@ mod tests {
         check("mail me@a.rs, or x.y@src/a.rs", &[]);
         check("use @property and @scope/package, @nobody, @ a.rs, @@a.rs", &[]);
         check("```\n@a.rs\n```", &[]);
-        check("@missing.rs:10-20 @\"no such file\"", &[]);
+        check("@missing.rs:10-20 @\"no such file\" @../a.rs", &[]);
+        check("see @a.rs... and @v1.2.md..", &["@a.rs", "@v1.2.md"]);
         let mut pasted = UserInput::from("read @src/a.rs\n");
         pasted.push_pasted("@a.rs");
         let mut mentions = Mentions::default();
@@ -273,7 +294,7 @@ mod tests {
         message.push_pasted("/p/a.rs");
         let image = Image { hash: "h".to_owned(), media_type: "image/png".to_owned(), bytes: 1 };
         let mut mentions = Mentions::default();
-        let found = |path: &str| Some(Found { path: path.to_owned(), is_folder: false });
+        let found = |path: &str| Some(Found { path: path.to_owned(), kind: FoundKind::File });
         mentions.add(&message, found);
         let look = |path: &str| Ok((path == "/p/a.png").then(|| image.clone()));
         assert_eq!(mentions.look(look), (vec![image.clone()], Vec::new()));
@@ -282,8 +303,10 @@ mod tests {
 
     #[test]
     fn at_most_five_mentions_are_listed() {
-        let found =
-            |path: &str| Some(Found { path: path.to_owned(), is_folder: path.ends_with('/') });
+        let found = |path: &str| {
+            let kind = if path.ends_with('/') { FoundKind::Folder } else { FoundKind::File };
+            Some(Found { path: path.to_owned(), kind })
+        };
         let mut mentions = Mentions::default();
         mentions.add(&"@a @b @c @d/ @e @f @g".into(), found);
         let expected = "The user mentioned @a, @b, @c, @e and 2 more. You MUST read these files with the \

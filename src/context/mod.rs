@@ -25,7 +25,7 @@ pub use compaction::{
 pub use history::{History, Mark};
 pub use images::without_images;
 pub use memory::{Memories, reminder as memory_reminder};
-pub use mentions::{Found, Mentions, resources as resource_mentions};
+pub use mentions::{Found, FoundKind, Mentions, resources as resource_mentions};
 pub use pins::Pins;
 pub use rules::{MAX_RULES_BYTES, NestedRules, Rules};
 pub use summary::{Parts as SummaryParts, Sections, compose, request as summary_request};
@@ -43,8 +43,8 @@ const L1: [Prompt; 3] = [BOUNDARY, prompt!("system/decision.md"), prompt!("syste
 pub trait Project: Send + Sync {
     /// The file that a path in a message refers to, if it exists inside the project.
     fn find(&self, path: &str) -> Option<Found>;
-    /// The path leads to an image, inside the project or not.
-    fn is_image(&self, path: &str) -> bool;
+    /// What a path in a message refers to that the model cannot read, or an image anywhere.
+    fn outside(&self, path: &str) -> Option<Found>;
     /// The complete rules files of a folder that may be shown; `.` is the root.
     fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules>;
 }

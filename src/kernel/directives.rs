@@ -1,6 +1,7 @@
 //! Input of the user: messages, the directives in them, pins and session rules.
 
 use super::Kernel;
+use crate::context::FoundKind;
 use crate::protocol::directives::{Directive, UserInput};
 use crate::protocol::event::{Body, Pin, SessionRule};
 
@@ -18,7 +19,7 @@ impl Kernel {
                 }
                 Directive::Protect(path) => {
                     if let Some(found) = self.parts.project.find(&path) {
-                        registry.protect(&found.path, found.is_folder, &sentence);
+                        registry.protect(&found.path, found.kind == FoundKind::Folder, &sentence);
                     }
                 }
             }

@@ -51,7 +51,7 @@ use turn::{PastCall, Turn};
 pub use verify::Verifier;
 
 use crate::context::{
-    Budget, Found, History, Layers, Memories, Mentions, NestedRules, Pins, Project, Sent,
+    Budget, History, Layers, Memories, Mentions, NestedRules, Pins, Project, Sent,
 };
 use crate::protocol::control::{Control, Ending, Interrupt, Recovery};
 use crate::protocol::directives::UserInput;
@@ -422,11 +422,7 @@ impl Kernel {
     /// read.
     fn mention(&self, mentions: &mut Mentions, message: &UserInput) -> (Vec<Image>, Vec<String>) {
         let project = &self.parts.project;
-        mentions.add(message, |path| {
-            // (An image outside the project is not read, and the user learns why.)
-            let outside = || Found { path: path.to_owned(), is_folder: false };
-            project.find(path).or_else(|| project.is_image(path).then(outside))
-        });
+        mentions.add(message, |path| project.find(path).or_else(|| project.outside(path)));
         let (mut images, mut unread) = mentions.look(|path| self.parts.registry.mentioned(path));
         for content in &message.images {
             match self.parts.registry.sent(content) {

@@ -3,7 +3,7 @@
 
 use super::Kernel;
 use super::turn::Turn;
-use crate::context::Rules;
+use crate::context::{FoundKind, Rules};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::tool::Effect;
 use crate::registry::Answer;
@@ -62,7 +62,7 @@ impl Kernel {
         // By the rules in force now: a pin may have been added since the session began.
         let withheld = self.parts.registry.withheld();
         let is_shown = |path: &str| withheld.why("Read", path).is_none();
-        let is_folder = project.find(path).is_some_and(|found| found.is_folder);
+        let is_folder = project.find(path).is_some_and(|found| found.kind == FoundKind::Folder);
         for folder in self.nested_rules.folders(path, is_folder) {
             for rules in project.rules_in(&folder, &is_shown) {
                 let Rules { path, .. } = &rules;

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::pty::Pty;
 use crate::server::{self, Reply, Request, Server};
@@ -299,4 +299,38 @@ fn fork_and_add_dir_wait_for_background_commands_and_clear_says_what_it_ended() 
     pty.say("/quit");
     pty.end();
     assert_eq!(pty.all().matches("ended with the session: bg_1").count(), 2, "{}", pty.all());
+}
+
+#[test]
+fn mention_outside_the_project_says_how_to_add_its_folder() {
+    let script = "text: first\n---\ntext: second\n---\ntext: third";
+    let test = Test::new().script(script).file("src/a.rs", "fn a() {}\n");
+    let other = test.root().with_file_name("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("notes.txt"), "one\n").unwrap();
+    let other = other.canonicalize().unwrap();
+    let file = other.join("notes.txt").display().to_string();
+    let mut pty = chat(&test, &[]);
+    pty.say(&format!("compare @{file}: and @../other and @../missing"));
+    pty.wait_for("first");
+    let notices: Vec<Value> = test.events_of("error");
+    let notices: Vec<&str> = notices.iter().map(|it| it["message"].as_str().unwrap()).collect();
+    let how = format!(
+        "it is outside the project; add its folder with /add-dir or --add-dir: {}",
+        other.display()
+    );
+    let expected = [&*file, "../other"].map(|name| format!("@{name} is not read: {how}"));
+    assert_eq!(notices, expected);
+    assert_eq!(test.n_events("reminder") + test.n_events("feedback"), 0);
+    pty.wait_for("is not read: it is outside the project");
+
+    pty.say(&format!("/add-dir {}", other.display()));
+    pty.wait_for("directory added: ");
+    pty.say(&format!("again @{file} @../other"));
+    pty.wait("the next answer", |screen| screen.matches("first").count() > 1);
+    assert_eq!(test.n_events("error"), 2);
+    let reminded = [test.events_of("reminder"), test.events_of("feedback")].concat();
+    let reminded = reminded.iter().map(ToString::to_string).collect::<String>();
+    assert!(reminded.contains(&format!("The user mentioned @{file}.")), "{reminded}");
+    assert!(reminded.contains("The user mentioned the folders @../other."), "{reminded}");
 }
