@@ -54,6 +54,7 @@ pub(super) async fn call(
         };
         match handle.answer().await {
             Ok(answer) => {
+                server.reached(Ok(()));
                 report(&name, answer, cx).map_err(|failure| with(failure, server, changed))
             }
             Err(error) => Err(failed(server, &connected, error, changed).await),
@@ -157,6 +158,7 @@ async fn failed(
 ) -> Failure {
     match error {
         ServiceError::McpError(error) => {
+            server.reached(Ok(()));
             let message = shorten(&result::one_line(&error.message), MESSAGE);
             let failure = Failure::new(ErrorCode::McpFailed, message);
             let failure = if error.code == RpcCode::INVALID_PARAMS {
@@ -180,7 +182,10 @@ async fn failed(
                 .hint("check what happened before you repeat the call")
         }
         error => match http::refused(&error) {
-            Some(why) => unavailable(server, &why),
+            Some(why) => {
+                server.reached(Err(&why));
+                unavailable(server, &why)
+            }
             None => unavailable(server, &result::one_line(&shorten(&error.to_string(), MESSAGE))),
         },
     }

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::error::Error;
 
 use rmcp::service::{ClientInitializeError, ServiceError};
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+};
+use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 
 use super::stdio::MAX_MESSAGE;
 use crate::model;
@@ -33,9 +35,16 @@ pub(super) fn transport(
 const LOGIN: &str = "it wants a login (HTTP 401): give it a token, \
     headers = { Authorization = \"Bearer ${TOKEN}\" } in its settings; a login by OAuth is not supported";
 
-/// The message if a call failed because the server wants a login.
+/// The error of the HTTP client.
+type ClientError = <model::HttpClient as StreamableHttpClient>::Error;
+
+/// The message if a call failed because the server wants a login or cannot be reached.
 pub(super) fn refused(error: &ServiceError) -> Option<String> {
-    wants_login(error, error.auth_challenge().is_some()).then(|| LOGIN.to_owned())
+    if wants_login(error, error.auth_challenge().is_some()) {
+        return Some(LOGIN.to_owned());
+    }
+    let ServiceError::TransportSend(error) = error else { return None };
+    Some(not_reached(error))
 }
 
 /// Why there is no connection.
@@ -43,13 +52,29 @@ pub(super) fn not_connected(error: &ClientInitializeError) -> String {
     if wants_login(error, error.is_authorization_required()) {
         return LOGIN.to_owned();
     }
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        words = inner.to_string();
-        source = inner.source();
+    match error {
+        ClientInitializeError::TransportError { error, .. } => not_reached(error),
+        error => innermost(error),
     }
-    words
+}
+
+fn not_reached(error: &DynamicTransportError) -> String {
+    format!("it cannot be reached: {}", innermost(error))
+}
+
+/// The message of the error that caused the others.
+fn innermost(mut error: &(dyn Error + 'static)) -> String {
+    loop {
+        // (It does not say that the error of the client is its source.)
+        let inner = match error.downcast_ref::<StreamableHttpError<ClientError>>() {
+            Some(StreamableHttpError::Client(inner)) => Some(inner as &(dyn Error + 'static)),
+            _ => error.source(),
+        };
+        match inner {
+            Some(inner) => error = inner,
+            None => return error.to_string(),
+        }
+    }
 }
 
 fn wants_login(error: &dyn Error, is_challenge: bool) -> bool {

@@ -220,7 +220,7 @@ impl Servers {
     pub fn states(&self) -> Vec<ServerReport> {
         let report = |server: &Arc<Server>| ServerReport {
             name: server.name().to_owned(),
-            state: server.state(),
+            state: server.shown_state(),
             known: server.tools().map(|tools| tools.iter().map(|it| it.name.clone()).collect()),
         };
         self.0.servers.iter().map(report).collect()

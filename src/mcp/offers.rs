@@ -308,7 +308,11 @@ async fn failed(server: &Server, connected: &Connected, error: &ServiceError) ->
             format!("the MCP server {name} ended before it answered{why}")
         }
         error => {
-            let why = http::refused(error).unwrap_or_else(|| one_line(&error.to_string()));
+            let refused = http::refused(error);
+            if let Some(why) = &refused {
+                server.reached(Err(why));
+            }
+            let why = refused.unwrap_or_else(|| one_line(&error.to_string()));
             format!("the MCP server {name}: {}", shorten(&why, MESSAGE))
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::offers::Offers;
-use super::{Settings, cache};
+use super::{Settings, Start, cache};
 use crate::protocol::Object;
 
 /// Limit of a description, in bytes.
@@ -77,6 +77,9 @@ pub struct Connected {
 pub(super) struct Server {
     pub(super) settings: Settings,
     state: watch::Sender<ServerState>,
+    /// Why the last call could not reach it, although it is connected: with an address, each call is a connection of
+    /// its own.
+    unreachable: watch::Sender<Option<Arc<str>>>,
     /// Its tools changed and are being listed.
     is_listing: watch::Sender<bool>,
     /// What the user can name; `None` as long as it is not listed.
@@ -92,6 +95,7 @@ impl Server {
         Self {
             settings,
             state: watch::Sender::new(ServerState::Idle),
+            unreachable: watch::Sender::new(None),
             is_listing: watch::Sender::new(false),
             offers: watch::Sender::new(None),
             cached,
@@ -106,12 +110,28 @@ impl Server {
         self.state.borrow().clone()
     }
 
+    /// The state, for users.
+    pub(super) fn shown_state(&self) -> ServerState {
+        match (self.state(), &self.settings.start, &*self.unreachable.borrow()) {
+            (ServerState::Connected(_), Start::Address { .. }, Some(why)) => {
+                ServerState::Failed(Arc::clone(why))
+            }
+            (state, ..) => state,
+        }
+    }
+
+    /// A call reached it, or could not for this reason. The next one tries again.
+    pub(super) fn reached(&self, outcome: Result<(), &str>) {
+        self.unreachable.send_replace(outcome.err().map(Into::into));
+    }
+
     pub(super) fn connecting(&self) {
         self.state.send_replace(ServerState::Connecting);
     }
 
     pub(super) fn connected(&self, peer: Peer<RoleClient>, tools: Vec<ToolInfo>) {
         let tools = Arc::new(enabled(&self.settings, tools));
+        self.reached(Ok(()));
         self.state.send_replace(ServerState::Connected(Connected { peer, tools }));
     }
 

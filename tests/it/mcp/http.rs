@@ -1,8 +1,12 @@
 //! Servers over streamable HTTP.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use super::{code, envelopes};
+use crate::chat::Pty;
 use crate::server::{self, Chunk, Reply, Server};
 use crate::support::Test;
 
@@ -71,6 +75,8 @@ fn address_without_a_server_is_one_notice() {
         .user_config("[mcp.servers.t]\nurl = \"http://127.0.0.1:1/mcp\"\n")
         .script("call: McpTool {\"tool\":\"t.echo\"}\n---\ntext: done");
     let done = test.run(&["--allow", "mcp", "do it"]).expect_code(0);
+    let notice = "MCP server t: it cannot be reached: Connection refused";
+    assert_eq!(done.stderr.matches(notice).count(), 1, "{}", done.stderr);
     assert_eq!(done.stderr.matches("MCP server t:").count(), 1, "{}", done.stderr);
     assert_eq!(code(&test.events_of("tool.finished")[0]["envelope"]), "MCP_UNAVAILABLE");
 }
@@ -100,4 +106,40 @@ fn hanging_call_is_a_timeout() {
     test.agent(&["mcp", "test"]).expect_code(0);
     let found = envelopes(&test, "call: mcp__t__echo {}\n---\ntext: done");
     assert_eq!(code(&found[0]), "MCP_TIMEOUT");
+}
+
+/// A server that is gone after its tools were listed, and comes back.
+#[test]
+fn server_that_cannot_be_reached_is_one_sentence_and_not_connected() {
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let gone = is_gone.clone();
+    let server = Server::with(move |request, _| match request.method.as_str() {
+        _ if gone.load(Ordering::Relaxed) => server::no_answer(),
+        "POST" => answer(&request.json()),
+        _ => Reply::new(405, "text/plain", ""),
+    });
+    let call = "call: McpTool {\"tool\": \"t.echo\", \"arguments\": {\"text\": \"hi\"}}\n---\n";
+    let script = format!("{call}text: first\n---\n{call}text: second");
+    let test = Test::new().user_config(&config(&server, "")).script(&script);
+    test.agent(&["mcp", "test"]).expect_code(0);
+    let mut pty = Pty::chat(&test, &["--allow", "mcp"]);
+    pty.wait_for("/help");
+    pty.say("/mcp");
+    pty.wait_for("t: connected, 1 tool: echo");
+    is_gone.store(true, Ordering::Relaxed);
+    pty.say("call it");
+    pty.wait_for("first");
+    let message = test.events_of("tool.finished")[0]["envelope"]["error"]["message"].clone();
+    let message = message.as_str().unwrap();
+    let expected = "the MCP server t is not available: it cannot be reached: ";
+    assert!(message.starts_with(expected), "{message}");
+    assert!(!message.contains("Transport") && !message.contains("rmcp"), "{message}");
+    pty.say("/mcp");
+    pty.wait_for("t: not available: it cannot be reached: ");
+    is_gone.store(false, Ordering::Relaxed);
+    pty.say("again");
+    pty.wait_for("second");
+    assert_eq!(test.events_of("tool.finished")[1]["envelope"]["status"], "success");
+    pty.say("/mcp");
+    pty.wait("connected again", |_| pty.all().matches("t: connected, 1 tool").count() > 1);
 }
