@@ -143,3 +143,31 @@ fn server_that_cannot_be_reached_is_one_sentence_and_not_connected() {
     pty.say("/mcp");
     pty.wait("connected again", |_| pty.all().matches("t: connected, 1 tool").count() > 1);
 }
+
+#[test]
+fn chat_shows_the_beginning_of_an_answer() {
+    let server = Server::with(|request, _| match request.method.as_str() {
+        "POST" if request.json()["method"] == "tools/call" => {
+            let lines: String = (1..=20).map(|n| format!("row {n}\n")).collect();
+            let result = json!({"content": [{"type": "text", "text": lines}]});
+            let id = &request.json()["id"];
+            server::json(200, &json!({"jsonrpc": "2.0", "id": id, "result": result}))
+        }
+        "POST" => answer(&request.json()),
+        _ => Reply::new(405, "text/plain", ""),
+    });
+    let test = Test::new()
+        .user_config(&config(&server, ""))
+        .script("call: McpTool {\"tool\": \"t.echo\", \"arguments\": {}}\n---\ntext: first");
+    test.agent(&["mcp", "test"]).expect_code(0);
+    let mut pty = Pty::chat(&test, &["--allow", "mcp"]);
+    pty.wait_for("/help");
+    pty.say("call it");
+    pty.wait_for("first");
+    let rows = "t.echo {}\n    row 1\n    row 2\n    row 3\n    row 4\n    … 16 more lines\n";
+    assert!(pty.all().contains(rows), "{}", pty.all());
+    pty.send("\x14");
+    pty.wait_for("q close");
+    pty.send("a");
+    pty.wait_for("row 20");
+}

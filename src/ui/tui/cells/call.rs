@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::lines::{
-    command_lines, diff_lines, first_line, live_output, n_lines, output, seconds, title,
+    beginning, command_lines, diff_lines, first_line, live_output, n_lines, output, seconds, title,
 };
 use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::control::Grant;
@@ -83,6 +83,9 @@ enum Body {
     /// Output of a command, whose last lines are the most important, and the number of lines that the text
     /// lacks.
     Output(String, usize),
+    /// The answer of an MCP server, whose first lines are the most important, and the number of lines that the
+    /// text lacks.
+    Answer(String, usize),
     /// Answers of the user.
     Answers(Vec<UserAnswer>),
     /// Anything else, only in full.
@@ -210,6 +213,9 @@ impl Call {
             Body::Output(text, left_out) => {
                 let most = if outcome.mark == Mark::Bad { FAILED_LINES } else { OUTPUT_LINES };
                 lines.extend(output(text, Some(*left_out), most, look, detail));
+            }
+            Body::Answer(text, left_out) => {
+                lines.extend(beginning(text, *left_out, OUTPUT_LINES, look, detail));
             }
             Body::Answers(answers) => {
                 lines.extend(answers.iter().flat_map(|answer| answer_lines(answer, look)));
@@ -351,6 +357,9 @@ impl Outcome {
             let n_changed = usize::try_from(n_changed).unwrap_or(usize::MAX);
             body = Body::Diff(text("diff_preview").to_owned(), n_changed);
         }
+        if is_of_mcp(tool) {
+            body = server_answer(envelope);
+        }
         if matches!(body, Body::None) {
             body = Body::Text(view(envelope));
         }
@@ -376,6 +385,18 @@ fn command_output(envelope: &Envelope) -> Body {
     });
     let left_out = if is_cut { left_out.sum() } else { 0 };
     Body::Output(texts.concat(), left_out)
+}
+
+/// The answer of an MCP server, which may be cut.
+fn server_answer(envelope: &Envelope) -> Body {
+    let field = |name: &str| envelope.data.get(name);
+    let content = field("content").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    if let Some(text) = content {
+        let total = envelope.stats.get("content_lines").and_then(Value::as_u64).unwrap_or(0);
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        return Body::Answer(text.to_owned(), total.saturating_sub(n_lines(text)));
+    }
+    field("structured").map_or(Body::None, |value| Body::Answer(format!("{value:#}"), 0))
 }
 
 /// A question of the model with its options.

@@ -164,6 +164,29 @@ pub(super) fn output(
     lines
 }
 
+/// The beginning of an answer, or all of it. `left_out`: number of lines that the text lacks.
+pub(super) fn beginning(
+    text: &str,
+    left_out: usize,
+    most: usize,
+    look: Look,
+    detail: Detail,
+) -> Vec<Line<'static>> {
+    if detail == Detail::Full {
+        return output(text, None, usize::MAX, look, detail);
+    }
+    let n_lines = n_lines(text.trim_end()) + left_out;
+    let shown = if n_lines <= most + 1 { n_lines } else { most };
+    let mut lines: Vec<_> =
+        text.trim_end().lines().take(shown).map(|line| quiet_line(line, look)).collect();
+    if n_lines > shown {
+        let more = format!("    … {} more lines", n_lines - shown);
+        lines
+            .push(Line::styled(cut(&more, look.width).into_owned(), look.theme.style(Part::Quiet)));
+    }
+    lines
+}
+
 /// The end of an output that is still being written.
 pub(super) fn live_output(tail: &str, most: usize, look: Look) -> Vec<Line<'static>> {
     let tail = tail.trim_end();
@@ -174,16 +197,16 @@ pub(super) fn live_output(tail: &str, most: usize, look: Look) -> Vec<Line<'stat
 }
 
 fn last_lines(text: &str, n_lines: usize, look: Look) -> Vec<Line<'static>> {
-    let quiet = look.theme.style(Part::Quiet);
-    let room = look.width.saturating_sub(4).max(1);
     let last: Vec<&str> = text.rsplit('\n').take(n_lines).collect();
-    let lines = last.into_iter().rev().map(|line| {
-        // Only the part of a line that can be displayed is processed.
-        let end = line.floor_char_boundary(line.len().min(64 * 1024));
-        let line = settled(&line[..end]);
-        Line::styled(format!("    {}", cut(&line, room)), quiet)
-    });
-    lines.collect()
+    last.into_iter().rev().map(|line| quiet_line(line, look)).collect()
+}
+
+fn quiet_line(line: &str, look: Look) -> Line<'static> {
+    // Only the part of a line that can be displayed is processed.
+    let end = line.floor_char_boundary(line.len().min(64 * 1024));
+    let line = settled(&line[..end]);
+    let room = look.width.saturating_sub(4).max(1);
+    Line::styled(format!("    {}", cut(&line, room)), look.theme.style(Part::Quiet))
 }
 
 /// A unified diff with line numbers. `n_changed`: number of changed lines, also of those that it lacks.
