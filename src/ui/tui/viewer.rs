@@ -43,7 +43,10 @@ pub(super) struct Viewer {
 struct Search {
     query: String,
     is_typing: bool,
+    /// The cells that contain it.
     found: Vec<usize>,
+    /// The cell and its row that are shown.
+    at: Option<(usize, usize)>,
 }
 
 /// The result of a key.
@@ -245,7 +248,8 @@ impl Viewer {
                         let fits = |at: &usize| cells[*at].text().to_lowercase().contains(&query);
                         (0..cells.len()).filter(fits).collect()
                     };
-                    self.next_found(true);
+                    search.at = None;
+                    self.next_found(true, cells, height);
                 }
                 (Code::Esc, _) => self.search = None,
                 _ => {}
@@ -271,11 +275,7 @@ impl Viewer {
                 self.follows = true;
             }
             (Code::Enter, _) => {
-                let at = self.selected;
-                if !self.toggled.remove(&at) {
-                    self.toggled.insert(at);
-                }
-                self.forget(at);
+                self.toggle(self.selected);
                 self.follows = false;
             }
             (Code::Char('a'), false) => {
@@ -286,8 +286,8 @@ impl Viewer {
             (Code::Char('/'), _) => {
                 self.search = Some(Search { is_typing: true, ..Search::default() });
             }
-            (Code::Char('n'), false) => self.next_found(true),
-            (Code::Char('N'), false) => self.next_found(false),
+            (Code::Char('n'), false) => self.next_found(true, cells, height),
+            (Code::Char('N'), false) => self.next_found(false, cells, height),
             _ => return Outcome::Other,
         }
         Outcome::Taken
@@ -324,17 +324,67 @@ impl Viewer {
         self.follows = false;
     }
 
-    fn next_found(&mut self, forward: bool) {
+    /// Shows the next place of the search text: in the same cell, or in the next one that contains it.
+    fn next_found(&mut self, forward: bool, cells: &[Cell], height: usize) {
         let Some(search) = &self.search else { return };
-        let next = if forward {
-            search.found.iter().find(|at| **at > self.selected).or(search.found.first())
-        } else {
-            search.found.iter().rev().find(|at| **at < self.selected).or(search.found.last())
+        let next = |from: usize, among: &[usize]| {
+            let mut among = among.iter().copied();
+            if forward { among.find(|at| *at > from) } else { among.rev().find(|at| *at < from) }
         };
-        if let Some(at) = next {
-            self.selected = *at;
-            self.show_selected();
+        let here = search.at.filter(|(cell, _)| *cell == self.selected);
+        let cell = next(self.selected, &search.found).or(if forward {
+            search.found.first()
+        } else {
+            search.found.last()
         }
+        .copied());
+        let in_same =
+            here.and_then(|(cell, row)| Some((cell, next(row, &self.found_rows(cells, cell))?)));
+        let at = in_same.or_else(|| {
+            let cell = cell?;
+            let mut rows = self.found_rows(cells, cell);
+            if rows.is_empty() && self.detail(cell) == Detail::Brief {
+                self.toggle(cell);
+                rows = self.found_rows(cells, cell);
+            }
+            // (A wrapped text is in no row.)
+            let row = if forward { rows.first() } else { rows.last() };
+            Some((cell, row.copied().unwrap_or(0)))
+        });
+        let (Some((cell, row)), Some(look)) = (at, self.look) else { return };
+        self.measure(cells, look);
+        self.selected = cell;
+        self.show_selected();
+        self.top += row.saturating_sub(height / 3);
+        if let Some(search) = &mut self.search {
+            search.at = at;
+        }
+    }
+
+    /// The rows of a cell that contain the search text.
+    fn found_rows(&self, cells: &[Cell], at: usize) -> Vec<usize> {
+        let (Some(search), Some(look)) = (&self.search, self.look) else { return Vec::new() };
+        let query = search.query.to_lowercase();
+        let laid_out;
+        let rows = match self.long.get(&at) {
+            Some(rows) => rows,
+            None => {
+                laid_out = self.rows(cells, at, look);
+                &laid_out
+            }
+        };
+        let rows = rows.iter().enumerate();
+        rows.filter(|(_, row)| row.to_string().to_lowercase().contains(&query))
+            .map(|(n, _)| n)
+            .collect()
+    }
+
+    /// Changes the detail of a cell.
+    fn toggle(&mut self, at: usize) {
+        if !self.toggled.remove(&at) {
+            self.toggled.insert(at);
+        }
+        self.forget(at);
     }
 }
 

@@ -109,3 +109,29 @@ fn export_without_a_name_is_written_outside_the_project() {
     let in_project: Vec<_> = std::fs::read_dir(test.root()).unwrap().flatten().collect();
     assert_eq!(in_project.len(), 1, "{in_project:?}");
 }
+
+#[test]
+fn search_shows_each_place_in_a_long_item() {
+    let lines: String = (1..=300)
+        .map(|n| format!("text: - line {n}{}\n", if n % 100 == 50 { " with a needle" } else { "" }))
+        .collect();
+    let test = Test::new().script(&format!("{lines}---\ntext: the end"));
+    let args = ["--model", "script:../script"];
+    let mut pty = Pty::start(&test, &args, 24, 100, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("begin");
+    pty.wait_for("line 300");
+    pty.wait_for("/help");
+    pty.say("more");
+    pty.wait_for("the end");
+    pty.send("\x14");
+    pty.wait_for("q close");
+    pty.send("/needle");
+    pty.wait_for("/needle");
+    pty.send("\r");
+    pty.wait_for("line 50 with a needle");
+    for (key, line) in [("n", 150), ("n", 250), ("n", 50), ("N", 250), ("N", 150)] {
+        pty.send(key);
+        pty.wait_for(&format!("line {line} with a needle"));
+    }
+}
