@@ -1,10 +1,12 @@
 //! Tools beyond the fixed ones, and commands of the user: each exists only if the session has what it needs.
 
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Options;
 use super::agents::Agents;
+use super::project::around;
 use crate::config::{AGENT_DIR, UserDirs};
 use crate::exec::sandbox::Sandbox;
 use crate::extend::folders::{self, Folder};
@@ -27,7 +29,7 @@ const BYTES_PER_TOKEN: usize = 4;
 #[derive(Default)]
 pub(super) struct Skills {
     tool: Option<tools::Skill>,
-    /// The user's folders of skills, outside the project: they may be read.
+    /// The folders of skills outside the project: they may be read.
     readable: Vec<PathBuf>,
 }
 
@@ -48,8 +50,10 @@ impl Skills {
             let mut places = options.add_dirs.iter().filter_map(|place| place.canonicalize().ok());
             places.any(|place| is_in(folder, &place))
         };
-        let users = folders.iter().filter(|folder| folder.is_users && !added(folder));
-        let readable = users.filter_map(|folder| folder.path.canonicalize().ok()).collect();
+        let is_outside =
+            |folder: &Folder| folder.is_users || !folder.path.starts_with(&options.root);
+        let outside = folders.iter().filter(|folder| is_outside(folder) && !added(folder));
+        let readable = outside.filter_map(|folder| folder.path.canonicalize().ok()).collect();
         let for_model: Vec<Skill> = all.into_iter().filter(|skill| skill.for_model).collect();
         let max_tokens = options.config.config.context.max_skill_tokens;
         let (list, notice) = listed(&for_model, max_tokens);
@@ -59,7 +63,7 @@ impl Skills {
         Self { tool, readable }
     }
 
-    /// Makes the files of the user's skills readable for file tools and commands.
+    /// Makes the files of skills outside the project readable for file tools and commands.
     pub(super) fn readable_in(
         &self,
         mut workspace: Workspace,
@@ -137,7 +141,7 @@ pub fn own_commands(
 ) -> (Vec<OwnCommand>, Vec<String>) {
     let mut folders = of_user(root, dirs, "commands");
     // What a repository brings along does not replace what the user wrote.
-    folders.extend(folders::of_project(root, AGENT_DIR, "commands"));
+    folders.extend(of_project(root, "commands"));
     let (mut all, mut notices) = commands::commands(&folders::distinct(folders), &is_built_in);
     // (Notices about their files are those of the session.)
     let (skills, _) = skills::skills(&skill_folders(root, dirs));
@@ -179,9 +183,15 @@ fn with_shell_lines(command: &mut OwnCommand, prompts: &Prompts) {
 
 /// The folders of skills; those of the project come first.
 fn skill_folders(root: &Path, dirs: Option<&UserDirs>) -> Vec<Folder> {
-    let mut folders = folders::of_project(root, AGENT_DIR, "skills");
+    let mut folders = of_project(root, "skills");
     folders.extend(of_user(root, dirs, "skills"));
     folders::distinct(folders)
+}
+
+/// The folders of the project, and of the directories around it that belong to its repository.
+fn of_project(root: &Path, name: &str) -> Vec<Folder> {
+    let places = iter::once(root).chain(around(root));
+    places.flat_map(|place| folders::of_project(place, AGENT_DIR, name)).collect()
 }
 
 /// The user's folders. Those that the agent can change, because the home is in the project, count as the project's.

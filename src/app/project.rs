@@ -14,20 +14,22 @@ const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
 /// Used in a folder that has none of those.
 const OTHER_RULES_FILE: &str = "CLAUDE.md";
 
+/// The directories around the project up to the top of its git repository, the nearest first.
+pub(super) fn around(root: &Path) -> impl Iterator<Item = &Path> {
+    let depth = root.ancestors().position(|folder| folder.join(".git").exists());
+    root.ancestors().skip(1).take(depth.unwrap_or(0))
+}
+
 /// Rules files of the directories around the project up to the top of its git repository, the outermost first. They
 /// are outside of the workspace, so links are not followed.
 pub(super) fn rules_around(root: &Path, is_shown: impl Fn(&str) -> bool) -> Vec<Rules> {
-    let Some(depth) = root.ancestors().position(|folder| folder.join(".git").exists()) else {
-        return Vec::new();
-    };
-    let above: Vec<(usize, &Path)> = root.ancestors().take(depth + 1).enumerate().skip(1).collect();
     let mut rules = Vec::new();
-    for (n_up, folder) in above.into_iter().rev() {
+    for (n, folder) in around(root).enumerate().collect::<Vec<_>>().into_iter().rev() {
         let read = |file: &OsStr| {
             let path = folder.join(file);
             let is_shown = path.to_str().is_some_and(&is_shown);
             let text = is_shown.then(|| disk::read_small_text_without_links(&path).ok())??;
-            let path = "../".repeat(n_up) + file.to_str()?;
+            let path = "../".repeat(n + 1) + file.to_str()?;
             Some(Rules { path, text })
         };
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();

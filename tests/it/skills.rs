@@ -288,3 +288,54 @@ fn link_in_a_home_that_is_the_project_makes_nothing_readable() {
     let result = last_result(&requests[1]);
     assert!(result.contains("ACCESS_DENIED"), "{result}");
 }
+
+/// What belongs to a repository is found in each of its directories, without trust, like its rules files.
+#[test]
+fn extensions_at_the_top_of_the_repository_are_found_below_it() {
+    let test = Test::new()
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .file(".claude/skills/deploy/SKILL.md", DEPLOY)
+        .file(".claude/skills/deploy/data.txt", "data-of-the-skill\n")
+        .file(".claude/commands/fix.md", "Fix $1 of the repository.\n")
+        .file(".agent/commands/fix.md", "Fix otherwise.\n")
+        .file("a/.agent/commands/fix.md", "Fix $1 here.\n")
+        .file(
+            ".agent/agents/reviewer.md",
+            "---\nname: reviewer\ndescription: Reviews.\n---\nReview.\n",
+        )
+        .file("a/b/main.rs", "");
+    std::fs::write(test.root().join("../script"), "text: done").unwrap();
+    // Not above the repository.
+    let above = test.root().parent().unwrap().join(".agent/commands");
+    std::fs::create_dir_all(&above).unwrap();
+    std::fs::write(above.join("above.md"), "Not for this.\n").unwrap();
+    let script = format!("script:{}", test.root().parent().unwrap().join("script").display());
+    let run = |line: &str, folder: &str| {
+        let folder = test.root().join(folder).display().to_string();
+        let args = ["run", line, "-C", &folder, "--model", &script, "--output-format", "events"];
+        test.agent(&args)
+    };
+    let shown = |line: &str, folder: &str| -> Value {
+        let lines = run(line, folder).expect_code(0).lines();
+        lines.iter().find(|it| it["type"] == "turn.started").unwrap()["shown"].clone()
+    };
+    assert_eq!(shown("/fix it", "a/b"), "Fix it here.");
+    assert_eq!(shown("/fix it", "a"), "Fix it here.");
+    assert_eq!(shown("/fix it", ""), "Fix otherwise.\n\nit");
+    assert!(run("/above", "a/b").expect_code(2).stderr.contains("there is no command /above"));
+
+    let below = test.root().join("a/b").display().to_string();
+    let data = test.root().join(".claude/skills/deploy/data.txt");
+    let answers = [
+        sse_calls(&[("Skill", json!({"skill": "deploy"}))]),
+        sse_calls(&[("Read", json!({"path": data}))]),
+        sse_calls(&[("Write", json!({"path": data, "content": "x"}))]),
+        sse_text("done"),
+    ];
+    let (done, requests) = play(&test, &["x", "-C", &below], answers);
+    done.expect_code(0);
+    assert!(requests[0].json()["tools"].to_string().contains("`reviewer`: Reviews."));
+    assert!(last_result(&requests[1]).contains("Run `scripts/go"), "{}", last_result(&requests[1]));
+    assert!(last_result(&requests[2]).contains("data-of-the-skill"));
+    assert!(last_result(&requests[3]).contains("ACCESS_DENIED"), "{}", last_result(&requests[3]));
+}

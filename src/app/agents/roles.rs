@@ -1,8 +1,10 @@
 //! The roles of sub-agents in a session: the built-in ones and those in files.
 
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use super::super::models::{has_price, open_model};
+use super::super::project::around;
 use super::super::{HostPrograms, McpServers, Options};
 use crate::config::{Config, is_file};
 use crate::extend::roles::{self, Role as File};
@@ -246,13 +248,16 @@ fn kind_of(name: &str) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// The folders with roles, in order of precedence. A folder of the project that leads outside of it is ignored.
+/// The folders with roles, in order of precedence: of the project, of the directories around it that belong to its
+/// repository, and of the user. One that leads out of its place is ignored.
 fn folders(options: &Options) -> Vec<PathBuf> {
-    let root = &options.root;
-    let is_inside =
-        |folder: &PathBuf| folder.canonicalize().is_ok_and(|real| real.starts_with(root));
-    let of_project = [".agent/agents", ".claude/agents"].map(|folder| root.join(folder));
-    let mut folders: Vec<PathBuf> = of_project.into_iter().filter(is_inside).collect();
+    let mut folders = Vec::new();
+    for place in iter::once(options.root.as_path()).chain(around(&options.root)) {
+        let of_place = [".agent/agents", ".claude/agents"].map(|folder| place.join(folder));
+        let is_inside =
+            |folder: &PathBuf| folder.canonicalize().is_ok_and(|real| real.starts_with(place));
+        folders.extend(of_place.into_iter().filter(is_inside));
+    }
     folders.extend(options.dirs.as_ref().map(|dirs| dirs.config.join("agents")));
     folders.extend(std::env::home_dir().map(|home| home.join(Path::new(".claude/agents"))));
     // The home may be the project.
