@@ -16,7 +16,8 @@ pub(super) async fn edited(
 ) -> Result<String, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let editor = variable("VISUAL").or_else(|| variable("EDITOR"));
-    let editor = editor.ok_or("set VISUAL or EDITOR to your editor")?;
+    let editor = editor.or_else(|| has_vi(outside).then(|| "vi".to_owned()));
+    let editor = editor.ok_or("there is no vi: set VISUAL or EDITOR to your editor")?;
     let failed = |error: io::Error| format!("the editor {editor}: {error}");
     let folder = Folder::make(outside, dirs).map_err(failed)?;
     let path = folder.0.join("message.md");
@@ -28,6 +29,14 @@ pub(super) async fn edited(
         return Err(format!("{editor} ended with an error: the text was not changed"));
     }
     disk::read_small_text_without_links(&path).map_err(failed)
+}
+
+/// `vi` is on the path of the environment that editors get.
+fn has_vi(outside: &HostPrograms) -> bool {
+    let variables = outside.environment();
+    let path = variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path);
+    let mut folders = path.into_iter().flat_map(std::env::split_paths);
+    folders.any(|folder| folder.join("vi").is_file())
 }
 
 /// A private folder for what the user writes or pastes, removed on drop.

@@ -34,7 +34,7 @@ pub(in crate::cli) struct AddArgs {
 pub(in crate::cli) struct EditArgs {
     /// The lesson, by id or prefix
     id: String,
-    /// The new text; without it $VISUAL or $EDITOR is opened
+    /// The new text; without it $VISUAL, $EDITOR or vi is opened
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
     /// For all projects

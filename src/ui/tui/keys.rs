@@ -278,7 +278,12 @@ pub const BINDINGS: &[Binding] = &[
     ),
     binding(KeyAction::NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
     binding(KeyAction::ToggleTodos, "toggle-todos", &["alt-p"], "show or hide the todo list"),
-    binding(KeyAction::Editor, "editor", &["ctrl-g"], "write the message in $VISUAL or $EDITOR"),
+    binding(
+        KeyAction::Editor,
+        "editor",
+        &["ctrl-g"],
+        "write the message in $VISUAL, $EDITOR or vi",
+    ),
     binding(
         KeyAction::SearchHistory,
         "search-history",

@@ -1,6 +1,9 @@
 //! The composer: multi-line input, history, pastes, file completion, shell commands, an external
 //! editor, and messages to a running agent.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use super::pty::Pty;
@@ -118,20 +121,21 @@ fn restored_message_is_never_a_command() {
 }
 
 #[test]
-fn returned_queued_message_is_not_a_command() {
+fn returned_command_of_a_file_is_that_command_again() {
     let test =
         Test::new().script("pause: 60s\ntext: never").file(".agent/commands/inspect.md", WORDS);
     let mut pty = chat(&test);
     pty.say("begin");
     pty.wait_for("waiting for the model");
     pty.say("/inspect");
-    pty.wait_for("queued: !touch owned");
+    pty.wait_for("queued: /inspect");
     pty.send("\x1b");
-    pty.wait_for("› !touch owned");
-    pty.wait_for(NO_COMMAND);
+    pty.wait_for("› /inspect");
+    assert!(!pty.screen().contains(NO_COMMAND), "{}", pty.screen());
     pty.send("\r");
     wait_for(|| said(&test).len() == 2);
-    assert_eq!(said(&test), ["begin", " !touch owned"]);
+    assert_eq!(said(&test), ["begin", "/inspect"]);
+    assert_eq!(test.events_of("turn.started")[1]["shown"], WORDS);
     assert!(!test.root().join("owned").exists());
 }
 
@@ -487,4 +491,19 @@ fn recalled_message_can_be_completed_when_it_is_edited() {
     // The text of another message was replaced.
     pty.send("\x15/keys");
     pty.wait_for("▸ /keys");
+}
+
+#[test]
+fn editor_is_vi_if_no_other_is_named() {
+    let test = Test::new().script("text: heard").env("EDITOR", "").env("VISUAL", "");
+    let own = test.home().join("own");
+    std::fs::create_dir_all(&own).unwrap();
+    let vi = own.join("vi");
+    std::fs::write(&vi, "#!/bin/sh\necho written >>\"$1\"\n").unwrap();
+    std::fs::set_permissions(&vi, Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::join_paths([own.as_path(), Path::new("/usr/bin"), Path::new("/bin")]);
+    let test = test.env("PATH", path.unwrap().to_str().unwrap());
+    let mut pty = chat(&test);
+    pty.send("please: \x07");
+    pty.wait_for("please: written");
 }
