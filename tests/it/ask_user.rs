@@ -91,6 +91,7 @@ fn four_questions_follow_each_other_and_can_be_corrected() {
     wait_for_question(&pty, "Which port? (2/4)");
     pty.send("\x1b[B\r");
     wait_for_question(&pty, "Which features? (3/4)");
+    pty.wait_for(" · Space marks · Enter answers · Esc stops · Left back");
     pty.send(" ");
     pty.wait_for("[x] logs");
     pty.send("2");

@@ -341,11 +341,8 @@ impl State {
             Focus::Question if self.inquiry().is_some() => self.inquiry().map(|inquiry| {
                 let marks = if inquiry.takes_several() { "Space marks · " } else { "" };
                 let left = key(KeyAction::Left);
-                let back = if inquiry.has_earlier() {
-                    format!(" · {left} goes back")
-                } else {
-                    String::new()
-                };
+                let back =
+                    if inquiry.has_earlier() { format!(" · {left} back") } else { String::new() };
                 format!("{marks}{send} answers · {escape} stops{back}")
             }),
             Focus::Composer | Focus::Question => is_busy.then(|| {
@@ -358,7 +355,8 @@ impl State {
                 format!("{escape} stops{edits}")
             }),
         };
-        parts.extend(keys.map(|keys| (keys, Part::Quiet)));
+        let keys = keys.iter().flat_map(|keys| keys.split(" · "));
+        parts.extend(keys.map(|keys| (keys.to_owned(), Part::Quiet)));
         if self.focus == Focus::Question && self.is_low_for_question(look) {
             parts.push((format!("{} shows all", key(KeyAction::Transcript)), Part::Quiet));
         }
