@@ -104,11 +104,7 @@ fn model_and_effort<'a>(
     match Effort::named(effort) {
         Some(effort) => Ok((model, Some(effort))),
         None if effort == DEFAULT_EFFORT => Ok((model, None)),
-        None => {
-            let names = Effort::all().iter().map(|effort| effort.as_str());
-            let names = names.collect::<Vec<_>>().join(", ");
-            Err(format!("there is no effort {effort:?}: {DEFAULT_EFFORT}, {names}"))
-        }
+        None => Err(tui::no_effort(effort)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The commands of the chat, in the order in which they are offered.
 
+use crate::protocol::provider::Effort;
+
 /// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandAction {
@@ -7,6 +9,8 @@ pub enum CommandAction {
     Help,
     /// Shows or changes the model.
     Model,
+    /// Shows or changes how much the model reasons.
+    Effort,
     /// Shows or changes the permission mode.
     Mode,
     /// Lists the permission rules, or removes one of this session.
@@ -144,6 +148,13 @@ impl Command {
 /// Stands for the configured effort in `/model`.
 pub const DEFAULT_EFFORT: &str = "default";
 
+/// Says that this is no effort.
+pub fn no_effort(name: &str) -> String {
+    let names = Effort::all().iter().map(|effort| effort.as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    format!("there is no effort {name:?}: {DEFAULT_EFFORT}, {names}")
+}
+
 /// Every command.
 pub const COMMANDS: &[Command] = &[
     command(CommandAction::Help, "help", "", "commands, and the most useful keys"),
@@ -154,6 +165,12 @@ pub const COMMANDS: &[Command] = &[
         "which model answers, or another, and how much it reasons",
     )
     .when(Timing::Works("connecting")),
+    command(
+        CommandAction::Effort,
+        "effort",
+        "[EFFORT]",
+        "how much the model reasons, or change it",
+    ),
     command(CommandAction::Mode, "mode", "[MODE]", "the permission mode"),
     command(
         CommandAction::Permissions,
@@ -204,8 +221,13 @@ pub const COMMANDS: &[Command] = &[
     command(CommandAction::Diff, "diff", "", "what this session changed, outside git too"),
     command(CommandAction::Sessions, "sessions", "", "the sessions of this project"),
     command(CommandAction::Resume, "resume", "ID", "resume another session").when(Timing::Opens),
-    command(CommandAction::Fork, "fork", "", "continue in a copy of this session")
-        .when(Timing::Opens),
+    command(
+        CommandAction::Fork,
+        "fork",
+        "[ID]",
+        "continue in a copy of this session, or of another one",
+    )
+    .when(Timing::Opens),
     command(CommandAction::Rename, "rename", "NAME", "name this session, for /resume and the list")
         .when(Timing::Idle),
     command(
@@ -272,6 +294,7 @@ pub fn built_in(name: &str) -> Option<&'static Command> {
         "status" | "usage" => "cost",
         "settings" => "config",
         "bashes" => "tasks",
+        "thinking" => "effort",
         name => name,
     };
     COMMANDS.iter().find(|command| command.name == name)

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub use commands::{COMMANDS, Command, CommandAction, DEFAULT_EFFORT, Timing, built_in};
+pub use commands::{COMMANDS, Command, CommandAction, DEFAULT_EFFORT, Timing, built_in, no_effort};
 pub use keys::{BINDINGS, Key, Keymap};
 pub use state::{Ended, News, PagePlace, Request, Settings};
 pub use statusline::StatusItem;

@@ -717,6 +717,19 @@ fn effort_is_chosen_with_the_model_or_alone() {
     pty.wait_for("at \"none\"");
     let efforts = test.events_of("model.requested");
     assert_eq!(efforts[0]["effort"], "none");
+    // The names that it has in other agents.
+    pty.wait_for("/help");
+    pty.say("/effort high");
+    pty.wait_for(" · mine/large high");
+    pty.say("/thinking hard");
+    pty.wait_for("there is no effort \"hard\": default, none, minimal, low");
+    pty.say("/effort");
+    pty.wait_for("the effort is high; /effort EFFORT changes it");
+    pty.wait("the list", |screen| screen.contains("high     in use now"));
+    pty.send("max");
+    pty.wait_for("/effort max");
+    pty.send("\r");
+    pty.wait_for("mine/large answers from now on with effort max");
 }
 
 #[test]

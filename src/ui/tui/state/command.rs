@@ -4,9 +4,12 @@ use super::{Action, Focus, PagePlace, Request, RunningShell, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
 use crate::protocol::own_command::{OF_SERVER, OwnCommand};
+use crate::protocol::provider::Effort;
 use crate::protocol::sanitize::without_controls;
 use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
-use crate::ui::tui::commands::{COMMANDS, CommandAction, Timing, built_in};
+use crate::ui::tui::commands::{
+    COMMANDS, CommandAction, DEFAULT_EFFORT, Timing, built_in, no_effort,
+};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::KeyAction;
@@ -111,6 +114,24 @@ impl State {
         Vec::new()
     }
 
+    fn effort_command(&mut self, arguments: &str) -> Vec<Action> {
+        if arguments == DEFAULT_EFFORT || Effort::named(arguments).is_some() {
+            return self.command(CommandAction::Model, arguments);
+        }
+        if !arguments.is_empty() {
+            self.conversation.remark(Tone::Bad, &no_effort(arguments));
+            return Vec::new();
+        }
+        let current = self.conversation.effort.map_or("the model's default", Effort::as_str);
+        let text = format!("the effort is {current}; /effort EFFORT changes it");
+        self.conversation.remark(Tone::Quiet, &text);
+        if self.has_screen && self.composer.is_empty() {
+            self.open_list("/effort ");
+            return self.complete();
+        }
+        Vec::new()
+    }
+
     /// Displays the output of a command. The viewer is not opened while a message is being written: its keys
     /// would go to the viewer.
     pub(super) fn page(&mut self, title: &str, text: String, place: PagePlace) {
@@ -197,6 +218,7 @@ impl State {
                 return self.appearance(action, arguments);
             }
             CommandAction::Mode => return self.mode_command(arguments),
+            CommandAction::Effort => return self.effort_command(arguments),
             CommandAction::Quit => return vec![Action::Ask(Request::Quit)],
             _ => {
                 if action == CommandAction::Rewind {

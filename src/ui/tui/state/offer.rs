@@ -46,6 +46,7 @@ impl State {
                 Some(CommandAction::Theme) => {
                     complete::words(arguments, [("dark", ""), ("light", "")])
                 }
+                Some(CommandAction::Effort) => self.efforts(&self.conversation.model, arguments),
                 Some(CommandAction::Model) => {
                     if let Some((model, effort)) = arguments.split_once(' ') {
                         let items = self.efforts(model, effort);
