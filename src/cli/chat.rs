@@ -134,12 +134,13 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
             }
         };
         is_first = false;
-        if let (true, Which::Fork(Some(from))) = (continues, &options.session) {
+        if let Which::Fork(from) = &options.session {
             let short = options.recorded().short_ids();
-            let (new, from) = (short.of(session.id()), short.of(from));
-            let text =
-                format!("this is session {new}, a copy; /resume {from} goes back to the other");
-            chat.handle.tell(News::Note(true, text));
+            let new = short.of(session.id());
+            let back = from.as_ref().filter(|_| continues).map_or_else(String::new, |from| {
+                format!("; /resume {} goes back to the other", short.of(from))
+            });
+            chat.handle.tell(News::Note(true, format!("this is session {new}, a copy{back}")));
         }
         continues = false;
         if let Some(mode) = mode.filter(|mode| *mode != session.mode()) {
@@ -191,7 +192,7 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
                 if which == Which::New {
                     options.storage = None;
                 }
-                mode = mode.filter(|_| !matches!(which, Which::Resume(_)));
+                mode = mode.filter(|_| which == Which::New);
                 options.session = which;
                 control.begin_turn();
             }
@@ -221,7 +222,7 @@ fn session_options(
         ephemeral: args.ephemeral,
         append_system_prompt: args.compatible.addition(args.append_system_prompt.as_ref())?,
         default_mode: PermissionMode::Ask,
-        ..of_session.applied_to(Options::new(root, config, args.which(), dirs))
+        ..of_session.applied_to(Options::new(root, config, args.which()?, dirs))
     })
 }
 

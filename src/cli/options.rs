@@ -22,6 +22,8 @@ use crate::ui::{self, FurtherLines, OutputFormat};
 pub(super) use compatible::{CompatibleOptions, OfSession, instructions, json_of};
 pub(super) use rules::GivenMode;
 
+/// Why `--fork` alone is wrong.
+pub(super) const ABOUT_FORK: &str = "--fork goes with -c (the latest session) or --resume ID";
 /// How a key of `--set` that names a prompt begins.
 pub(super) const PROMPTS: &str = "prompts.";
 

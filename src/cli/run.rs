@@ -166,10 +166,7 @@ fn which(args: &RunArgs) -> Result<Which, OpenError> {
         (_, Some(id), _) if id.is_empty() => return Err(which_session(args)),
         (_, Some(id), _) if args.fork => Which::Fork(Some(id.clone())),
         (_, Some(id), _) => Which::Resume(id.clone()),
-        _ if args.fork => {
-            let why = "--fork goes with -c (the latest session) or --resume ID";
-            return Err(OpenError::Usage(why.to_owned()));
-        }
+        _ if args.fork => return Err(OpenError::Usage(options::ABOUT_FORK.to_owned())),
         (_, _, Some(id)) => Which::NewWithId(id.clone()),
         _ => Which::New,
     };

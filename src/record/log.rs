@@ -21,8 +21,7 @@ const HOLDER: &str = "holder.json";
 pub enum LogError {
     /// Another process works on it.
     #[error(
-        "session {0} is in use by {1}; wait for it to end, or go on with a copy: \
-         agent run --fork --resume {0}"
+        "session {0} is in use by {1}; wait for it to end, or continue with a copy: --fork --resume {0}"
     )]
     InUse(String, Holder),
     /// A line in the middle of the file is not an event.

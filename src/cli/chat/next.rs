@@ -4,7 +4,7 @@ use crate::app::{
     self, OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which,
 };
 use crate::protocol::event::{Body, Sink, Stamped};
-use crate::record::{self, Log};
+use crate::record::{self, Log, LogError};
 use crate::ui::tui::{CommandAction, Handle, News};
 use crate::workspace::UndoReport;
 
@@ -53,6 +53,15 @@ pub(super) fn next(
             )?;
             Next::Rewind(session.id().to_owned(), turn, what)
         }
+        CommandAction::Fork if !arguments.is_empty() => {
+            let id = chosen(options, arguments)?;
+            if id == session.id() {
+                return Err("that is this session; /fork copies it".to_owned());
+            }
+            let path = options.recorded().log_path(&id);
+            record::load(&path).map_err(|error| error.to_string())?;
+            Next::Open(Which::Fork(Some(id)))
+        }
         CommandAction::Fork if !session.has_begun() => {
             return Err("there is nothing to copy yet: this session has no message".to_owned());
         }
@@ -66,15 +75,26 @@ fn resume(options: &Options, session: &Session, id: &str) -> Result<String, Stri
     if id.is_empty() {
         return Err("say which: /sessions lists them, Tab after /resume completes them".to_owned());
     }
-    let storage = options.recorded();
-    let id = storage.choose(Some(id)).map_err(|error| error.to_string())?;
+    let id = chosen(options, id)?;
     if id == session.id() {
         return Err("that is this session".to_owned());
     }
     // The current session is left only for one that can be opened.
-    let path = storage.log_path(&id);
-    let opens = Log::reserve(&path).and_then(|_lock| record::load(&path));
-    opens.map(|_| id).map_err(|error| error.to_string())
+    let path = options.recorded().log_path(&id);
+    match Log::reserve(&path).and_then(|_lock| record::load(&path)) {
+        Ok(_) => Ok(id),
+        Err(LogError::InUse(id, holder)) => {
+            let short = options.recorded().short(&id);
+            Err(format!(
+                "session {short} is in use by {holder}; /fork {short} continues with a copy"
+            ))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn chosen(options: &Options, id: &str) -> Result<String, String> {
+    options.recorded().choose(Some(id)).map_err(|error| error.to_string())
 }
 
 /// The id of the session, if it can be closed and opened again at once; or why not.

@@ -57,6 +57,9 @@ pub(in crate::cli) struct ChatArgs {
         hide_default_value = true
     )]
     resume: Option<String>,
+    /// With -c or --resume: continue a copy, and leave the session unchanged
+    #[arg(long, alias = "fork-session")]
+    fork: bool,
     /// Do not record this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     pub(super) ephemeral: bool,
@@ -88,6 +91,7 @@ impl From<Cli> for ChatArgs {
             max_budget_usd: run.max_budget_usd,
             continue_latest: run.continue_latest,
             resume: run.resume,
+            fork: run.fork,
             ephemeral: run.ephemeral,
             no_memory: run.no_memory,
             append_system_prompt: run.append_system_prompt,
@@ -137,12 +141,17 @@ impl ChatArgs {
         self.resume.as_deref()
     }
 
-    pub(super) fn which(&self) -> Which {
-        match (self.continue_latest, &self.resume) {
+    pub(super) fn which(&self) -> Result<Which, OpenError> {
+        Ok(match (self.continue_latest, &self.resume) {
+            (true, _) if self.fork => Which::Fork(None),
             (true, _) => Which::Latest,
+            (false, Some(id)) if self.fork => Which::Fork(Some(id.clone())),
             (false, Some(id)) => Which::Resume(id.clone()),
+            (false, None) if self.fork => {
+                return Err(OpenError::Usage(options::ABOUT_FORK.to_owned()));
+            }
             (false, None) => Which::New,
-        }
+        })
     }
 }
 

@@ -334,3 +334,41 @@ fn mention_outside_the_project_says_how_to_add_its_folder() {
     assert!(reminded.contains(&format!("The user mentioned @{file}.")), "{reminded}");
     assert!(reminded.contains("The user mentioned the folders @../other."), "{reminded}");
 }
+
+#[test]
+fn session_of_another_process_is_continued_in_a_copy() {
+    let test = Test::new().script("text: first");
+    test.run(&["the long task"]).expect_code(0);
+    let (used, log) = (id(&test), test.log());
+    let test = test.script("fault: hang");
+    let mut child = test.spawn(&["run", "-c", "go on", "--model", "script:../script"]);
+    crate::run::wait_for(|| test.n_events("model.requested") == 2);
+    let before = events(&log).len();
+    let test = test.script("text: answered");
+    let args = ["-c", "--model", "script:../script"];
+    let mut pty = Pty::start(&test, &args, 24, 200, "xterm-256color");
+    let short = &used[used.len() - 6..];
+    pty.wait_for(&format!("or continue with a copy: --fork --resume {short}"));
+    assert_eq!(pty.end(), 75);
+
+    let mut pty = chat(&test, &[]);
+    pty.say(&format!("/resume {short}"));
+    pty.wait_for(&format!("; /fork {short} continues with a copy"));
+    pty.say(&format!("/fork {short}"));
+    pty.wait_for("› the long task");
+    pty.wait_for(", a copy");
+    pty.say("and then?");
+    pty.wait_for("answered");
+    pty.say("/quit");
+    pty.end();
+
+    let mut pty = chat(&test, &["--fork", "--resume", short]);
+    pty.wait_for("› the long task");
+    pty.say("and then?");
+    pty.wait_for("answered");
+    assert_eq!(test.events_of("session.forked")[0]["from"], used);
+    assert_eq!(events(&log).len(), before, "it is unchanged");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    test.agent(&["chat", "--plain", "--fork"]).expect_code(2).expect_stderr("--fork goes with -c");
+}
