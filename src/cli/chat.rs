@@ -22,7 +22,8 @@ use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::ui::tui::{
-    self, Arrangement, Chat, CommandAction, Ended, Handle, News, PagePlace, Request, Timing,
+    self, Arrangement, Chat, CommandAction, Ended, Handle, News, PagePlace, Request, Settings,
+    Timing,
 };
 use crate::workspace::Undo;
 use crate::{record, ui};
@@ -50,7 +51,12 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
     }
     super::block_on(
         async {
-            match Box::pin(work(args, is_plain, &control)).await {
+            let mut ended = Box::pin(work(args, is_plain, !is_plain, &control)).await;
+            if matches!(ended, Err(OpenError::NoModel(_))) && args.resumed() == Some("") {
+                // The session that is chosen may have a model.
+                ended = Box::pin(work(args, is_plain, false, &control)).await;
+            }
+            match ended {
                 Ok(code) => code,
                 Err(OpenError::NoModel(_)) => {
                     ui::print(&welcome());
@@ -79,10 +85,15 @@ fn not_started(error: &std::io::Error) -> OpenError {
     OpenError::Usage(format!("the screen: {error}"))
 }
 
-async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, OpenError> {
+async fn work(
+    args: &ChatArgs,
+    is_plain: bool,
+    may_offer: bool,
+    control: &Control,
+) -> Result<u8, OpenError> {
     args.compatible.check()?;
     args.compatible.no_host()?;
-    let args = &args.with_session()?;
+    let (args, offers_sessions) = &args.with_session(may_offer, control).await?;
     let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resumed())?;
     let dirs = UserDirs::find();
     let mut config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
@@ -90,7 +101,8 @@ async fn work(args: &ChatArgs, is_plain: bool, control: &Control) -> Result<u8, 
         config.config.use_chat_defaults();
     }
     let places = Places::new(&root, dirs.as_ref());
-    let settings = settings(args, &config, &places)?;
+    let settings =
+        Settings { offers_sessions: *offers_sessions, ..settings(args, &config, &places)? };
     let arrangement = if is_plain { Arrangement::Plain } else { Arrangement::Screen };
     let mut options = session_options(args, (root, storage), config, dirs)?;
     let mut chat = tui::start(settings, arrangement).map_err(|error| not_started(&error))?;

@@ -8,6 +8,7 @@ use crate::cli::Cli;
 use crate::cli::options::{self, CompatibleOptions, RunArgs, ToolOptions};
 use crate::cli::session::pick;
 use crate::config::{self, AGENT_DIR, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
+use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::provider::Effort;
 use crate::ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
 
@@ -120,20 +121,37 @@ impl ChatArgs {
         }
     }
 
-    /// With the session that the user chooses, if it is to be resumed and none is given.
-    pub(super) fn with_session(&self) -> Result<Self, OpenError> {
+    /// With the session that the user chooses, if it is to be resumed and none is given; true: the chat is to offer
+    /// them. Meanwhile the user can interrupt.
+    pub(super) async fn with_session(
+        &self,
+        may_offer: bool,
+        control: &Control,
+    ) -> Result<(Self, bool), OpenError> {
+        let args = self.clone();
+        let choosing = tokio::task::spawn_blocking(move || args.with_chosen_session(may_offer));
+        match control.cancel().run_until_cancelled(choosing).await {
+            Some(chosen) => chosen.map_err(|error| OpenError::Usage(error.to_string()))?,
+            None => Err(OpenError::Interrupted(control.interrupted().unwrap_or(Interrupt::User))),
+        }
+    }
+
+    fn with_chosen_session(&self, may_offer: bool) -> Result<(Self, bool), OpenError> {
         let mut args = self.clone();
+        let mut offers = false;
         if self.resumed() == Some("") {
             let root = options::root(self.tools.cwd.as_deref())?;
             let storage = Storage::find(&root, UserDirs::find().as_ref());
             let mut ids = storage.sessions();
             ids.reverse();
-            args.resume = Some(match ids.as_slice() {
-                [] => storage.choose(None)?,
-                ids => pick(&storage, ids, "these sessions can be resumed")?,
-            });
+            offers = may_offer && !ids.is_empty() && self.message.is_empty() && !self.fork;
+            args.resume = match ids.as_slice() {
+                [] => Some(storage.choose(None)?),
+                _ if offers => None,
+                ids => Some(pick(&storage, ids, "these sessions can be resumed")?),
+            };
         }
-        Ok(args)
+        Ok((args, offers))
     }
 
     /// The id, or part of an id, of the session to continue.
@@ -182,6 +200,7 @@ pub(super) fn settings(
         title: ui.title,
         history: places.history(),
         own_commands,
+        offers_sessions: false,
         first_message: (!message.is_empty()).then_some(message),
         notices: config
             .warnings

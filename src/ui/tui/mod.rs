@@ -193,6 +193,7 @@ fn on_screen(
     let reflows = terminal::reflows(&variable);
     let has_title = settings.title;
     let first_message = settings.first_message.clone();
+    let offers_sessions = settings.offers_sessions;
     let mut face = Face {
         state: State::new(settings, size, Instant::now()),
         terminal: Terminal::take(sender, has_title)?,
@@ -205,6 +206,10 @@ fn on_screen(
         came_back: None,
         is_over: false,
     };
+    let offered = if offers_sessions { face.state.offer_sessions() } else { Vec::new() };
+    for action in offered {
+        face.act(action)?;
+    }
     if let Some(words) = first_message {
         for action in face.state.send_message(Written::words(&words), Instant::now()) {
             face.act(action)?;

@@ -66,6 +66,8 @@ pub struct Settings {
     pub history: Vec<String>,
     /// The user's commands.
     pub own_commands: Vec<OwnCommand>,
+    /// The list of sessions to resume opens.
+    pub offers_sessions: bool,
     /// The message with which the chat begins.
     pub first_message: Option<String>,
     /// Notices for the user.
@@ -406,6 +408,12 @@ impl State {
         self.now = now;
         self.composer.set(message);
         self.send_written()
+    }
+
+    /// Opens the list of sessions to resume.
+    pub(super) fn offer_sessions(&mut self) -> Vec<Action> {
+        self.open_list("/resume ");
+        self.complete()
     }
 
     /// Processes an input; returns side effects.

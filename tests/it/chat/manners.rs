@@ -410,9 +410,21 @@ fn resume_without_an_id_offers_the_sessions() {
     let test = Test::new().script("text: the old answer");
     test.run(&["the first question"]).expect_code(0);
     test.run(&["the second question"]).expect_code(0);
-    let mut pty = Pty::chat(&test, &["--resume"]);
+    // Without a model for a new session, the list comes before the chat.
+    let mut pty = Pty::start(&test, &["--resume"], 24, 80, "xterm-256color");
     pty.wait_for("which one? [1-2]");
-    pty.send("2\r");
+    pty.send("\x03");
+    pty.end();
+
+    let mut pty = Pty::chat(&test, &["--resume"]);
+    pty.wait("the latest one", |screen| {
+        screen.lines().any(|it| it.contains("▸ ") && it.contains("the second question"))
+    });
+    pty.send("first");
+    pty.wait("the other one", |screen| {
+        screen.lines().any(|it| it.contains("▸ ") && it.contains("the first question"))
+    });
+    pty.send("\r");
     pty.wait_for("› the first question\n\nthe old answer");
     pty.wait_for("/help");
     pty.say("/quit");

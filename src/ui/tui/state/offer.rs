@@ -423,6 +423,7 @@ mod tests {
             title: false,
             history: Vec::new(),
             own_commands: Vec::new(),
+            offers_sessions: false,
             first_message: None,
             notices: Vec::new(),
             branch: None,
