@@ -20,6 +20,7 @@ const TELLING_BYTES: usize = 150;
 
 /// A call with its result.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 pub struct Made {
     /// Number of the event with the result.
     pub seq: u64,
