@@ -30,6 +30,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
 use super::options::{RunArgs, ToolOptions};
+use super::stdout::Output;
 use crate::protocol::control::Control;
 use crate::protocol::provider::Effort;
 use crate::ui;
@@ -95,15 +96,22 @@ pub(super) fn acp(args: &AcpArgs) -> u8 {
         ui::tell("-C has no meaning here: the editor names the folder of each session");
         return 2;
     }
+    let output = match Output::open() {
+        Ok(output) => output,
+        Err(error) => {
+            ui::tell(&format!("no thread could be started: {error}"));
+            return 2;
+        }
+    };
     let control = Control::default();
-    super::block_on(Box::pin(serve(args, &control)), &control)
+    super::block_on(Box::pin(serve(args, &control, output)), &control)
 }
 
 /// Serves the client until it closes its end, or the program is ended.
-async fn serve(args: &AcpArgs, control: &Control) -> u8 {
+async fn serve(args: &AcpArgs, control: &Control, output: Output) -> u8 {
     let (demands, received) = unbounded_channel();
-    let lost = CancellationToken::new();
-    let (transport, written) = wire::transport(lost.clone());
+    let transport = wire::transport(output.clone());
+    let served = CancellationToken::new();
     // The handlers only pass on what they receive: the connection waits for each of them.
     macro_rules! pass_on {
         ($kind:ident) => {{
@@ -157,14 +165,20 @@ async fn serve(args: &AcpArgs, control: &Control) -> u8 {
             on_receive_notification!(),
         )
         .connect_with(transport, async |connection| {
-            Client::new(args, connection).serve(received, control, &lost).await;
+            Client::new(args, connection, output.clone()).serve(received, control).await;
+            served.cancel();
             Ok(())
         });
-    if let Err(error) = connection.await {
+    let ended = tokio::select! {
+        ended = connection => ended,
+        // It does not end before its messages are read.
+        () = async { served.cancelled().await; output.stalled().await } => Ok(()),
+    };
+    if let Err(error) = ended {
         ui::tell(&format!("the connection to the editor failed: {error}"));
         return 1;
     }
-    written.finish().await;
+    output.finish().await;
     control.interrupted().map_or(0, |by| by.ending().exit_code())
 }
 

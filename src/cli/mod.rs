@@ -19,6 +19,7 @@ mod sdk;
 mod session;
 mod signals;
 mod stdin;
+mod stdout;
 mod tool;
 mod trace;
 mod trust;

@@ -272,6 +272,7 @@ pub(super) async fn converse(
     let answer = async {
         while let Some(delta) = stream.next().await {
             let delta = delta?;
+            control.caught_up().await;
             match &delta {
                 Delta::Text(text) if is_shown => {
                     events.emit(Body::ModelDelta { text: text.clone(), reasoning: false });

@@ -96,14 +96,9 @@ impl StreamJson {
     }
 
     /// The same for a program that drives the session, with the names that it knows. `tools`: further ones, as soon as
-    /// they are known. `lost` is called if it does not read any more.
-    pub fn for_program(
-        out: Box<dyn Write + Send>,
-        tools: Arc<OnceLock<Vec<String>>>,
-        lost: impl Fn() + Send + 'static,
-    ) -> Self {
-        let program = Some(ForProgram::new(tools, Box::new(lost)));
-        Self { program, ..Self::new(out) }
+    /// they are known.
+    pub fn for_program(out: Box<dyn Write + Send>, tools: Arc<OnceLock<Vec<String>>>) -> Self {
+        Self { program: Some(ForProgram::new(tools)), ..Self::new(out) }
     }
 
     /// The id of an event in its line.
@@ -244,11 +239,7 @@ impl Sink for StreamJson {
             partial.end(&event.header.agent);
         }
         for line in before.into_iter().chain(further).chain(line) {
-            if !put(self.out.as_mut(), &format!("{line}\n"))
-                && let Some(program) = &self.program
-            {
-                (program.lost)();
-            }
+            put(self.out.as_mut(), &format!("{line}\n"));
         }
     }
 }
@@ -417,7 +408,7 @@ impl Gathered {
 }
 
 /// The `result` of a run that did not start.
-pub(super) fn failure(message: &str, code: u8) -> Value {
+pub fn failed(message: &str, code: u8) -> Value {
     json!({
         "type": "result",
         "subtype": "error_during_execution",

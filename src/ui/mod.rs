@@ -9,14 +9,15 @@ pub mod tui;
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 pub use events::EventLines;
-pub use json::{FurtherLines, ResultObject, StreamJson};
+pub use json::{FurtherLines, ResultObject, StreamJson, failed};
 pub use progress::Progress;
 pub use text::{Text, Verbosity};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use serde_json::Value;
 
 use crate::protocol::event::Sink;
 use crate::protocol::sanitize::{clean, without_controls};
@@ -51,8 +52,12 @@ pub fn face(format: OutputFormat, verbosity: Verbosity, further: FurtherLines) -
 /// Writes text and flushes it; false on failure. A closed pipe is not an error; other errors are reported to
 /// the user once.
 pub fn put(out: &mut dyn Write, text: &str) -> bool {
+    put_bytes(out, text.as_bytes())
+}
+
+fn put_bytes(out: &mut dyn Write, bytes: &[u8]) -> bool {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => true,
         Err(error) => {
             if error.kind() != io::ErrorKind::BrokenPipe && !TOLD.swap(true, Ordering::Relaxed) {
@@ -95,9 +100,9 @@ pub fn answer(answer: &Answer) -> bool {
     put(&mut io::stdout(), &text)
 }
 
-/// Writes a line of JSON; false if the reader is gone.
-pub fn line(value: &serde_json::Value) -> bool {
-    answer(&Answer::Data(format!("{value}\n")))
+/// Writes data for programs; false if the reader is gone.
+pub fn data(bytes: &[u8]) -> bool {
+    put_bytes(&mut io::stdout(), bytes)
 }
 
 /// Waits until nobody reads standard output any more; returns never if it is no pipe.
@@ -108,17 +113,11 @@ pub fn wait_until_lost() {
         let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
         match poll(&mut watched, None) {
             Ok(_) if watched[0].revents().is_empty() => {}
+            // (A signal that this thread received.)
+            Err(Errno::INTR) => {}
             Ok(_) | Err(_) => return,
         }
     }
-}
-
-/// The lines for a program that drives the session: see [`StreamJson::for_program`].
-pub fn program_face(
-    tools: Arc<OnceLock<Vec<String>>>,
-    lost: impl Fn() + Send + 'static,
-) -> StreamJson {
-    StreamJson::for_program(Box::new(io::stdout()), tools, lost)
 }
 
 /// Writes text for users.
@@ -136,19 +135,19 @@ pub fn tell(text: &str) {
     put(&mut io::stderr(), &format!("agent: {}\n", clean(text)));
 }
 
-/// Prints the `result` object for a message that began no turn.
-pub fn refused(session: &str, why: &str) {
-    let mut result = json::failure(why, 2);
+/// The `result` object for a message that began no turn.
+pub fn refused(session: &str, why: &str) -> Value {
+    let mut result = failed(why, 2);
     result["session_id"] = session.into();
     result["terminal_reason"] = "refused".into();
-    line(&result);
+    result
 }
 
 /// Prints the `result` object of a run that did not start, for formats that end with one.
 pub fn failure(format: OutputFormat, message: &str, code: u8) {
     match format {
         OutputFormat::Json | OutputFormat::StreamJson => {
-            answer(&Answer::Data(format!("{}\n", json::failure(message, code))));
+            answer(&Answer::Data(format!("{}\n", failed(message, code))));
         }
         OutputFormat::Text | OutputFormat::Events => {}
     }

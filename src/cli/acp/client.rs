@@ -23,6 +23,7 @@ use super::AcpArgs;
 use super::open::{Opening, Place};
 use super::recorded;
 use super::session::{self, Order};
+use crate::cli::stdout::Output;
 use crate::protocol::control::Control;
 
 /// What the client demands.
@@ -43,6 +44,7 @@ pub(super) enum Demand {
 pub(super) struct Shared<'a> {
     pub(super) args: &'a AcpArgs,
     pub(super) connection: ConnectionTo<agent_client_protocol::Client>,
+    pub(super) output: Output,
     /// What the client can show and answer.
     pub(super) can: RefCell<ClientCapabilities>,
     /// The open sessions by id.
@@ -63,10 +65,12 @@ impl<'a> Client<'a> {
     pub(super) fn new(
         args: &'a AcpArgs,
         connection: ConnectionTo<agent_client_protocol::Client>,
+        output: Output,
     ) -> Self {
         let shared = Shared {
             args,
             connection,
+            output,
             can: RefCell::default(),
             open: RefCell::default(),
             over: CancellationToken::new(),
@@ -75,15 +79,11 @@ impl<'a> Client<'a> {
         Self { shared: Rc::new(shared), sessions: FuturesUnordered::new() }
     }
 
-    /// Serves the client until it closes its end; then running turns end by themselves. If it reads no more
-    /// (`lost`), or the program is ended, they end at once.
-    pub(super) async fn serve(
-        mut self,
-        mut demands: UnboundedReceiver<Demand>,
-        control: &Control,
-        lost: &CancellationToken,
-    ) {
+    /// Serves the client until it closes its end; then running turns end by themselves. If it reads no more, or the
+    /// program is ended, they end at once.
+    pub(super) async fn serve(mut self, mut demands: UnboundedReceiver<Demand>, control: &Control) {
         let shared = self.shared.clone();
+        let lost = shared.output.lost();
         let interrupted = control.cancel();
         loop {
             tokio::select! {

@@ -48,6 +48,7 @@ pub(super) async fn serve(shared: Rc<Shared<'_>>, place: Place, opening: Opening
     let control = Control::default();
     // The user decides, and knows of it.
     control.accept_denials();
+    shared.output.slows(&control);
     let peer = Peer::new(shared.connection.clone(), &shared.can.borrow());
     match (shared.args.tools.is_unattended(), peer.can.questions) {
         (true, _) => {}

@@ -1,39 +1,22 @@
-//! Lines of JSON over standard input and output, each on a thread of its own: a client that reads slowly delays
-//! nothing but itself.
+//! Lines of JSON over standard input and output.
 
 use std::io;
-use std::time::Duration;
 
 use agent_client_protocol::{ConnectTo, Lines};
 use futures_util::{sink, stream};
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use crate::cli::stdin::{self, Input};
-use crate::ui;
+use crate::cli::stdout::Output;
 
 /// Limit of a message in bytes.
 const MAX_LINE: usize = 64 * 1024 * 1024;
-/// Messages that wait to be written, before the connection waits too.
-const QUEUE: usize = 64;
-/// How long the exit waits for a client that does not read.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// In place of a message that is too long. It is no JSON, so the client gets it back with an error.
 const TOO_LONG: &str = "a message of more than 64 MiB, which was dropped";
 
-/// Becomes complete when everything is written.
-pub(super) struct Written(oneshot::Receiver<()>);
-
-impl Written {
-    pub(super) async fn finish(self) {
-        _ = tokio::time::timeout(PATIENCE, self.0).await;
-    }
-}
-
-/// The transport. `lost` is cancelled when the client reads no more.
+/// The transport.
 pub(super) fn transport<R: agent_client_protocol::Role>(
-    lost: CancellationToken,
-) -> (impl ConnectTo<R> + 'static, Written) {
+    output: Output,
+) -> impl ConnectTo<R> + 'static {
     let incoming = stream::unfold(
         (stdin::lines(MAX_LINE), Vec::new().into_iter()),
         async |(mut read, mut ready)| loop {
@@ -44,27 +27,13 @@ pub(super) fn transport<R: agent_client_protocol::Role>(
             ready = text_lines(read.recv().await?.ok()?).into_iter();
         },
     );
-    let (sender, mut lines) = mpsc::channel::<String>(QUEUE);
-    let (done, written) = oneshot::channel();
-    std::thread::spawn(move || {
-        while let Some(line) = lines.blocking_recv() {
-            if !ui::answer(&ui::Answer::Data(line + "\n")) {
-                break;
-            }
-        }
-        _ = done.send(());
-    });
-    // Its end of a pipe or a socket may close while nothing is written.
-    std::thread::spawn(move || {
-        ui::wait_until_lost();
-        lost.cancel();
-    });
     // A client that is gone is no error of the connection: the sessions end in order.
-    let outgoing = sink::unfold(sender, async |sender, line: String| {
-        _ = sender.send(line).await;
-        Ok::<_, io::Error>(sender)
+    let outgoing = sink::unfold(output, async |output, line: String| {
+        output.room().await;
+        _ = output.put((line + "\n").into_bytes());
+        Ok::<_, io::Error>(output)
     });
-    (Lines::new(outgoing, incoming), Written(written))
+    Lines::new(outgoing, incoming)
 }
 
 /// The lines as text, without empty ones.

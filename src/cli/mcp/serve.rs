@@ -18,10 +18,11 @@ use serde_json::Value;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::stdio::{Ends, Stdio};
+use super::stdio::Stdio;
 use super::watch::{self, Told, Watch};
 use crate::cli::guarded::{self, Guarded, Recording, Tools};
 use crate::cli::options::ToolOptions;
+use crate::cli::stdout::Output;
 use crate::protocol::control::{Approval, Control};
 use crate::protocol::message::{Images as _, ToolCall};
 use crate::protocol::prompt::{Prompt, fill, prompt};
@@ -71,12 +72,19 @@ fn hints(tool: &str) -> Option<&'static Hints> {
 }
 
 pub(super) fn serve(args: &ServeArgs) -> u8 {
+    let output = match Output::open() {
+        Ok(output) => output,
+        Err(error) => {
+            ui::tell(&format!("no thread could be started: {error}"));
+            return 2;
+        }
+    };
     let control = Control::default();
-    crate::cli::block_on(connection(args, &control), &control)
+    crate::cli::block_on(connection(args, &control, output), &control)
 }
 
 /// One connection from its start to its end.
-async fn connection(args: &ServeArgs, control: &Control) -> u8 {
+async fn connection(args: &ServeArgs, control: &Control, output: Output) -> u8 {
     let recording = if args.ephemeral { Recording::No } else { Recording::IfPossible };
     let tools = Tools::Only(|name| hints(name).is_some());
     let guarded = match guarded::open(&args.options, tools, recording, true, control) {
@@ -94,12 +102,14 @@ async fn connection(args: &ServeArgs, control: &Control) -> u8 {
     }
     let calls = control.cancel().child_token();
     let may_ask = !args.options.is_unattended();
-    let session = Arc::new(Session::new(guarded, control, may_ask, calls.clone()));
-    let (stdio, output, ends) = Stdio::open();
+    let session = Session::new(guarded, (control, may_ask), calls.clone(), output.clone());
+    let session = Arc::new(session);
+    let ended = CancellationToken::new();
+    let stdio = Stdio::open(output.clone(), ended.clone());
     let cancel = control.cancel().child_token();
     let code = match serve_server_with_ct(Arc::clone(&session), stdio, cancel.clone()).await {
         Ok(running) => {
-            follow(running, &ends, &calls, &cancel).await;
+            follow(running, (&ended, output.lost()), &calls, &cancel).await;
             0
         }
         // The client went away before it began, or the program ends.
@@ -119,7 +129,7 @@ async fn connection(args: &ServeArgs, control: &Control) -> u8 {
 /// Waits for the end of the connection. Calls that still run then are interrupted.
 async fn follow(
     running: RunningService<RoleServer, Arc<Session>>,
-    ends: &Ends,
+    (ended, lost): (&CancellationToken, &CancellationToken),
     calls: &CancellationToken,
     cancel: &CancellationToken,
 ) {
@@ -127,12 +137,12 @@ async fn follow(
     tokio::pin!(over);
     let is_lost = async {
         let closed = async {
-            ends.input.cancelled().await;
+            ended.cancelled().await;
             tokio::time::sleep(END_TIME).await;
         };
         tokio::select! {
             () = closed => {}
-            () = ends.output.cancelled() => cancel.cancel(),
+            () = lost.cancelled() => cancel.cancel(),
         }
     };
     tokio::select! {
@@ -158,10 +168,16 @@ struct Session {
     watch: Watch,
     /// Cancelled when no call may run any more.
     cancel: CancellationToken,
+    output: Output,
 }
 
 impl Session {
-    fn new(guarded: Guarded, control: &Control, may_ask: bool, cancel: CancellationToken) -> Self {
+    fn new(
+        guarded: Guarded,
+        (control, may_ask): (&Control, bool),
+        cancel: CancellationToken,
+        output: Output,
+    ) -> Self {
         let registry = &guarded.gate.registry;
         let root = registry.root().display().to_string();
         let instructions = fill(guarded.prompts.text(INSTRUCTIONS), &[("root", &root)]);
@@ -181,6 +197,7 @@ impl Session {
             may_ask,
             watch,
             cancel,
+            output,
         }
     }
 
@@ -264,6 +281,8 @@ impl ServerHandler for Session {
             tokio::select! {
                 result = &mut work => return Ok(result.into()),
                 told = watched.next() => match told {
+                    // (The next one says more.)
+                    Told::Output(_) if self.output.is_behind() => {}
                     Told::Output(text) => if let Some(token) = context.meta.get_progress_token() {
                         n_told += 1;
                         watch::progress(&context.peer, token, n_told, &text).await;

@@ -2,9 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -16,40 +13,20 @@ use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::stdin::{self, Input};
+use crate::cli::stdout::Output;
 use crate::ui;
 
 /// Limit of a message, in bytes.
 const MAX_MESSAGE: usize = 64 << 20;
-/// How long a client may take to read the last messages.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The input, and where errors of messages go that rmcp does not understand.
 pub(super) struct Stdio {
     input: Receiver<io::Result<Vec<Input>>>,
     read: VecDeque<Input>,
-    output: Sender<String>,
+    output: Output,
     has_begun: bool,
-    ends: Ends,
-}
-
-/// The ends of the connection.
-#[derive(Clone, Default)]
-pub(super) struct Ends {
     /// The client closed our input.
-    pub(super) input: CancellationToken,
-    /// The client does not read any more.
-    pub(super) output: CancellationToken,
-}
-
-/// Writes messages to standard output. A client that does not read them delays nothing else.
-pub(super) struct Output(JoinHandle<()>);
-
-impl Output {
-    /// Waits until the last message is written; the connection is closed.
-    pub(super) async fn finish(self) {
-        let written = tokio::task::spawn_blocking(move || self.0.join());
-        _ = tokio::time::timeout(PATIENCE, written).await;
-    }
+    ended: CancellationToken,
 }
 
 /// A message of which only the id is of interest.
@@ -59,22 +36,10 @@ struct Message {
 }
 
 impl Stdio {
-    pub(super) fn open() -> (Self, Output, Ends) {
-        let ends = Ends::default();
-        let (output, messages) = channel::<String>();
-        let lost = ends.output.clone();
-        let writer = std::thread::spawn(move || {
-            for message in messages {
-                if !ui::answer(&ui::Answer::Data(message)) {
-                    lost.cancel();
-                    return;
-                }
-            }
-        });
+    /// `ended` is cancelled when the client closes our input.
+    pub(super) fn open(output: Output, ended: CancellationToken) -> Self {
         let input = stdin::lines(MAX_MESSAGE);
-        let read = VecDeque::new();
-        let stdio = Self { input, read, output, has_begun: false, ends: ends.clone() };
-        (stdio, Output(writer), ends)
+        Self { input, read: VecDeque::new(), output, has_begun: false, ended }
     }
 
     /// What the client sent next. Cancel safe.
@@ -94,8 +59,9 @@ impl Stdio {
     }
 
     fn put(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let line = serde_json::to_string(message)? + "\n";
-        self.output.send(line).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        if self.output.put(line) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
     /// Answers a message that is no request or cannot be handled.
@@ -177,7 +143,7 @@ impl Transport<RoleServer> for Stdio {
                 }
             }
         }
-        self.ends.input.cancel();
+        self.ended.cancel();
         None
     }
 

@@ -71,10 +71,6 @@ pub(super) fn read(program: Program) -> std::io::Result<UnboundedReceiver<Input>
             }
         }
         program.close();
-        drop(sender);
-        // A program that closed its end may still read the rest of a turn; one that died does not.
-        ui::wait_until_lost();
-        program.gone().cancel();
     };
     std::thread::Builder::new().name("input".to_owned()).spawn(read)?;
     Ok(receiver)

@@ -21,6 +21,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::options::{self, RunArgs};
 use super::run;
+use super::stdout::Output;
 use crate::app::{self, OpenError, Options, Session};
 use crate::config;
 use crate::extend::roles;
@@ -29,7 +30,7 @@ use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::protocol::own_command::OwnCommand;
-use crate::ui::{self, OutputFormat};
+use crate::ui::{self, OutputFormat, StreamJson};
 use face::{Face, SharedKnown, locked};
 use input::{Input, Message, Request};
 use program::Program;
@@ -61,35 +62,54 @@ pub(super) fn sdk(args: &RunArgs) -> u8 {
     if args.permission_prompt_tool.is_some() && !is_unattended {
         control.attend();
     }
-    super::block_on(Box::pin(work(args, &control)), &control)
-}
-
-async fn work(args: &RunArgs, control: &Control) -> u8 {
-    let program = Program::new();
-    let mut input = match input::read(program.clone()) {
-        Ok(input) => input,
+    let threads = Output::open().and_then(|output| {
+        let program = Program::new(output.clone());
+        Ok((output, input::read(program.clone())?, program))
+    });
+    let (output, input, program) = match threads {
+        Ok(threads) => threads,
         Err(error) => {
-            ui::tell(&format!("the input cannot be read: {error}"));
+            ui::tell(&format!("no thread could be started: {error}"));
             return 2;
         }
     };
+    output.slows(&control);
+    let work = async {
+        let code = Box::pin(work(args, &control, (&program, input), &output)).await;
+        // A program may read slowly. It gets little time when everything ends.
+        tokio::select! {
+            () = output.written() => {}
+            () = async { control.cancel().cancelled().await } => output.finish().await,
+        }
+        code
+    };
+    super::block_on(work, &control)
+}
+
+async fn work(
+    args: &RunArgs,
+    control: &Control,
+    (program, mut input): (&Program, UnboundedReceiver<Input>),
+    output: &Output,
+) -> u8 {
     // What the program says first decides how the session is opened.
-    let Some(first) = next(&mut input, &program, control).await else { return 0 };
+    let Some(first) = next(&mut input, program, control).await else { return 0 };
     let introduces = match &first {
         Input::Request(Request { id, request }) if request["subtype"] == "initialize" => {
             Some((id.clone(), request.clone()))
         }
         _ => None,
     };
-    let opened = Box::pin(open(args, introduces.as_ref().map(|it| &it.1), &program, control));
+    let introduction = introduces.as_ref().map(|it| &it.1);
+    let opened = Box::pin(open(args, introduction, (program, output), control));
     let opened = control.cancel().run_until_cancelled(opened).await;
     let mut driven = match opened {
         Some(Ok(driven)) => driven,
         Some(Err(error)) => {
             if let Some((id, _)) = &introduces {
-                answer_to(&program, id, Err(error.to_string()));
+                answer_to(program, id, Err(error.to_string()));
             }
-            ui::failure(OutputFormat::StreamJson, &error.to_string(), error.exit_code());
+            program.send(&ui::failed(&error.to_string(), error.exit_code()));
             ui::tell(&error.to_string());
             return error.exit_code();
         }
@@ -135,7 +155,7 @@ struct Driven {
 async fn open(
     args: &RunArgs,
     introduction: Option<&Value>,
-    program: &Program,
+    (program, output): (&Program, &Output),
     control: &Control,
 ) -> Result<Driven, OpenError> {
     let mut options = run::options_of(args, PermissionMode::Ask)?;
@@ -150,11 +170,10 @@ async fn open(
     options.host_servers = servers;
     options.hooks = hooks::of(introduction, program)?;
     let known = SharedKnown::default();
-    let lost = program.gone().clone();
     let tools = Arc::new(OnceLock::new());
+    let lines = StreamJson::for_program(Box::new(output.clone()), Arc::clone(&tools));
     let face = Face {
-        lines: ui::program_face(Arc::clone(&tools), move || lost.cancel())
-            .with_further_lines(args.further_lines()),
+        lines: lines.with_further_lines(args.further_lines()),
         program: program.clone(),
         control: control.clone(),
         known: Arc::clone(&known),
@@ -251,7 +270,7 @@ impl Driven {
             match next {
                 Some(Input::Message(message)) => self.turn(vec![message], input).await,
                 Some(Input::Refused(why)) => {
-                    ui::refused(self.session.id(), &why);
+                    self.desk.program.send(&ui::refused(self.session.id(), &why));
                 }
                 Some(Input::Request(request)) => {
                     let deferred = self.desk.take(request, false).await;

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::stdout::Output;
 use crate::exec::seconds;
-use crate::ui;
 
 /// Takes the answer to a request, or why there is none. Called once, in any thread.
 type Then = Box<dyn FnOnce(Result<Value, String>) + Send>;
@@ -23,8 +23,7 @@ struct Inner {
     open: Mutex<Open>,
     /// Another request waits for its answer.
     has_new: Notify,
-    /// It does not read our output any more.
-    gone: CancellationToken,
+    output: Output,
 }
 
 /// The requests without an answer.
@@ -42,21 +41,19 @@ struct Waiting {
 }
 
 impl Program {
-    pub(super) fn new() -> Self {
-        let (open, has_new, gone) = (Mutex::default(), Notify::new(), CancellationToken::new());
-        Self(Arc::new(Inner { open, has_new, gone }))
+    pub(super) fn new(output: Output) -> Self {
+        Self(Arc::new(Inner { open: Mutex::default(), has_new: Notify::new(), output }))
     }
 
     /// Writes a message to it.
     pub(super) fn send(&self, message: &Value) {
-        if !ui::line(message) {
-            self.0.gone.cancel();
-        }
+        // (If it is gone, the session ends.)
+        _ = self.0.output.line(message);
     }
 
     /// Cancelled when it does not read any more.
     pub(super) fn gone(&self) -> &CancellationToken {
-        &self.0.gone
+        self.0.output.lost()
     }
 
     /// Sends a request; `then` receives the answer. Returns the request's id.

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Interrupt, PermissionMode};
@@ -86,6 +87,8 @@ struct Session {
     /// The user can also be asked the model's questions.
     takes_questions: AtomicBool,
     requests: Mutex<Requests>,
+    /// What whoever drives the session has not read yet, in bytes, and the limit.
+    unread: OnceLock<(watch::Receiver<usize>, usize)>,
 }
 
 /// What the user requested, until the loop takes it.
@@ -251,6 +254,23 @@ impl Control {
     /// A user can be asked the model's questions.
     pub fn takes_questions(&self) -> bool {
         self.session.takes_questions.load(Ordering::SeqCst)
+    }
+
+    /// Declares how much output waits to be read, in bytes: while it is more than `limit`, models wait.
+    pub fn keep_pace(&self, unread: watch::Receiver<usize>, limit: usize) {
+        // (A session has one output.)
+        _ = self.session.unread.set((unread, limit));
+    }
+
+    /// Waits while too much output waits to be read.
+    pub async fn caught_up(&self) {
+        let Some((unread, limit)) = self.session.unread.get() else { return };
+        // (Another task may pass the output on.)
+        tokio::task::consume_budget().await;
+        if *unread.borrow() > *limit {
+            // (Nothing is written any more after the end of the output.)
+            _ = unread.clone().wait_for(|n| n <= limit).await;
+        }
     }
 
     /// Opens the question about a call. Show it after calling this, so that no answer is lost.

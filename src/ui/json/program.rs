@@ -18,8 +18,6 @@ const PROTOCOL: &str = "2.0.0";
 pub(super) struct ForProgram {
     /// Tools that became known after the session was opened.
     tools: Arc<OnceLock<Vec<String>>>,
-    /// Called when the program does not read any more.
-    pub(super) lost: Box<dyn Fn() + Send>,
     /// The session, with its mode as it is now.
     started: Option<SessionStarted>,
     /// The states of MCP servers.
@@ -28,8 +26,8 @@ pub(super) struct ForProgram {
 }
 
 impl ForProgram {
-    pub(super) fn new(tools: Arc<OnceLock<Vec<String>>>, lost: Box<dyn Fn() + Send>) -> Self {
-        Self { tools, lost, started: None, servers: BTreeMap::new(), cost_usd: 0.0 }
+    pub(super) fn new(tools: Arc<OnceLock<Vec<String>>>) -> Self {
+        Self { tools, started: None, servers: BTreeMap::new(), cost_usd: 0.0 }
     }
 
     /// The line before that of the event: each turn begins with the state of the session.

@@ -157,3 +157,21 @@ fn signal_ends_every_turn_and_the_program() {
     assert_eq!(raw.agent.0.wait().unwrap().code(), Some(143));
     assert_eq!(running("sleep 0.053"), [""; 0]);
 }
+
+/// The editor does not read: the model waits, and nothing else.
+#[test]
+fn signal_ends_a_session_whose_updates_nobody_reads() {
+    let long = "text: a line of a long answer\n".repeat(120_000);
+    let script =
+        "call: Bash {\"command\": \"sleep 0.54; sleep 600.54\", \"background\": true}\n---\n";
+    let test = Test::new().script(&format!("{script}{long}"));
+    let (mut raw, session) = Raw::opened(&test, &["--permission-mode", "full"]);
+    raw.prompt(&session, "go");
+    wait_for(|| test.n_events("model.requested") == 2 && !running("sleep 600.54").is_empty());
+    signal(raw.agent.0.id(), "TERM");
+    let asked = std::time::Instant::now();
+    assert_eq!(raw.agent.0.wait().unwrap().code(), Some(143));
+    assert!(asked.elapsed() < std::time::Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert_eq!(running("sleep 600.54"), [""; 0]);
+    assert_eq!(test.events_of("turn.finished")[0]["ending"], "terminated");
+}

@@ -125,3 +125,22 @@ fn what_another_agent_did_can_be_undone() {
     let turns: Vec<_> = list.as_array().unwrap().iter().map(|it| it["turns"].as_u64()).collect();
     assert_eq!(turns, [Some(2), Some(0)]);
 }
+
+#[test]
+fn signal_ends_a_server_whose_answers_nobody_reads() {
+    let test = Test::new().file("long.txt", "a line of a long file\n".repeat(900));
+    let mut peer = Peer::connect(&test, &[]);
+    let (command, mark) = endless(&test);
+    peer.call("Bash", &json!({"command": command, "background": true}));
+    // About 8 MB of results.
+    for _ in 0..200 {
+        peer.send_call("Read", &json!({"path": "long.txt"}));
+    }
+    until(|| test.n_events("tool.finished") == 201);
+    let id = rustix::process::Pid::from_child(&peer.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let asked = Instant::now();
+    assert_eq!(peer.child.wait().unwrap().code(), Some(143));
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert_eq!(running(&mark), [""; 0]);
+}

@@ -6,6 +6,7 @@ mod hooks;
 mod permission;
 mod servers;
 mod turns;
+mod unread;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command};
@@ -39,7 +40,14 @@ impl Program {
         Self::spawn(test.command(&[&STREAMS[..], args].concat()))
     }
 
-    pub(super) fn spawn(mut command: Command) -> Self {
+    pub(super) fn spawn(command: Command) -> Self {
+        let (begin, begun) = channel();
+        begin.send(()).unwrap();
+        Self::reading_from(command, begun)
+    }
+
+    /// The same; it begins to read when it is told so.
+    fn reading_from(mut command: Command, begun: Receiver<()>) -> Self {
         let stderr = std::fs::File::create("/dev/null").unwrap();
         command.stdin(std::process::Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().unwrap();
@@ -47,6 +55,10 @@ impl Program {
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
+            // (If nobody tells it, the test is over.)
+            if begun.recv().is_err() {
+                return;
+            }
             for line in stdout.lines().map_while(Result::ok) {
                 let line = serde_json::from_str(&line).expect(&line);
                 if sender.send(line).is_err() {
