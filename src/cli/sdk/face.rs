@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::permission::{self, Sent};
+use super::input::Share;
+use super::permission::{self, Shown};
 use super::program::Program;
 use crate::protocol::control::Control;
 use crate::protocol::event::{Body, Event, ModelRequested, ModelResponded, Sink, Stamped};
@@ -24,8 +25,17 @@ pub(super) struct Known {
     pub(super) responded: Option<ModelResponded>,
     /// The ids of the user's messages, with the turns that they began or belong to.
     pub(super) turns: Vec<(String, u32)>,
-    /// Messages that no turn has taken yet: their ids, if the program gave them some, and their contents.
-    pub(super) sent: VecDeque<(Option<String>, Value)>,
+    /// Messages that no turn has taken yet.
+    pub(super) sent: VecDeque<Sent>,
+}
+
+/// A message of the program for a turn.
+pub(super) struct Sent {
+    /// Its id, if the program gave it one.
+    pub(super) uuid: Option<String>,
+    /// As it was sent.
+    pub(super) content: Value,
+    pub(super) _share: Share,
 }
 
 /// Copies share it.
@@ -89,7 +99,7 @@ impl Face {
     fn taken(&self, event: &Event, n: usize) {
         let mut known = locked(&self.known);
         for _ in 0..n {
-            let Some((uuid, content)) = known.sent.pop_front() else { return };
+            let Some(Sent { uuid, content, .. }) = known.sent.pop_front() else { return };
             let uuid = uuid.unwrap_or_else(|| StreamJson::id_of(event));
             known.turns.push((uuid.clone(), event.header.place.turn));
             if self.repeats {
@@ -109,9 +119,9 @@ impl Face {
         match &event.body {
             Body::PermissionRequested { call, .. } => {
                 let request = permission::request(event, &self.root);
-                let (control, sent) = (self.control.clone(), Sent::of(event, &self.root));
-                let asked = self.program.ask(&request, Some(self.patience), move |answer| {
-                    sent.answered(&control, answer);
+                let (control, shown) = (self.control.clone(), Shown::of(event, &self.root));
+                let asked = self.program.ask(&request, self.patience, move |answer| {
+                    shown.answered(&control, answer);
                 });
                 self.asked.insert(call.clone(), asked);
             }
@@ -125,7 +135,7 @@ impl Face {
                 });
                 let (control, id, questions) =
                     (self.control.clone(), call.clone(), questions.clone());
-                let asked = self.program.ask(&request, Some(self.patience), move |answer| {
+                let asked = self.program.ask(&request, self.patience, move |answer| {
                     control.tell(&id, answers(&questions, answer));
                 });
                 self.asked.insert(call.clone(), asked);

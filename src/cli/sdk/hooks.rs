@@ -84,7 +84,7 @@ async fn asked(program: &Program, request: &Value, timeout: Duration) -> Result<
     }
 
     let (sender, answer) = oneshot::channel();
-    let id = program.ask(request, Some(timeout), move |answer| {
+    let id = program.ask(request, timeout, move |answer| {
         // (Nobody waits any more after an interrupt.)
         _ = sender.send(answer);
     });

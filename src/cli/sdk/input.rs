@@ -1,11 +1,15 @@
 //! What the program sends: one JSON object per line.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::program::Program;
+use super::requests::answer_to;
 use crate::cli::stdin;
 use crate::protocol::directives::UserInput;
 use crate::protocol::shorten;
@@ -15,15 +19,42 @@ use crate::ui;
 const MAX_LINE: usize = 64 << 20;
 /// Limit of the text of a message in bytes, as for a task on standard input.
 const MAX_TEXT: usize = 10 << 20;
+/// Limit of what waits for the session, in bytes: a program may write faster than it works.
+const MAX_WAITING: usize = MAX_LINE;
+/// What may be refused beyond that, before lines are ignored.
+const MAX_REFUSED: usize = 1 << 20;
 
 /// One line of the program.
 pub(super) enum Input {
     /// A message of the user.
     Message(Message),
     /// A message that cannot be used, and why.
-    Refused(String),
+    Refused { why: String, _share: Share },
     /// A control request.
     Request(Request),
+}
+
+/// What waits for the session, in bytes of its lines.
+#[derive(Clone, Default)]
+struct Waiting(Arc<AtomicUsize>);
+
+/// The share of a line, until it is taken.
+#[derive(Default)]
+pub(super) struct Share(Waiting, usize);
+
+impl Waiting {
+    /// A share of this size; `None` if more than `limit` waited then.
+    fn share(&self, size: usize, limit: usize) -> Option<Share> {
+        let share = Share(self.clone(), size);
+        let before = self.0.fetch_add(size, Ordering::Relaxed);
+        (before + size <= limit).then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
 }
 
 /// A message of the user.
@@ -38,6 +69,7 @@ pub(super) struct Message {
     pub(super) content: Value,
     /// It was sent to a turn that ended before it was delivered.
     pub(super) is_again: bool,
+    pub(super) share: Share,
 }
 
 impl Message {
@@ -51,6 +83,7 @@ impl Message {
 pub(super) struct Request {
     pub(super) id: String,
     pub(super) request: Value,
+    _share: Share,
 }
 
 impl Request {
@@ -64,56 +97,91 @@ impl Request {
 pub(super) fn read(program: Program) -> std::io::Result<UnboundedReceiver<Input>> {
     let (sender, receiver) = unbounded_channel();
     let read = move || {
+        let reader = Reader { program, sender, waiting: Waiting::default() };
         let mut batches = stdin::lines(MAX_LINE);
         while let Some(Ok(batch)) = batches.blocking_recv() {
             for line in batch {
-                take(line, &program, &sender);
+                reader.take(line);
             }
         }
-        program.close();
+        reader.program.close();
     };
     std::thread::Builder::new().name("input".to_owned()).spawn(read)?;
     Ok(receiver)
 }
 
-fn take(line: stdin::Input, program: &Program, sender: &UnboundedSender<Input>) {
-    let stdin::Input::Line(line) = line else {
-        let limit = MAX_LINE >> 20;
-        let why = format!("a message of more than {limit} MB: put its content into files");
-        _ = sender.send(Input::Refused(why));
-        return;
-    };
-    let line = line.trim_ascii();
-    if line.is_empty() {
-        return;
-    }
-    let message: Value = match serde_json::from_slice(line) {
-        Ok(message @ Value::Object(_)) => message,
-        Ok(_) | Err(_) => {
-            let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-            ui::tell(&format!("a line of input is no JSON object and is ignored: {shown:?}"));
+struct Reader {
+    program: Program,
+    sender: UnboundedSender<Input>,
+    waiting: Waiting,
+}
+
+impl Reader {
+    fn take(&self, line: stdin::Input) {
+        let stdin::Input::Line(line) = line else {
+            let limit = MAX_LINE >> 20;
+            self.refuse(format!("a message of more than {limit} MB: put its content into files"));
+            return;
+        };
+        let line = line.trim_ascii();
+        if line.is_empty() {
             return;
         }
-    };
-    match message["type"].as_str() {
-        Some("control_response") => program.answered(&message["response"]),
-        Some("control_request") => {
-            let id = message["request_id"].as_str().unwrap_or_default().to_owned();
-            let request = Request { id, request: message["request"].clone() };
-            _ = sender.send(Input::Request(request));
-        }
-        Some("user") => {
-            _ = sender.send(match of_user(&message) {
-                Ok(message) => Input::Message(message),
-                Err(why) => Input::Refused(why),
-            });
-        }
-        Some("keep_alive" | "control_cancel_request" | "update_environment_variables") => {}
-        other => {
-            let kind = shorten(other.unwrap_or("(none)"), 80);
-            ui::tell(&format!("a message of type {kind} is ignored"));
+        let message: Value = match serde_json::from_slice(line) {
+            Ok(message @ Value::Object(_)) => message,
+            Ok(_) | Err(_) => {
+                let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+                ui::tell(&format!("a line of input is no JSON object and is ignored: {shown:?}"));
+                return;
+            }
+        };
+        match message["type"].as_str() {
+            Some("control_response") => self.program.answered(&message["response"]),
+            Some("control_request") => self.request(&message, line.len()),
+            Some("user") => match of_user(&message) {
+                Ok(message) => self.message(message, line.len()),
+                Err(why) => self.refuse(why),
+            },
+            Some("keep_alive" | "control_cancel_request" | "update_environment_variables") => {}
+            other => {
+                let kind = shorten(other.unwrap_or("(none)"), 80);
+                ui::tell(&format!("a message of type {kind} is ignored"));
+            }
         }
     }
+
+    fn message(&self, message: Message, size: usize) {
+        match self.waiting.share(size, MAX_WAITING) {
+            Some(share) => _ = self.sender.send(Input::Message(Message { share, ..message })),
+            None => self.refuse(format!("a message while {}", too_much())),
+        }
+    }
+
+    fn request(&self, message: &Value, size: usize) {
+        let id = message["request_id"].as_str().unwrap_or_default().to_owned();
+        let request = &message["request"];
+        // (What ends the turn is always heard.)
+        let limit = if request["subtype"] == "interrupt" { usize::MAX } else { MAX_WAITING };
+        match self.waiting.share(size, limit) {
+            Some(_share) => {
+                let request = Request { id, request: request.clone(), _share };
+                _ = self.sender.send(Input::Request(request));
+            }
+            None => answer_to(&self.program, &id, Err(too_much())),
+        }
+    }
+
+    fn refuse(&self, why: String) {
+        let size = why.len() + size_of::<Input>();
+        match self.waiting.share(size, MAX_WAITING + MAX_REFUSED) {
+            Some(_share) => _ = self.sender.send(Input::Refused { why, _share }),
+            None => ui::tell(&format!("a line of input is ignored: {why}")),
+        }
+    }
+}
+
+fn too_much() -> String {
+    format!("more than {} MB of input wait for the session", MAX_WAITING >> 20)
 }
 
 /// A message of the user: its content is a text, or blocks of text and images.
@@ -160,7 +228,7 @@ fn of_user(message: &Value) -> Result<Message, String> {
         uuid: message["uuid"].as_str().map(str::to_owned),
         is_later: message["priority"] == "later",
         content: content.clone(),
-        is_again: false,
+        ..Message::default()
     })
 }
 

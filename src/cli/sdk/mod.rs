@@ -11,6 +11,7 @@ mod permission;
 mod program;
 mod requests;
 mod servers;
+mod states;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -31,21 +32,18 @@ use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::protocol::own_command::OwnCommand;
 use crate::ui::{self, OutputFormat, StreamJson};
-use face::{Face, SharedKnown, locked};
+use face::{Face, Sent, SharedKnown, locked};
 use input::{Input, Message, Request};
 use program::Program;
 use requests::{Deferred, Desk, answer_to, carry_out};
 use servers::Senders;
+use states::States;
 
 /// How long the exit waits for distillation: the program waits for the exit.
 const DISTILLATION: Duration = Duration::from_secs(1);
 
 /// How long a session waits for the MCP servers in the program.
 const SETTLING: Duration = Duration::from_secs(10);
-
-/// Where a program asks for the states of the session: for itself, or for those who read its messages.
-const READS_STATES: &str = "CLAUDE_CODE_SDK_READS_SESSION_STATE";
-const SHOWS_STATES: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
 
 pub(super) fn sdk(args: &RunArgs) -> u8 {
     if args.output_format != OutputFormat::StreamJson {
@@ -95,14 +93,18 @@ async fn work(
     // What the program says first decides how the session is opened.
     let Some(first) = next(&mut input, program, control).await else { return 0 };
     let introduces = match &first {
-        Input::Request(Request { id, request }) if request["subtype"] == "initialize" => {
+        Input::Request(Request { id, request, .. }) if request["subtype"] == "initialize" => {
             Some((id.clone(), request.clone()))
         }
         _ => None,
     };
     let introduction = introduces.as_ref().map(|it| &it.1);
     let opened = Box::pin(open(args, introduction, (program, output), control));
-    let opened = control.cancel().run_until_cancelled(opened).await;
+    let opened = tokio::select! {
+        opened = opened => Some(opened),
+        () = async { control.cancel().cancelled().await } => None,
+        () = program.gone().cancelled() => None,
+    };
     let mut driven = match opened {
         Some(Ok(driven)) => driven,
         Some(Err(error)) => {
@@ -260,7 +262,7 @@ impl Driven {
     async fn run(&mut self, input: &mut UnboundedReceiver<Input>) -> Ending {
         loop {
             while let Some((id, deferred)) = self.deferred.pop_front() {
-                let done = carry_out(&mut self.session, &self.options, &self.known, deferred).await;
+                let done = self.carry_out(deferred, input).await;
                 self.desk.answer(&id, done);
             }
             let next = match self.waiting.pop_front() {
@@ -269,11 +271,11 @@ impl Driven {
             };
             match next {
                 Some(Input::Message(message)) => self.turn(vec![message], input).await,
-                Some(Input::Refused(why)) => {
+                Some(Input::Refused { why, .. }) => {
                     self.desk.program.send(&ui::refused(self.session.id(), &why));
                 }
                 Some(Input::Request(request)) => {
-                    let deferred = self.desk.take(request, false).await;
+                    let deferred = self.desk.take(request, false);
                     self.session.mode();
                     self.deferred.extend(deferred);
                 }
@@ -291,8 +293,42 @@ impl Driven {
         tokio::select! {
             next = next(input, &program, &control) => next,
             never = self.session.idle() => match never {},
-            never = program.expire() => match never {},
+            never = self.desk.work() => match never {},
         }
+    }
+
+    /// Carries out a request that needs the idle session. An interrupt ends it; everything else waits for it.
+    async fn carry_out(
+        &mut self,
+        deferred: Deferred,
+        input: &mut UnboundedReceiver<Input>,
+    ) -> Result<Value, String> {
+        let control = self.session.control().clone();
+        let program = self.desk.program.clone();
+        let mut is_closed = false;
+        let carrying = carry_out(&mut self.session, &self.options, &self.known, deferred);
+        tokio::pin!(carrying);
+        let done = loop {
+            tokio::select! {
+                done = &mut carrying => break done,
+                next = input.recv(), if !is_closed => match next {
+                    Some(Input::Request(request)) if request.is_interrupt() => {
+                        control.interrupt(Interrupt::User);
+                        let queued = queued(&self.known, &self.waiting);
+                        self.desk.answer(&request.id, Ok(json!({ "still_queued": queued })));
+                    }
+                    Some(later) => self.waiting.push_back(later),
+                    None => is_closed = true,
+                },
+                () = program.gone().cancelled() => {
+                    control.interrupt(Interrupt::Terminate);
+                    break carrying.await;
+                }
+                never = self.desk.work() => match never {},
+            }
+        };
+        control.begin_turn();
+        done
     }
 
     /// Works on these messages together, and on those that are sent meanwhile.
@@ -333,7 +369,7 @@ impl Driven {
                             self.desk.answer(&request.id, Ok(answer));
                         }
                         Some(Input::Request(request)) => {
-                            let deferred = self.desk.take(request, true).await;
+                            let deferred = self.desk.take(request, true);
                             self.deferred.extend(deferred);
                         }
                         Some(later) => self.waiting.push_back(later),
@@ -343,7 +379,7 @@ impl Driven {
                         control.interrupt(Interrupt::Terminate);
                         break running.await;
                     }
-                    never = program.expire() => match never {},
+                    never = self.desk.work() => match never {},
                 }
             };
             self.last = match finished.ending {
@@ -377,8 +413,8 @@ impl Driven {
 
 /// The message for the model, with the text of the command that it names; its id is remembered.
 fn noted(known: &SharedKnown, commands: &[OwnCommand], message: Message) -> UserInput {
-    let Message { input, uuid, content, .. } = message;
-    locked(known).sent.push_back((uuid, content));
+    let Message { input, uuid, content, share, .. } = message;
+    locked(known).sent.push_back(Sent { uuid, content, _share: share });
     let line = input.text.strip_prefix('/').filter(|_| input.pasted.is_empty());
     let Some(line) = line else { return input };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -391,46 +427,10 @@ fn noted(known: &SharedKnown, commands: &[OwnCommand], message: Message) -> User
 /// The ids of messages that no turn has taken yet, as far as the program gave them some.
 fn queued(known: &SharedKnown, waiting: &VecDeque<Input>) -> Vec<String> {
     let known = locked(known);
-    let sent = known.sent.iter().filter_map(|(uuid, _)| uuid.clone());
+    let sent = known.sent.iter().filter_map(|sent| sent.uuid.clone());
     let later = waiting.iter().filter_map(|input| match input {
         Input::Message(message) => message.uuid.clone(),
-        Input::Refused(_) | Input::Request(_) => None,
+        Input::Refused { .. } | Input::Request(_) => None,
     });
     sent.chain(later).collect()
-}
-
-/// Whether the program receives the states of the session.
-struct States {
-    is_wanted: bool,
-    /// Only the program itself reads them, not those who read its messages.
-    is_internal: bool,
-    session: String,
-}
-
-impl States {
-    fn wanted(session: &str) -> Self {
-        let is_set = |name: &str| {
-            std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
-        };
-        let is_internal = !is_set(SHOWS_STATES);
-        let is_wanted = !is_internal || is_set(READS_STATES);
-        Self { is_wanted, is_internal, session: session.to_owned() }
-    }
-
-    fn tell(&self, program: &Program, state: &str) {
-        if !self.is_wanted {
-            return;
-        }
-        let mut line = json!({
-            "type": "system",
-            "subtype": "session_state_changed",
-            "state": state,
-            "session_id": self.session,
-            "uuid": uuid::Uuid::now_v7().to_string(),
-        });
-        if self.is_internal {
-            line["sdk_host_only"] = true.into();
-        }
-        program.send(&line);
-    }
 }

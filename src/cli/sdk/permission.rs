@@ -71,13 +71,13 @@ fn rule_as_json(rule: &str) -> Value {
 }
 
 /// A call that the program was asked about.
-pub(super) struct Sent {
+pub(super) struct Shown {
     call: String,
     /// Each argument that it was shown: our name, its name, and the value, in which secrets are masked.
     input: Vec<(String, String, Value)>,
 }
 
-impl Sent {
+impl Shown {
     pub(super) fn of(event: &Event, root: &Path) -> Self {
         let Body::PermissionRequested { call, tool, input, .. } = &event.body else {
             return Self { call: String::new(), input: Vec::new() };

@@ -37,8 +37,13 @@ struct Open {
 
 struct Waiting {
     then: Then,
-    until: Option<(Instant, Duration)>,
+    until: (Instant, Duration),
+    /// What it passes on, if it is a message of someone else.
+    about: Option<About>,
 }
+
+/// A request to a server in the program: the server, and the id of the request there.
+pub(super) type About = (String, Value);
 
 impl Program {
     pub(super) fn new(output: Output) -> Self {
@@ -60,7 +65,18 @@ impl Program {
     pub(super) fn ask(
         &self,
         request: &Value,
-        limit: Option<Duration>,
+        limit: Duration,
+        then: impl FnOnce(Result<Value, String>) + Send + 'static,
+    ) -> String {
+        self.pass_on(request, limit, None, then)
+    }
+
+    /// The same with a message of someone else, who may take it back.
+    pub(super) fn pass_on(
+        &self,
+        request: &Value,
+        limit: Duration,
+        about: Option<About>,
         then: impl FnOnce(Result<Value, String>) + Send + 'static,
     ) -> String {
         let id = {
@@ -72,8 +88,8 @@ impl Program {
             }
             open.n_sent += 1;
             let id = format!("agent_{}", open.n_sent);
-            let until = limit.map(|limit| (Instant::now() + limit, limit));
-            open.waiting.insert(id.clone(), Waiting { then: Box::new(then), until });
+            let until = (Instant::now() + limit, limit);
+            open.waiting.insert(id.clone(), Waiting { then: Box::new(then), until, about });
             id
         };
         self.0.has_new.notify_one();
@@ -98,6 +114,18 @@ impl Program {
         }
     }
 
+    /// The same with the request that passes this on.
+    pub(super) fn withdraw_passed_on(&self, about: &About) {
+        let id = {
+            let open = self.open();
+            let mut passed_on = open.waiting.iter();
+            passed_on.find(|(_, it)| it.about.as_ref() == Some(about)).map(|(id, _)| id.clone())
+        };
+        if let Some(id) = id {
+            self.withdraw(&id);
+        }
+    }
+
     /// It sends nothing any more: no request will be answered.
     pub(super) fn close(&self) {
         let waiting = {
@@ -115,7 +143,7 @@ impl Program {
         loop {
             let next = {
                 let open = self.open();
-                open.waiting.values().filter_map(|it| it.until).map(|(at, _)| at).min()
+                open.waiting.values().map(|it| it.until.0).min()
             };
             let has_new = self.0.has_new.notified();
             match next {
@@ -133,7 +161,7 @@ impl Program {
         let late: Vec<(String, Duration)> = {
             let open = self.open();
             let late = open.waiting.iter().filter_map(|(id, waiting)| {
-                let (at, limit) = waiting.until?;
+                let (at, limit) = waiting.until;
                 (at <= now).then(|| (id.clone(), limit))
             });
             late.collect()

@@ -1,7 +1,13 @@
 //! Control requests of the program.
 
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 
 use super::face::{SharedKnown, locked};
@@ -33,7 +39,12 @@ pub(super) struct Desk {
     exec: Arc<Exec>,
     model: String,
     window: u64,
+    /// Tasks that are being stopped.
+    stops: RefCell<FuturesUnordered<LocalBoxFuture<'static, Stopped>>>,
 }
+
+/// The id of the request, and the answer.
+type Stopped = (String, Result<Value, Refusal>);
 
 /// A request that needs the idle session.
 pub(super) enum Deferred {
@@ -60,12 +71,28 @@ impl Desk {
             exec: session.exec().clone(),
             model: session.model().to_owned(),
             window: session.context_window(),
+            stops: RefCell::default(),
+        }
+    }
+
+    /// What goes on besides turns: late requests end, and tasks are stopped. Never returns; cancel safe.
+    pub(super) async fn work(&self) -> Infallible {
+        loop {
+            let stopped = poll_fn(|cx| match self.stops.borrow_mut().poll_next_unpin(cx) {
+                Poll::Ready(Some(stopped)) => Poll::Ready(stopped),
+                // (Whoever begins another one polls this again.)
+                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            });
+            tokio::select! {
+                (id, answer) = stopped => self.answer(&id, answer),
+                never = self.program.expire() => match never {},
+            }
         }
     }
 
     /// Answers a request; `is_busy`: a turn runs. A request that needs the idle session is returned, and answered later.
-    pub(super) async fn take(&self, request: Request, is_busy: bool) -> Option<(String, Deferred)> {
-        let Request { id, request } = request;
+    pub(super) fn take(&self, request: Request, is_busy: bool) -> Option<(String, Deferred)> {
+        let Request { id, request, .. } = request;
         let text = |name: &str| request[name].as_str().filter(|it| !it.is_empty());
         let answer = match request["subtype"].as_str().unwrap_or_default() {
             "initialize" => Ok(self.introduction_again(&request)),
@@ -96,7 +123,16 @@ impl Desk {
                     Err(format!("the MCP server {server:?} is not connected"))
                 }
             }
-            "stop_task" => self.stop(text("task_id").unwrap_or_default()).await,
+            "stop_task" => {
+                let task = text("task_id").unwrap_or_default().to_owned();
+                let exec = Arc::clone(&self.exec);
+                // Its processes may take a time to end.
+                self.stops.borrow_mut().push(Box::pin(async move {
+                    let stopped = exec.kill(&task).await.map(|_| json!({}));
+                    (id, stopped.ok_or_else(|| format!("there is no running task {task:?}")))
+                }));
+                return None;
+            }
             other => Err(format!("unsupported control request: {other:?}")),
         };
         self.answer(&id, answer);
@@ -143,13 +179,6 @@ impl Desk {
             row
         });
         rows.collect()
-    }
-
-    async fn stop(&self, task: &str) -> Result<Value, Refusal> {
-        match self.exec.kill(task).await {
-            Some(_) => Ok(json!({})),
-            None => Err(format!("there is no running task {task:?}")),
-        }
     }
 
     /// How the window is used: as the last request was sent.

@@ -12,6 +12,8 @@ use crate::mcp;
 
 /// JSON-RPC: the server could not answer.
 const INTERNAL_ERROR: i32 = -32603;
+/// The session has given up by then.
+const MORE: Duration = Duration::from_secs(5);
 /// Shorter time limits are taken as mistakes.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -48,10 +50,11 @@ pub(super) fn settings(
     let server = |name: &str| {
         let own = introduction.map(|it| &it["sdkMcpServerConfigs"][name]["timeout"]);
         let own = own.and_then(Value::as_u64).map(Duration::from_millis);
+        let timeout = own.filter(|it| *it >= MIN_TIMEOUT).unwrap_or(timeout);
         mcp::Settings {
             name: name.to_owned(),
-            start: mcp::Start::Host(host(name, program, senders)),
-            timeout: own.filter(|it| *it >= MIN_TIMEOUT).unwrap_or(timeout),
+            start: mcp::Start::Host(host(name, timeout + MORE, program, senders)),
+            timeout,
             enabled_tools: Vec::new(),
             disabled_tools: Vec::new(),
         }
@@ -59,14 +62,19 @@ pub(super) fn settings(
     all.into_iter().map(server).collect()
 }
 
-fn host(server: &str, program: &Program, senders: &Senders) -> mcp::Host {
+fn host(server: &str, limit: Duration, program: &Program, senders: &Senders) -> mcp::Host {
     let (server, program, senders) = (server.to_owned(), program.clone(), senders.clone());
     mcp::Host::new(move |message, sender| {
         senders.set(&server, sender);
         let id = message.get("id").cloned();
+        // (The session waits no longer.)
+        if message["method"] == "notifications/cancelled" {
+            program.withdraw_passed_on(&(server.clone(), message["params"]["requestId"].clone()));
+        }
+        let about = id.clone().map(|id| (server.clone(), id));
         let request = json!({"subtype": "mcp_message", "server_name": server, "message": message});
         let sender = sender.clone();
-        program.ask(&request, None, move |answer| {
+        program.pass_on(&request, limit, about, move |answer| {
             // What is no request has no answer; programs acknowledge it.
             let Some(id) = id else { return };
             let message = match answer {

@@ -72,6 +72,37 @@ fn message_of_50_mb_is_read_and_a_longer_one_refused() {
     assert_eq!(code, Some(0));
 }
 
+/// What a program writes faster than the session works is not kept without a limit.
+#[test]
+fn messages_beyond_a_limit_are_refused_while_they_wait() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}\n---\ntext: first\n---\n\
+         times: any\ntext: later",
+    );
+    let mut program = Program::start(&test, &["--permission-mode", "full"]);
+    program.say("go");
+    program.until(|line| line["type"] == "assistant");
+    let mut later = user("later");
+    later["priority"] = "later".into();
+    later["padding"] = "x".repeat(30_000_000).into();
+    for _ in 0..3 {
+        program.send(&later);
+    }
+    // Its answer shows that all of them are read.
+    program.ask(&json!({"subtype": "get_context_usage"}));
+    test.write("go", "");
+    let results: Vec<_> = (0..4).map(|_| program.result().pop().unwrap()).collect();
+    let texts = results.iter().map(|result| result["result"].as_str().unwrap());
+    assert_eq!(texts.take(3).collect::<Vec<_>>(), ["first", "later", "later"]);
+    assert_eq!(results[3]["terminal_reason"], "refused");
+    assert!(results[3]["errors"][0].as_str().unwrap().contains("wait"), "{}", results[3]);
+    // There is room again.
+    program.send(&later);
+    assert_eq!(program.result().pop().unwrap()["result"], "later");
+    let (_, code) = program.finish();
+    assert_eq!(code, Some(0));
+}
+
 #[test]
 fn input_that_ends_at_once_ends_the_program() {
     let test = Test::new().script("text: hello");

@@ -1,8 +1,11 @@
 //! Control requests of the program.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{Program, user};
+use crate::server::{Chunk, Server};
 use crate::support::Test;
 
 fn initialize() -> Value {
@@ -35,6 +38,7 @@ fn initialize_is_answered_with_what_programs_read_of_the_session() {
 fn unknown_requests_get_errors_in_and_between_turns() {
     let test = Test::new().script("pause: 500ms\ntext: a");
     let mut program = Program::start(&test, &[]);
+    assert_eq!(program.ask(&json!({"subtype": "mcp_reconnect"}))["subtype"], "error");
     let unknown = json!({"subtype": "make_coffee"});
     let is_refused = |answer: &Value| {
         assert_eq!(answer["subtype"], "error");
@@ -162,6 +166,42 @@ fn background_command_is_stopped() {
         program.ask(&json!({"subtype": "stop_task", "task_id": "none"}))["subtype"],
         "error"
     );
+    program.finish();
+}
+
+#[test]
+fn background_command_is_stopped_while_a_turn_runs() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"sleep 77.25\", \"background\": true}\n---\n\
+         call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}\n---\ntext: over",
+    );
+    let mut program = Program::start(&test, &["--permission-mode", "full"]);
+    program.say("start");
+    let lines = program.until(|line| line["tool_use_result"]["background_id"].is_string());
+    let id = lines.last().unwrap()["tool_use_result"]["background_id"].clone();
+    assert_eq!(program.ask(&json!({"subtype": "stop_task", "task_id": id}))["subtype"], "success");
+    assert!(crate::support::running("sleep 77.25").is_empty());
+    test.write("go", "");
+    assert_eq!(program.result().pop().unwrap()["result"], "over");
+    program.finish();
+}
+
+/// The server of the other model does not answer.
+#[test]
+fn change_of_the_model_is_interrupted() {
+    let silent = Server::with(|_, _| {
+        crate::server::json(200, &json!({})).then(Chunk::Pause(Duration::from_mins(2)))
+    });
+    let config = format!("[providers.silent]\nbase_url = \"{}\"\n", silent.url());
+    let test = Test::new().script("text: still here").user_config(&config);
+    let mut program = Program::start(&test, &[]);
+    program.ask(&initialize());
+    let set = json!({"subtype": "set_model", "model": "silent/m"});
+    let id = program.request(&set);
+    assert_eq!(program.ask(&json!({"subtype": "interrupt"}))["subtype"], "success");
+    assert_eq!(program.answer_to(&id)["error"], "interrupted");
+    program.say("who?");
+    assert_eq!(program.result().pop().unwrap()["result"], "still here");
     program.finish();
 }
 

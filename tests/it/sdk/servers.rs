@@ -118,3 +118,21 @@ fn call_that_the_program_never_answers_ends_with_its_input() {
     assert_eq!(kinds(&lines).last().unwrap(), "result success");
     assert_eq!(code, Some(0));
 }
+
+/// The session waits no longer: neither need the program.
+#[test]
+fn call_that_takes_too_long_is_withdrawn() {
+    let script = "call: mcp__calc__add {\"a\": 2, \"b\": 3}\n---\nexpect: did not answer|TIMEOUT\ntext: sorry";
+    let args = ["--allow", "mcp", "--set", "limits.answer_timeout=2s"];
+    let (_test, mut program) = calculating(script, &args);
+    program.say("add");
+    let asked = program.asked("mcp_message");
+    let lines = program.result();
+    let is_withdrawn = |line: &Value| {
+        line["type"] == "control_cancel_request" && line["request_id"] == asked["request_id"]
+    };
+    assert!(lines.iter().any(is_withdrawn), "{lines:?}");
+    assert_eq!(lines.last().unwrap()["result"], "sorry");
+    let (_, code) = program.finish();
+    assert_eq!(code, Some(0));
+}
