@@ -339,6 +339,7 @@ pub(super) fn load(
         // The command line outranks what is configured for single models.
         loaded.config.models.values_mut().for_each(|table| table.effort = None);
     }
+    compatible.check_mode(&loaded)?;
     compatible.add_servers(&mut loaded)?;
     loaded.hooks.extend(meaning.hooks);
     loaded.warnings.extend(meaning.warnings);

@@ -15,8 +15,13 @@ use crate::app::{Options, ToolChoice};
 use crate::config::{self, Hook, Loaded, SETTINGS};
 use crate::disk;
 use crate::extend::roles::{self, Role};
+use crate::protocol::control::PermissionMode;
 use crate::protocol::provider::Effort;
 use crate::ui;
+
+/// Why mode full is not available.
+const DISABLED: &str = "mode full (bypassPermissions) is not available: the settings disable it \
+                        (permissions.disableBypassPermissionsMode)";
 
 /// Options of `run` and of the chat.
 #[derive(Clone, Debug, Default, Args)]
@@ -103,6 +108,29 @@ impl CompatibleOptions {
         tools.is_unattended()
             || self.permission_prompts.as_deref() == Some("none")
             || !is_given && in_settings()
+    }
+
+    /// Why a program may not choose mode full while the session runs, which began in this mode.
+    pub(in crate::cli) fn refuses_full(&self, begun: PermissionMode) -> Option<&'static str> {
+        let settings = GivenSettings::of(&self.settings, &self.managed_settings);
+        // (Wrong settings open no session.)
+        if settings.is_ok_and(|settings| settings.disables_full) {
+            return Some(DISABLED);
+        }
+        let is_allowed = begun == PermissionMode::Full || self.foreign.allows_full();
+        (!is_allowed).then_some(
+            "bypassPermissions cannot be chosen: the session was started without \
+             --allow-dangerously-skip-permissions",
+        )
+    }
+
+    /// An error if the configured mode is one that the settings disable.
+    pub(super) fn check_mode(&self, loaded: &Loaded) -> Result<(), OpenError> {
+        let is_full = loaded.config.permissions.mode == Some(PermissionMode::Full);
+        match self.refuses_full(PermissionMode::Full) {
+            Some(why) if is_full => Err(OpenError::Usage(why.to_owned())),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the settings of the project are read, and those of the user's Claude Code.

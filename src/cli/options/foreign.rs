@@ -27,9 +27,12 @@ enum Answer {
 
 use Answer::{Notice, Refusal, Silence};
 
+/// Mode full may be chosen while the session runs.
+const ALLOWS_FULL: &str = "allow-dangerously-skip-permissions";
+
 const ALL: &[(&str, Value, Answer)] = &[
-    // The mode still has to be chosen.
-    ("allow-dangerously-skip-permissions", Value::No, Silence),
+    // It says whether a program may choose the mode later.
+    (ALLOWS_FULL, Value::No, Silence),
     // The first line of the program is always awaited.
     ("await-initialize", Value::No, Silence),
     ("betas", Value::Yes, Notice("beta features of one provider are not requested")),
@@ -74,6 +77,11 @@ const ALL: &[(&str, Value, Answer)] = &[
 pub(in crate::cli) struct ForeignOptions(Vec<&'static str>);
 
 impl ForeignOptions {
+    /// Mode full may be chosen while the session runs.
+    pub(super) fn allows_full(&self) -> bool {
+        self.0.contains(&ALLOWS_FULL)
+    }
+
     /// Names those that do nothing; an error for those that would be missed.
     pub(in crate::cli) fn answer(&self) -> Result<(), OpenError> {
         let mut ignored = Vec::new();

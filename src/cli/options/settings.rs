@@ -14,6 +14,11 @@ const OPTION: &str = SETTINGS;
 /// Settings that only restrict.
 const MANAGED: &str = "--managed-settings";
 
+/// The key of `permissions` with the value `disable`.
+const DISABLES_FULL: &str = "disableBypassPermissionsMode";
+/// Keys of `permissions` that only restrict.
+const RESTRICTING: [&str; 3] = ["deny", "ask", DISABLES_FULL];
+
 /// What settings mean here.
 #[derive(Debug, Default)]
 pub(super) struct GivenSettings {
@@ -27,6 +32,8 @@ pub(super) struct GivenSettings {
     pub(super) hooks: Vec<Hook>,
     /// Nobody is asked.
     pub(super) is_unattended: bool,
+    /// Nobody may choose mode full.
+    pub(super) disables_full: bool,
     /// Settings that mean nothing here.
     pub(super) ignored: Vec<String>,
     /// Names of tools that do not exist here.
@@ -50,7 +57,7 @@ impl GivenSettings {
                         let (restricting, others) = permissions
                             .clone()
                             .into_iter()
-                            .partition::<Map<_, _>, _>(|(key, _)| key == "deny" || key == "ask");
+                            .partition::<Map<_, _>, _>(|(key, _)| RESTRICTING.contains(&&**key));
                         let others = others.keys().map(|key| format!("permissions.{key}"));
                         given.ignored.extend(others);
                         given.permissions(&restricting)
@@ -118,6 +125,10 @@ impl GivenSettings {
                     })?;
                     self.put("permissions.mode", mode.mode.as_str());
                     self.is_unattended = !mode.asks;
+                    continue;
+                }
+                DISABLES_FULL if value == "disable" => {
+                    self.disables_full = true;
                     continue;
                 }
                 _ => {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::input::Share;
-use super::permission::{self, Shown};
+use super::permission::{self, Shown, mode_named};
 use super::program::Program;
-use crate::protocol::control::Control;
+use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Body, Event, ModelRequested, ModelResponded, Sink, Stamped};
 use crate::protocol::hook::names::foreign_tool;
 use crate::protocol::question::{Question, UserAnswer};
@@ -27,6 +27,8 @@ pub(super) struct Known {
     pub(super) turns: Vec<(String, u32)>,
     /// Messages that no turn has taken yet.
     pub(super) sent: VecDeque<Sent>,
+    /// Why mode full may not be chosen, if so.
+    pub(super) refuses_full: Option<&'static str>,
 }
 
 /// A message of the program for a turn.
@@ -40,6 +42,19 @@ pub(super) struct Sent {
 
 /// Copies share it.
 pub(super) type SharedKnown = Arc<Mutex<Known>>;
+
+impl Known {
+    /// The mode of this name, if the program may choose it.
+    pub(super) fn mode(&self, name: &str) -> Result<PermissionMode, String> {
+        let mode = mode_named(name).ok_or_else(|| {
+            format!("there is no permission mode {name:?}: default, acceptEdits, plan, bypassPermissions")
+        })?;
+        match self.refuses_full {
+            Some(why) if mode == PermissionMode::Full => Err(why.to_owned()),
+            _ => Ok(mode),
+        }
+    }
+}
 
 pub(super) fn locked(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -120,8 +135,9 @@ impl Face {
             Body::PermissionRequested { call, .. } => {
                 let request = permission::request(event, &self.root);
                 let (control, shown) = (self.control.clone(), Shown::of(event, &self.root));
+                let known = Arc::clone(&self.known);
                 let asked = self.program.ask(&request, self.patience, move |answer| {
-                    shown.answered(&control, answer);
+                    shown.answered(&control, &known, answer);
                 });
                 self.asked.insert(call.clone(), asked);
             }

@@ -172,6 +172,8 @@ async fn open(
     options.host_servers = servers;
     options.hooks = hooks::of(introduction, program)?;
     let known = SharedKnown::default();
+    let begun = options.config.config.permissions.mode.unwrap_or(options.default_mode);
+    locked(&known).refuses_full = args.compatible.refuses_full(begun);
     let tools = Arc::new(OnceLock::new());
     let lines = StreamJson::for_program(Box::new(output.clone()), Arc::clone(&tools));
     let face = Face {
@@ -190,6 +192,8 @@ async fn open(
         opened = opening => opened?,
         never = program.expire() => match never {},
     };
+    // (A resumed one begins in the mode in which it ended.)
+    locked(&known).refuses_full = args.compatible.refuses_full(session.mode());
     for notice in &session.notices {
         ui::tell(notice);
     }

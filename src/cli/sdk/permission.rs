@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::face::{SharedKnown, locked};
 use crate::app;
 use crate::permission::{ForeignRule, Verb};
 use crate::protocol::Object;
@@ -104,7 +105,12 @@ impl Shown {
     }
 
     /// Passes the program's answer on.
-    pub(super) fn answered(&self, control: &Control, answer: Result<Value, String>) {
+    pub(super) fn answered(
+        &self,
+        control: &Control,
+        known: &SharedKnown,
+        answer: Result<Value, String>,
+    ) {
         let call = &self.call;
         let answer = match answer {
             Ok(answer) => answer,
@@ -122,7 +128,7 @@ impl Shown {
                 return control.answer(call, Approval::No(Some(why.to_owned())));
             }
         }
-        let (rules, mode) = granted(&answer["updatedPermissions"]);
+        let (rules, mode) = granted(&answer["updatedPermissions"], known);
         let changed =
             answer["updatedInput"].as_object().and_then(|input| self.changed(input.clone()));
         let approval = match changed {
@@ -146,7 +152,7 @@ impl Shown {
 }
 
 /// The rules and the mode that the program grants. What a session cannot grant is named once on standard error.
-fn granted(updates: &Value) -> (Vec<String>, Option<PermissionMode>) {
+fn granted(updates: &Value, known: &SharedKnown) -> (Vec<String>, Option<PermissionMode>) {
     let (mut rules, mut mode) = (Vec::new(), None);
     for update in updates.as_array().into_iter().flatten() {
         match update["type"].as_str() {
@@ -159,7 +165,11 @@ fn granted(updates: &Value) -> (Vec<String>, Option<PermissionMode>) {
                 }
             }
             Some("setMode") => {
-                mode = update["mode"].as_str().and_then(mode_named).or(mode);
+                let name = update["mode"].as_str().unwrap_or_default();
+                match locked(known).mode(name) {
+                    Ok(granted) => mode = Some(granted),
+                    Err(why) => ui::tell(&format!("a permission update is ignored: {why}")),
+                }
             }
             other => {
                 let kind = other.unwrap_or("(none)");

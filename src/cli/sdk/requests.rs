@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use super::face::{SharedKnown, locked};
 use super::input::Request;
-use super::permission::mode_named;
 use super::program::Program;
 use super::servers::Senders;
 use crate::app::{Options, Session, UndoOptions};
@@ -154,9 +153,7 @@ impl Desk {
     }
 
     fn set_mode(&self, name: &str) -> Result<Value, Refusal> {
-        let mode = mode_named(name).ok_or_else(|| {
-            format!("there is no permission mode {name:?}: default, acceptEdits, plan, bypassPermissions")
-        })?;
+        let mode = locked(&self.known).mode(name)?;
         self.control.want_mode(mode);
         Ok(json!({ "mode": foreign_mode(mode) }))
     }

@@ -261,7 +261,7 @@ fn error_of_the_program_denies_the_call() {
 
 #[test]
 fn mode_settles_the_open_question() {
-    let (test, mut program) = writing("a.txt");
+    let (test, mut program) = writing_with("a.txt", &["--allow-dangerously-skip-permissions"]);
     let asked = program.asked("can_use_tool");
     program.request(&json!({"subtype": "set_permission_mode", "mode": "bypassPermissions"}));
     let lines = program.result();
@@ -269,6 +269,51 @@ fn mode_settles_the_open_question() {
     assert_eq!(cancelled["request_id"], asked["request_id"]);
     program.finish();
     assert_eq!(test.read("a.txt"), "one\n");
+}
+
+/// Whoever starts the session decides whether a program may choose the mode that asks nothing.
+#[test]
+fn mode_that_asks_nothing_is_chosen_only_if_the_session_was_started_so() {
+    const ALLOWED: &str = "--allow-dangerously-skip-permissions";
+    let disabled = json!({"permissions": {"disableBypassPermissionsMode": "disable"}}).to_string();
+    let set = json!({"subtype": "set_permission_mode", "mode": "bypassPermissions"});
+    for (args, answer) in [
+        (&[][..], "error"),
+        (&[ALLOWED], "success"),
+        (&["--permission-mode", "bypassPermissions"], "success"),
+        (&["--dangerously-skip-permissions"], "success"),
+        (&[ALLOWED, "--settings", &disabled], "error"),
+        (&[ALLOWED, "--managed-settings", &disabled], "error"),
+    ] {
+        let test = Test::new().script("text: unused");
+        let mut program = Program::start(&test, &[&ASKS[..], args].concat());
+        assert_eq!(program.ask(&set)["subtype"], answer, "{args:?}");
+        let accepts = json!({"subtype": "set_permission_mode", "mode": "acceptEdits"});
+        assert_eq!(program.ask(&accepts)["subtype"], "success");
+        program.finish();
+    }
+    let test = Test::new().script("text: unused");
+    test.run(&["go", "--yolo", "--settings", &disabled])
+        .expect_code(2)
+        .expect_one_line_of_stderr("disableBypassPermissionsMode");
+}
+
+#[test]
+fn permission_update_to_the_mode_that_asks_nothing_is_ignored() {
+    let call =
+        |n: u32| format!("call: Write {{\"path\": \"{n}.txt\", \"content\": \"x\\n\"}}\n---\n");
+    let test = Test::new().script(&format!("{}{}text: done", call(1), call(2)));
+    let mut program = Program::start(&test, &ASKS);
+    program.say("write both");
+    for _ in 0..2 {
+        let asked = program.asked("can_use_tool");
+        let mut answer = allow(&asked["request"]["input"]);
+        answer["updatedPermissions"] = json!([{"type": "setMode", "mode": "bypassPermissions"}]);
+        program.answer(&asked, &answer);
+    }
+    assert_eq!(program.result().pop().unwrap()["result"], "done");
+    program.finish();
+    assert!(test.root().join("2.txt").exists());
 }
 
 #[test]
