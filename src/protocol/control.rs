@@ -5,6 +5,7 @@
 //! and an [`Ending`] is why the turn ended. Through [`Control`] the user interrupts, steers and answers
 //! questions.
 
+mod changed;
 mod user;
 
 use schemars::JsonSchema;
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
-pub use user::{Approval, ChangedInput, Control, Grant, OpenQuestion, Reply};
+pub use changed::ChangedInput;
+pub use user::{Approval, Control, Grant, OpenQuestion, Reply};
 
 /// Whether a call may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +80,11 @@ impl PermissionMode {
     /// Every mode, from the most to the least restrictive.
     pub fn all() -> &'static [Self] {
         <Self as clap::ValueEnum>::value_variants()
+    }
+
+    /// The mode of this name: ours, or that of Claude Code.
+    pub fn named(name: &str) -> Option<Self> {
+        <Self as clap::ValueEnum>::from_str(name, false).ok()
     }
 
     /// What the mode permits: the description in `--help`.

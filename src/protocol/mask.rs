@@ -14,6 +14,9 @@ use serde_json::Value;
 
 use super::envelope::{Envelope, Verdict};
 
+/// How a mask begins; its kind and `]` follow.
+pub const MASK: &str = "[redacted:";
+
 /// Kind and pattern of well-known secrets. The secret is the pattern's first group if it has one, else the
 /// whole match. The patterns also match in JSON: they contain nothing that JSON escapes, except the line
 /// breaks of the private key, which may be `\n` in two characters.
@@ -124,7 +127,7 @@ impl Masker {
         let mut values: Vec<(String, String)> = environment
             .into_iter()
             .filter(|(name, value)| is_secret_name(name) && looks_secret(value))
-            .map(|(name, value)| (value, format!("[redacted:{name}]")))
+            .map(|(name, value)| (value, format!("{MASK}{name}]")))
             .collect();
         // A secret that contains another is masked first.
         values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
@@ -134,7 +137,7 @@ impl Masker {
     /// Adds a value that is known to be secret, such as a key in use.
     pub fn add(&mut self, kind: &str, value: &str) {
         if value.len() >= 4 {
-            self.values.insert(0, (value.to_owned(), format!("[redacted:{kind}]")));
+            self.values.insert(0, (value.to_owned(), format!("{MASK}{kind}]")));
         }
     }
 
@@ -219,8 +222,8 @@ fn mask_shape<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str>
     let masked = shape.replace_all(&text, |found: &regex::Captures<'_>| {
         let whole = &found[0];
         match found.get(1) {
-            Some(secret) => whole.replace(secret.as_str(), &format!("[redacted:{kind}]")),
-            None => format!("[redacted:{kind}]"),
+            Some(secret) => whole.replace(secret.as_str(), &format!("{MASK}{kind}]")),
+            None => format!("{MASK}{kind}]"),
         }
     });
     match masked {

@@ -223,11 +223,12 @@ impl Registry {
         input: ChangedInput,
         known: &mut Known,
     ) -> Result<(), Refused> {
-        let ChangedInput { kept, others: mut arguments } = input;
-        let own = &wanted.arguments;
-        arguments.extend(
-            kept.into_iter().filter_map(|name| Some((name.clone(), own.get(&name)?.clone()))),
-        );
+        let arguments = input.into_arguments(&wanted.arguments).map_err(|name| {
+            let why = format!(
+                "the user changed {name} around a masked secret, which nobody but the call knows; the call was not made"
+            );
+            Refused::new(Failure::new(ErrorCode::InvalidParam, why), false)
+        })?;
         let changed = with_input(call, arguments);
         known.changed_by = Some(ChangedBy::User);
         let prepared = self.prepare(&changed, known).await;

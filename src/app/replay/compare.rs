@@ -8,6 +8,7 @@ use super::script::{CallResult, Check, code_of};
 use super::stage::Played;
 use crate::protocol::control::Ending;
 use crate::protocol::envelope::{Envelope, ErrorCode};
+use crate::protocol::mask::MASK;
 use crate::protocol::tool::Effect;
 use crate::protocol::view::{call_line, view};
 use crate::trace::normal::{Root, normalised};
@@ -178,7 +179,7 @@ impl Circumstances<'_> {
         if code_of(&replayed.envelope) == Some(ErrorCode::Timeout) {
             return Some("it ran into its time limit in the replay".to_owned());
         }
-        let is_masked = |it: &CallResult| view(&it.envelope).contains("[redacted:");
+        let is_masked = |it: &CallResult| view(&it.envelope).contains(MASK);
         if is_masked(recorded) || is_masked(replayed) {
             return Some("the record does not hold a secret in it".to_owned());
         }

@@ -12,14 +12,13 @@ use crate::protocol::control::{Approval, Ending, Grant, Interrupt, PermissionMod
 use crate::protocol::directives::UserInput;
 use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::{Body, CompactionCause, Event, ModelResponded};
+use crate::protocol::mask::MASK;
 use crate::protocol::model::{ModelError, ModelErrorKind, Purpose, StopReason};
 use crate::protocol::tool::Effect;
 use crate::record;
 
 /// Who decided about an approval, in the record.
 const THE_USER: &str = "the user";
-/// Begins a text in place of a secret.
-const REDACTED: &str = "[redacted:";
 
 /// The state while the events are read.
 #[derive(Default)]
@@ -258,7 +257,7 @@ impl Script {
                 reading.started.insert((turn, call.clone()), effect.clone());
                 let sent = reading.arguments.get(call).cloned();
                 let sent = sent.unwrap_or_else(|| serde_json::to_string(input).unwrap_or_default());
-                let why = if sent.contains(REDACTED) {
+                let why = if sent.contains(MASK) {
                     Some("the record does not hold a secret in its input".to_owned())
                 } else if let Some(folder) = reading.added.iter().find(|it| sent.contains(*it)) {
                     Some(format!("it uses the added directory {folder}"))

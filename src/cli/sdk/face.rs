@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::input::Share;
-use super::permission::{self, Shown, mode_named};
+use super::permission::{self, Shown};
 use super::program::Program;
 use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Body, Event, ModelRequested, ModelResponded, Sink, Stamped};
@@ -46,7 +46,7 @@ pub(super) type SharedKnown = Arc<Mutex<Known>>;
 impl Known {
     /// The mode of this name, if the program may choose it.
     pub(super) fn mode(&self, name: &str) -> Result<PermissionMode, String> {
-        let mode = mode_named(name).ok_or_else(|| {
+        let mode = PermissionMode::named(name).ok_or_else(|| {
             format!("there is no permission mode {name:?}: default, acceptEdits, plan, bypassPermissions")
         })?;
         match self.refuses_full {

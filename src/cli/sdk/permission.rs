@@ -15,12 +15,6 @@ use crate::protocol::hook::names::{foreign_input, foreign_tool};
 use crate::protocol::tool::Effect;
 use crate::ui;
 
-/// The mode of this name: ours, or that of the other agent.
-pub(super) fn mode_named(name: &str) -> Option<PermissionMode> {
-    let is_named = |mode: &&PermissionMode| mode.as_str() == name || foreign_mode(**mode) == name;
-    PermissionMode::all().iter().find(is_named).copied()
-}
-
 /// The request that asks about a call in the project at `root`.
 pub(super) fn request(event: &Event, root: &Path) -> Value {
     let Body::PermissionRequested { call, tool, input, effect, reason, grants, .. } = &event.body
@@ -93,15 +87,20 @@ impl Shown {
 
     /// What the program changed; `None`: nothing.
     fn changed(&self, mut updated: Object) -> Option<ChangedInput> {
-        let kept = |(name, its_name, shown): &(String, String, Value)| {
-            (updated.get(its_name) == Some(shown)).then(|| {
-                updated.remove(its_name);
-                name.clone()
-            })
-        };
-        let kept: Vec<String> = self.input.iter().filter_map(kept).collect();
-        let is_same = updated.is_empty() && kept.len() == self.input.len();
-        (!is_same).then_some(ChangedInput { kept, others: updated })
+        let mut changed = ChangedInput::default();
+        for (name, its_name, shown) in &self.input {
+            match updated.get(its_name) {
+                Some(value) if value == shown => changed.kept.push(name.clone()),
+                Some(value) if ChangedInput::is_masked(shown) => {
+                    changed.edited.push((name.clone(), shown.clone(), value.clone()));
+                }
+                _ => continue,
+            }
+            updated.remove(its_name);
+        }
+        let is_same = updated.is_empty() && changed.kept.len() == self.input.len();
+        changed.others = updated;
+        (!is_same).then_some(changed)
     }
 
     /// Passes the program's answer on.

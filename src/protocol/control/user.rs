@@ -10,8 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Interrupt, PermissionMode};
-use crate::protocol::Object;
+use super::{ChangedInput, Interrupt, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::question::UserAnswer;
 
@@ -35,15 +34,6 @@ impl Grant {
     }
 }
 
-/// The arguments of a call that the user changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChangedInput {
-    /// The call's own arguments that stay as they are. They are named, since whoever answers may have seen masked values.
-    pub kept: Vec<String>,
-    /// The other ones, under the names that a model may use.
-    pub others: Object,
-}
-
 /// The user's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval {
@@ -57,6 +47,22 @@ pub enum Approval {
     No(Option<String>),
     /// Reject it with this reason, and end the turn.
     Stop(String),
+}
+
+impl Approval {
+    /// What a user can choose, in words: the call alone, with one of these grants, or not.
+    pub fn choices(grants: Vec<Grant>) -> Vec<(String, Self)> {
+        let mut choices = vec![("Allow".to_owned(), Self::Once)];
+        choices.extend(grants.into_iter().map(|grant| {
+            let words = match &grant {
+                Grant::Rules(rules) => format!("Always allow {}", rules.join(", ")),
+                Grant::Mode(mode) => format!("Allow, and switch to mode {}", mode.as_str()),
+            };
+            (words, Self::Always(grant))
+        }));
+        choices.push(("Reject".to_owned(), Self::No(None)));
+        choices
+    }
 }
 
 /// The user's controls of a session. Clones share the session.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Body, Event, Header, MAIN_AGENT, Place, VERSION};
-use crate::protocol::mask::Masker;
+use crate::protocol::mask::{MASK, Masker};
 
 /// An event as sinks receive it: masked, and serialised once for all of them.
 #[derive(Debug)]
@@ -199,10 +199,9 @@ impl Events {
 
 /// A rule with a wildcard in place of each secret: it denies more, never less.
 fn with_holes(masked: &str) -> String {
-    const BEGIN: &str = "[redacted:";
     let mut rule = String::new();
     let mut rest = masked;
-    while let Some((before, mask)) = rest.split_once(BEGIN) {
+    while let Some((before, mask)) = rest.split_once(MASK) {
         rule.push_str(before);
         rule.push('*');
         rest = mask.split_once(']').map_or("", |(_, rest)| rest);

@@ -34,7 +34,10 @@ impl Sink for Answering {
     fn take(&mut self, stamped: &Stamped) {
         if let Body::PermissionRequested { call, .. } = &stamped.event.body {
             let Value::Object(input) = self.1.clone() else { unreachable!() };
-            self.0.answer(call, Approval::Changed(ChangedInput { kept: vec![], others: input }));
+            self.0.answer(
+                call,
+                Approval::Changed(ChangedInput { others: input, ..ChangedInput::default() }),
+            );
         }
     }
 }

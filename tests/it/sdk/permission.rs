@@ -76,6 +76,23 @@ fn arguments_that_the_program_leaves_keep_the_values_that_it_cannot_see() {
     assert!(!test.root().join("a.txt").exists());
 }
 
+/// The program cannot know what a mask stands for: it changes the text around it.
+#[test]
+fn mask_is_never_written_in_place_of_what_it_hides() {
+    const SECRET: &str = "key AKIAABCDEFGHIJKLMNOP\\n";
+    let call = format!("call: Write {{\"path\": \"a.txt\", \"content\": \"{SECRET}\"}}\n---\n");
+    let test = Test::new().script(&format!("{call}expect: masked secret\ntext: done"));
+    let mut program = Program::start(&test, &ASKS);
+    program.say("write it");
+    let asked = program.asked("can_use_tool");
+    let mut input = asked["request"]["input"].clone();
+    input["content"] = "key [redacted:aws-key]\nand more\n".into();
+    program.answer(&asked, &allow(&input));
+    assert_eq!(program.result().pop().unwrap()["result"], "done");
+    program.finish();
+    assert!(!test.root().join("a.txt").exists());
+}
+
 #[test]
 fn changed_input_is_validated_and_judged_anew() {
     let args = ["--deny", "Write(secret/**)"];
