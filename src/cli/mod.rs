@@ -11,6 +11,7 @@ mod eval;
 mod guarded;
 mod mcp;
 mod memory;
+mod message;
 mod models;
 mod options;
 mod run;

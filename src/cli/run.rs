@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use super::message::{MAX_TEXT, too_long};
 use super::options::{self, InputFormat, RunArgs};
 use super::sdk;
 use super::session::list_of_sessions;
@@ -256,8 +257,7 @@ pub(super) fn own_command(
 ) -> Result<UserInput, OpenError> {
     let Some(line) = task.strip_prefix('/') else { return Ok(task.into()) };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    // A path is no command.
-    if name.is_empty() || name.contains('/') || Path::new("/").join(name).exists() {
+    if name.is_empty() || name.contains('/') {
         return Ok(task.into());
     }
     let of_chat = |name: &str| tui::built_in(name).is_some();
@@ -265,8 +265,8 @@ pub(super) fn own_command(
     if let Some(command) = OwnCommand::find(&commands, name) {
         return Ok(command.message(arguments.trim()));
     }
-    // The session asks the server for its text.
-    if name.starts_with(OF_SERVER) {
+    // The session asks the server for its text. A path is no command.
+    if name.starts_with(OF_SERVER) || Path::new("/").join(name).exists() {
         return Ok(task.into());
     }
     let hint = if of_chat(name) {
@@ -330,16 +330,11 @@ fn piped_beside_a_task() -> Result<String, String> {
     }
 }
 
-/// Size limit; a longer text should be in a file that the task names.
-const MAX_STDIN: u64 = 10 * 1024 * 1024;
-
 fn read_all(from: &mut dyn Read) -> std::io::Result<String> {
     let mut bytes = Vec::new();
-    from.take(MAX_STDIN + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_STDIN {
-        return Err(std::io::Error::other(
-            "it is longer than 10 MiB: put it into a file of the project and name that in the task",
-        ));
+    from.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_TEXT {
+        return Err(std::io::Error::other(too_long("it")));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

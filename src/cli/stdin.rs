@@ -5,6 +5,9 @@ use std::io::{self, ErrorKind, Read as _};
 
 use tokio::sync::mpsc;
 
+/// Limit of a line of a program in bytes: a message may contain images.
+pub(super) const MAX_LINE: usize = 64 << 20;
+
 /// What was read.
 pub(super) enum Input {
     /// A line, with its end unless it is the last one.

@@ -135,6 +135,17 @@ pub fn tell(text: &str) {
     put(&mut io::stderr(), &format!("agent: {}\n", clean(text)));
 }
 
+/// The `result` object for a command that began no turn.
+pub fn answered(session: &str, text: &str) -> Value {
+    let mut result = failed(text, 0);
+    result["subtype"] = "success".into();
+    result["is_error"] = false.into();
+    result["errors"] = Value::Array(Vec::new());
+    result["session_id"] = session.into();
+    result["terminal_reason"] = "completed".into();
+    result
+}
+
 /// The `result` object for a message that began no turn.
 pub fn refused(session: &str, why: &str) -> Value {
     let mut result = failed(why, 2);

@@ -41,6 +41,8 @@ fn commands_written_for_other_agents_run_unchanged() {
     // A path is no command, and neither is a text about one.
     check("x", "", "/etc/hosts is wrong", "/etc/hosts is wrong");
     check("x", "", "/tmp is full", "/tmp is full");
+    // A command that is defined is one, whatever the root of the file system contains.
+    check(".agent/commands/tmp.md", "Clean up $ARGUMENTS.", "/tmp it", "Clean up it.");
 }
 
 #[test]

@@ -37,20 +37,18 @@ impl Asked {
 
 /// The options of a permission request, each with its answer.
 fn options(grants: Vec<Grant>) -> Vec<(PermissionOption, Approval)> {
-    let once = PermissionOption::new(ONCE, "Allow", PermissionOptionKind::AllowOnce);
-    let mut options = vec![(once, Approval::Once)];
-    for (n, grant) in grants.into_iter().enumerate() {
-        let name = match &grant {
-            Grant::Rules(rules) => format!("Always allow {}", rules.join(", ")),
-            Grant::Mode(mode) => format!("Allow, and switch to mode {}", mode.as_str()),
+    let choices = Approval::choices(grants).into_iter().enumerate();
+    let option = |(n, (words, approval)): (usize, (String, Approval))| {
+        let (id, kind) = match &approval {
+            Approval::Once => (ONCE.to_owned(), PermissionOptionKind::AllowOnce),
+            Approval::Always(_) => (format!("always-{}", n - 1), PermissionOptionKind::AllowAlways),
+            Approval::No(_) | Approval::Stop(_) | Approval::Changed(_) => {
+                (REJECT.to_owned(), PermissionOptionKind::RejectOnce)
+            }
         };
-        let id = format!("always-{n}");
-        let option = PermissionOption::new(id, name, PermissionOptionKind::AllowAlways);
-        options.push((option, Approval::Always(grant)));
-    }
-    let reject = PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce);
-    options.push((reject, Approval::No(None)));
-    options
+        (PermissionOption::new(id, words, kind), approval)
+    };
+    choices.map(option).collect()
 }
 
 /// Asks whether a call may be made. The call waits until the client answers or the turn is cancelled.

@@ -5,16 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::message::{self, MAX_TEXT};
+use crate::protocol::directives::UserInput;
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResourceResource, ImageContent, ResourceLink,
 };
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-
-use crate::protocol::directives::UserInput;
-
-/// Limit of the text of a prompt in bytes, as for a task on standard input.
-const MAX_TEXT: usize = 10 << 20;
 
 /// A prompt: its first text, which may be a command, and the rest.
 #[derive(Debug, Default)]
@@ -66,21 +61,15 @@ pub(super) fn input(blocks: Vec<ContentBlock>, root: &Path) -> Result<Read, Stri
     }
     let embedded: usize = read.embedded.iter().map(|(_, text)| text.len()).sum();
     if read.first.len() + read.rest.text.len() + embedded > MAX_TEXT {
-        let limit = MAX_TEXT >> 20;
-        return Err(format!(
-            "the prompt has more than {limit} MiB of text: put it into a file of the project and name that"
-        ));
+        return Err(message::too_long("the prompt"));
     }
     Ok(read)
 }
 
 impl Read {
-    /// The command that it begins with, without the slash, and its arguments. A path is no command.
+    /// What follows a slash at its beginning: perhaps a command with its arguments.
     pub(super) fn command(&self) -> Option<&str> {
-        let line = self.first.trim().strip_prefix('/')?;
-        let name = line.split(char::is_whitespace).next().unwrap_or_default();
-        let is_path = name.is_empty() || name.contains('/') || Path::new("/").join(name).exists();
-        (!is_path).then_some(line)
+        self.first.trim().strip_prefix('/')
     }
 
     /// The message without a command.
@@ -117,9 +106,7 @@ impl Read {
             self.refer(&mention(&place));
             return Ok(());
         }
-        let bytes = BASE64_STANDARD
-            .decode(image.data.trim())
-            .map_err(|error| format!("an image is no valid base64: {error}"))?;
+        let bytes = message::image(image.data.trim()).ok_or("an image is no valid base64")?;
         self.rest.images.push(bytes);
         Ok(())
     }

@@ -18,12 +18,12 @@ use super::client::{Shared, respond};
 use super::commands::{self, Work};
 use super::open::{self, Opening, Place, wire_error};
 use super::prompt;
-use super::settings::{MODE, MODEL, Settings, mode_named};
+use super::settings::{MODE, MODEL, Settings};
 use super::updates::{Common, Peer, Updates};
 use crate::app::{OpenError, Options, Session};
 use crate::cli::chat;
 use crate::mcp::OfferChanges;
-use crate::protocol::control::{Control, Ending, Interrupt};
+use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use crate::protocol::event::TurnFinished;
 use crate::protocol::model::StopReason;
 
@@ -314,7 +314,7 @@ impl Rest {
 
     /// Requests a mode: it applies from the next call on.
     fn set_mode(&self, name: &str) -> Result<SetSessionModeResponse, Error> {
-        let mode = mode_named(name).ok_or_else(|| {
+        let mode = PermissionMode::named(name).ok_or_else(|| {
             Error::new(ErrorCode::INVALID_PARAMS, format!("there is no mode {name:?}"))
         })?;
         self.control.want_mode(mode);

@@ -59,8 +59,3 @@ impl Settings {
         ]
     }
 }
-
-/// The mode of this name.
-pub(super) fn mode_named(name: &str) -> Option<PermissionMode> {
-    PermissionMode::all().iter().copied().find(|mode| mode.as_str() == name)
-}

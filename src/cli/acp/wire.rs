@@ -5,11 +5,9 @@ use std::io;
 use agent_client_protocol::{ConnectTo, Lines};
 use futures_util::{sink, stream};
 
-use crate::cli::stdin::{self, Input};
+use crate::cli::stdin::{self, Input, MAX_LINE};
 use crate::cli::stdout::Output;
 
-/// Limit of a message in bytes.
-const MAX_LINE: usize = 64 * 1024 * 1024;
 /// In place of a message that is too long. It is no JSON, so the client gets it back with an error.
 const TOO_LONG: &str = "a message of more than 64 MiB, which was dropped";
 

@@ -12,12 +12,9 @@ use serde::Deserialize;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::stdin::{self, Input};
+use crate::cli::stdin::{self, Input, MAX_LINE};
 use crate::cli::stdout::Output;
 use crate::ui;
-
-/// Limit of a message, in bytes.
-const MAX_MESSAGE: usize = 64 << 20;
 
 /// The input, and where errors of messages go that rmcp does not understand.
 pub(super) struct Stdio {
@@ -38,7 +35,7 @@ struct Message {
 impl Stdio {
     /// `ended` is cancelled when the client closes our input.
     pub(super) fn open(output: Output, ended: CancellationToken) -> Self {
-        let input = stdin::lines(MAX_MESSAGE);
+        let input = stdin::lines(MAX_LINE);
         Self { input, read: VecDeque::new(), output, has_begun: false, ended }
     }
 
@@ -136,8 +133,7 @@ impl Transport<RoleServer> for Stdio {
                     }
                 }
                 Input::TooLong => {
-                    let words =
-                        format!("a message of more than {} MB is not read", MAX_MESSAGE >> 20);
+                    let words = format!("a message of more than {} MB is not read", MAX_LINE >> 20);
                     ui::tell(&words);
                     self.refuse(ErrorData::invalid_request(words, None), None);
                 }

@@ -120,12 +120,7 @@ pub(super) async fn progress(
 
 /// Asks the user through the client. Whatever is no clear yes is a no.
 pub(super) async fn ask(peer: &Peer<RoleServer>, question: Question) -> Approval {
-    let mut choices = vec![("yes, this once".to_owned(), Approval::Once)];
-    choices.extend(question.grants.into_iter().map(|grant| {
-        let words = format!("yes, and until the connection ends: {}", grant.in_words());
-        (words, Approval::Always(grant))
-    }));
-    choices.push(("no".to_owned(), Approval::No(None)));
+    let choices = Approval::choices(question.grants);
     let words: Vec<&str> = choices.iter().map(|(words, _)| words.as_str()).collect();
     let schema = json!({
         "type": "object",

@@ -3,22 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::program::Program;
 use super::requests::answer_to;
-use crate::cli::stdin;
+use crate::cli::message::{self, MAX_TEXT};
+use crate::cli::stdin::{self, MAX_LINE};
 use crate::protocol::directives::UserInput;
 use crate::protocol::shorten;
 use crate::ui;
 
-/// Limit of a line in bytes: a message may contain images.
-const MAX_LINE: usize = 64 << 20;
-/// Limit of the text of a message in bytes, as for a task on standard input.
-const MAX_TEXT: usize = 10 << 20;
 /// Limit of what waits for the session, in bytes: a program may write faster than it works.
 const MAX_WAITING: usize = MAX_LINE;
 /// What may be refused beyond that, before lines are ignored.
@@ -185,8 +180,8 @@ fn too_much() -> String {
 }
 
 /// A message of the user: its content is a text, or blocks of text and images.
-fn of_user(message: &Value) -> Result<Message, String> {
-    let content = &message["message"]["content"];
+fn of_user(given: &Value) -> Result<Message, String> {
+    let content = &given["message"]["content"];
     let (mut texts, mut images) = (Vec::new(), Vec::new());
     match content {
         Value::String(text) => texts.push(text.as_str()),
@@ -208,25 +203,22 @@ fn of_user(message: &Value) -> Result<Message, String> {
     }
     let text = texts.join("\n");
     if text.len() > MAX_TEXT {
-        let limit = MAX_TEXT >> 20;
-        return Err(format!(
-            "a message whose text has more than {limit} MiB: put it into a file of the project and name that"
-        ));
+        return Err(message::too_long("a message"));
     }
     if text.trim().is_empty() && images.is_empty() {
         return Err("an empty message".to_owned());
     }
     let mut input = UserInput { images, ..UserInput::default() };
     // What the program composed is not searched for mentions and commands.
-    if message["client_composed"] == true {
+    if given["client_composed"] == true {
         input.push_pasted(&text);
     } else {
         input.text = text;
     }
     Ok(Message {
         input,
-        uuid: message["uuid"].as_str().map(str::to_owned),
-        is_later: message["priority"] == "later",
+        uuid: given["uuid"].as_str().map(str::to_owned),
+        is_later: given["priority"] == "later",
         content: content.clone(),
         ..Message::default()
     })
@@ -235,6 +227,5 @@ fn of_user(message: &Value) -> Result<Message, String> {
 fn image(source: &Value) -> Result<Vec<u8>, String> {
     let data = source["data"].as_str().filter(|_| source["type"] == "base64");
     let data = data.ok_or("a message with an image that is not sent as base64")?;
-    let decoded = BASE64_STANDARD.decode(data);
-    decoded.map_err(|_| "a message with an image that is no valid base64".to_owned())
+    message::image(data).ok_or_else(|| "a message with an image that is no valid base64".to_owned())
 }

@@ -274,7 +274,10 @@ impl Driven {
                 None => self.idle(input).await,
             };
             match next {
-                Some(Input::Message(message)) => self.turn(vec![message], input).await,
+                Some(Input::Message(message)) => match compaction(&message) {
+                    Some(focus) => self.compact(focus.to_owned(), input).await,
+                    None => self.turn(vec![message], input).await,
+                },
                 Some(Input::Refused { why, .. }) => {
                     self.desk.program.send(&ui::refused(self.session.id(), &why));
                 }
@@ -335,6 +338,20 @@ impl Driven {
         done
     }
 
+    /// Replaces the older part of the conversation by a summary.
+    async fn compact(&mut self, focus: String, input: &mut UnboundedReceiver<Input>) {
+        let program = self.desk.program.clone();
+        self.states.tell(&program, "running");
+        let done = self.carry_out(Deferred::Compact(focus), input).await;
+        let id = self.session.id();
+        program.send(&match done {
+            Ok(Value::Bool(false)) => ui::answered(id, "There is nothing to compact yet."),
+            Ok(_) => ui::answered(id, ""),
+            Err(why) => ui::refused(id, &why),
+        });
+        self.states.tell(&program, "idle");
+    }
+
     /// Works on these messages together, and on those that are sent meanwhile.
     async fn turn(&mut self, mut messages: Vec<Message>, input: &mut UnboundedReceiver<Input>) {
         let control = self.session.control().clone();
@@ -355,7 +372,9 @@ impl Driven {
                         Some(Input::Message(message)) if message.input.is_stop() => {
                             control.interrupt(Interrupt::User);
                         }
-                        Some(Input::Message(message)) if !message.is_later => {
+                        Some(Input::Message(message))
+                            if !message.is_later && compaction(&message).is_none() =>
+                        {
                             let message = noted(&self.known, &self.commands, message);
                             control.steer(message);
                         }
@@ -413,6 +432,14 @@ impl Driven {
         self.session.finish_distillation(DISTILLATION).await;
         self.session.close().await;
     }
+}
+
+/// What follows the command `/compact`, if the message is that.
+fn compaction(message: &Message) -> Option<&str> {
+    let input = &message.input;
+    let is_plain = input.pasted.is_empty() && input.images.is_empty() && !message.is_again;
+    let rest = input.text.trim().strip_prefix("/compact").filter(|_| is_plain)?;
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
 }
 
 /// The message for the model, with the text of the command that it names; its id is remembered.

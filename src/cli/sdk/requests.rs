@@ -49,6 +49,8 @@ type Stopped = (String, Result<Value, Refusal>);
 pub(super) enum Deferred {
     /// `set_model`: its name; `None`: the configured one.
     Model(Option<String>),
+    /// The command `/compact`, with what the summary should keep.
+    Compact(String),
     /// `rewind_files`: the id of the message, and whether nothing is to be changed.
     Rewind(String, bool),
 }
@@ -241,6 +243,10 @@ pub(super) async fn carry_out(
                 Some(Err(error)) => Err(error.to_string()),
                 None => Err("interrupted".to_owned()),
             }
+        }
+        Deferred::Compact(focus) => {
+            let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
+            session.compact(focus).await.map(Value::from)
         }
         Deferred::Rewind(message, is_dry) => {
             let known = locked(known).turns.iter().find(|(id, _)| *id == message).map(|it| it.1);

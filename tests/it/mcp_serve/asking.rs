@@ -50,11 +50,11 @@ fn client_that_can_ask_its_user_is_asked() {
     let message = question["params"]["message"].as_str().unwrap();
     assert!(message.starts_with("Write d/a\n") && message.contains("+new"), "{message}");
     let expected = [
-        "yes, this once",
-        "yes, and until the connection ends: allow Edit(d/a)",
-        "yes, and until the connection ends: allow Edit(d/**)",
-        "yes, and until the connection ends: mode auto-edit",
-        "no",
+        "Allow",
+        "Always allow Edit(d/a)",
+        "Always allow Edit(d/**)",
+        "Allow, and switch to mode auto-edit",
+        "Reject",
     ];
     assert_eq!(choices(&question), &expected);
     assert!(!test.root().join("d").exists());
@@ -68,7 +68,7 @@ fn client_that_can_ask_its_user_is_asked() {
     assert_eq!(code(&peer.call("Write", &write("d/c"))), "");
 
     let question = peer.question("Write", &write("e"));
-    let result = peer.choose(&question, &json!("no"));
+    let result = peer.choose(&question, &json!("Reject"));
     assert_eq!(code(&result), "APPROVAL_REJECTED");
     is_rejected(&mut peer, &json!({"action": "accept", "content": {"answer": "nonsense"}}));
     is_rejected(&mut peer, &json!({"action": "accept"}));
@@ -104,7 +104,7 @@ fn question_of_a_cancelled_call_is_withdrawn() {
     assert_eq!(withdrawn["method"], "notifications/cancelled", "{withdrawn}");
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
     // A late answer has no effect.
-    peer.reply(&question, &json!({"action": "accept", "content": {"answer": "yes, this once"}}));
+    peer.reply(&question, &json!({"action": "accept", "content": {"answer": "Allow"}}));
     assert_eq!(code(&peer.call("LS", &json!({}))), "");
     // A client that closes our input while a question is open does not delay the end.
     peer.question("Write", &json!({"path": "a", "content": "new\n"}));

@@ -195,6 +195,31 @@ fn limits_and_schemas_end_as_programs_expect() {
 }
 
 #[test]
+fn conversation_is_compacted_by_a_command() {
+    let long = "text: a long answer\n".repeat(2000);
+    let test = Test::new().script(&format!(
+        "{long}---\nfor: summary\ntext: a summary\n---\ntimes: any\ntext: after it"
+    ));
+    let mut program = Program::start(&test, &[]);
+    program.say("/compact");
+    let result = program.result().pop().unwrap();
+    assert_eq!(result["result"], "There is nothing to compact yet.");
+    program.say("go");
+    program.result();
+    program.say("again");
+    program.result();
+    program.say("/compact what was decided");
+    let lines = program.result();
+    assert_eq!(kinds(&lines), ["system compact_boundary", "result success"]);
+    assert_eq!(lines[0]["compact_metadata"]["trigger"], "manual");
+    program.say("and now?");
+    assert_eq!(program.result().pop().unwrap()["result"], "after it");
+    let (_, code) = program.finish();
+    assert_eq!(code, Some(0));
+    assert_eq!(test.events_of("turn.started").len(), 3);
+}
+
+#[test]
 fn interrupt_ends_the_turn_and_the_next_message_begins_another() {
     let server = Server::with(|_, n| match n {
         0 => sse_calls(&[("Bash", json!({"command": "sleep 30"}))]),
