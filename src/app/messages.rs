@@ -86,18 +86,27 @@ impl Session {
     /// The same; returns what was done.
     pub fn undo_files(&mut self, what: Undo, options: UndoOptions) -> Result<UndoReport, String> {
         self.kernel.settle_background(false);
+        self.check_running(options)?;
+        let report = self.workspace.undo(what, options).map_err(|error| in_words(&error, what))?;
+        self.kernel.record_undo(event_of(&report, what));
+        Ok(report)
+    }
+
+    /// What it would do.
+    pub fn undo_preview(&mut self, what: Undo) -> Result<UndoReport, String> {
+        self.kernel.settle_background(false);
+        self.check_running(UndoOptions::default())?;
+        self.workspace.undo_preview(what).map_err(|error| in_words(&error, what))
+    }
+
+    /// A background command may still write.
+    fn check_running(&self, options: UndoOptions) -> Result<(), String> {
         if let Some(running) = self.running().filter(|_| !options.force) {
             return Err(format!(
                 "{running} is running in the background and may still write; `/tasks stop` ends it, or use /undo force"
             ));
         }
-        let report = self.workspace.undo(what, options).map_err(|error| match error {
-            UndoError::Nothing => nothing_to(what),
-            UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
-            UndoError::Failed(_) => error.to_string(),
-        })?;
-        self.kernel.record_undo(event_of(&report, what));
-        Ok(report)
+        Ok(())
     }
 
     /// Names the session; fails if another one of the project has the name.
@@ -204,5 +213,14 @@ impl Session {
     /// The current model.
     pub fn model(&self) -> &str {
         self.kernel.model()
+    }
+}
+
+/// Why nothing is undone.
+fn in_words(error: &UndoError, what: Undo) -> String {
+    match error {
+        UndoError::Nothing => nothing_to(what),
+        UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
+        UndoError::Failed(_) => error.to_string(),
     }
 }

@@ -251,16 +251,22 @@ pub(super) async fn carry_out(
         Deferred::Rewind(message, is_dry) => {
             let known = locked(known).turns.iter().find(|(id, _)| *id == message).map(|it| it.1);
             let turn = known.ok_or_else(|| format!("there is no user message {message}"))?;
-            if is_dry {
-                return Err("rewind_files without effect (dry_run) is not supported".to_owned());
-            }
-            rewind(session, turn)
+            rewind(session, turn, is_dry)
         }
     }
 }
 
-fn rewind(session: &mut Session, turn: u32) -> Result<Value, Refusal> {
-    let report = session.undo_files(Undo::From(turn), UndoOptions::default())?;
+/// Restores the files; `is_dry`: only says what it would do.
+fn rewind(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value, Refusal> {
+    let done = if is_dry {
+        session.undo_preview(Undo::From(turn))
+    } else {
+        session.undo_files(Undo::From(turn), UndoOptions::default())
+    };
+    let report = match done {
+        Err(why) if is_dry => return Ok(json!({"canRewind": false, "error": why})),
+        done => done?,
+    };
     let (mut changed, mut refused) = (Vec::new(), Vec::new());
     for (path, how) in &report.files {
         match how {
@@ -272,7 +278,11 @@ fn rewind(session: &mut Session, turn: u32) -> Result<Value, Refusal> {
     if refused.is_empty() {
         return Ok(json!({"canRewind": true, "filesChanged": changed}));
     }
-    Err(format!("not every file was restored: {}", refused.join("; ")))
+    let refused = refused.join("; ");
+    if is_dry {
+        return Ok(json!({"canRewind": false, "filesChanged": changed, "error": refused}));
+    }
+    Err(format!("not every file was restored: {refused}"))
 }
 
 /// The answer to `initialize`.

@@ -14,6 +14,7 @@ mod manifest;
 mod outside;
 mod overlap;
 mod pack;
+mod preview;
 mod restore;
 mod session_diff;
 #[cfg(test)]

@@ -112,7 +112,7 @@ pub enum UndoError {
 }
 
 impl Checkpoints {
-    fn select(operations: &[Operation], what: Undo) -> Vec<&Operation> {
+    pub(super) fn select(operations: &[Operation], what: Undo) -> Vec<&Operation> {
         let live = live(operations);
         if what == Undo::Redo {
             return live.into_iter().rev().find(|it| it.what == UNDO).into_iter().collect();
@@ -285,18 +285,9 @@ impl Workspace {
         }
         let after = entries(after);
         let before = entries(before.into_values().collect());
-        let is_plain_directory = |name: &Name| {
-            let step = &plan.steps[name];
-            let is_directory = |state: &Option<State>| {
-                state.as_ref().is_none_or(|it| matches!(it, State::Directory { .. }))
-            };
-            is_directory(&step.target) && is_directory(&step.expected)
-        };
-        // Directories are reported only if refused.
-        let reported = done
-            .iter()
-            .filter(|(name, how)| matches!(how, Undone::Refused(_)) || !is_plain_directory(name));
-        let reported = reported.map(|(name, how)| (shown(name), how.clone())).collect();
+        let done = done.into_iter();
+        let reported =
+            done.filter_map(|(name, how)| reported(name, &plan.steps[name], how)).collect();
         (changes(&before, &after), reported)
     }
 
@@ -409,8 +400,18 @@ impl Checkpoints {
     }
 }
 
+/// The result for a path as it is reported: directories only if refused.
+pub(super) fn reported(name: &Name, step: &Step, how: Undone) -> Option<(String, Undone)> {
+    let is_directory = |state: &Option<State>| {
+        state.as_ref().is_none_or(|it| matches!(it, State::Directory { .. }))
+    };
+    let is_plain_directory = is_directory(&step.target) && is_directory(&step.expected);
+    let is_refused = matches!(how, Undone::Refused(_));
+    (is_refused || !is_plain_directory).then(|| (shown(name), how))
+}
+
 /// Why a step is not executed, or that it is not needed.
-fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<Undone> {
+pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<Undone> {
     if is_at(step.target.as_ref(), now) {
         return Some(Undone::AsBefore);
     }

@@ -122,6 +122,16 @@ fn files_are_rewound_to_a_message() {
     assert!(test.root().join("b.txt").exists());
     let rewind = |id: &str| json!({"subtype": "rewind_files", "user_message_id": id});
     assert_eq!(program.ask(&rewind("none"))["subtype"], "error");
+    let mut dry = rewind(&ids[1]);
+    dry["dry_run"] = true.into();
+    let would = program.ask(&dry)["response"].take();
+    assert_eq!(would, json!({"canRewind": true, "filesChanged": ["a.txt", "b.txt"]}));
+    assert!(test.root().join("a.txt").exists() && test.root().join("b.txt").exists());
+    test.write("a.txt", "mine\n");
+    let would = program.ask(&dry)["response"].take();
+    assert_eq!((&would["canRewind"], &would["filesChanged"]), (&json!(false), &json!(["b.txt"])));
+    assert!(would["error"].as_str().unwrap().contains("a.txt"), "{would}");
+    test.write("a.txt", "changed\n");
     let answer = program.ask(&rewind(&ids[1]));
     assert_eq!(answer["response"]["canRewind"], true, "{answer}");
     assert_eq!(answer["response"]["filesChanged"], json!(["a.txt", "b.txt"]));
