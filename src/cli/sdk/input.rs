@@ -77,14 +77,14 @@ impl Message {
 /// A control request.
 pub(super) struct Request {
     pub(super) id: String,
-    pub(super) request: Value,
+    pub(super) asked: Value,
     _share: Share,
 }
 
 impl Request {
     /// It ends the running turn.
     pub(super) fn is_interrupt(&self) -> bool {
-        self.request["subtype"] == "interrupt"
+        self.asked["subtype"] == "interrupt"
     }
 }
 
@@ -158,8 +158,8 @@ impl Reader {
         // (What ends the turn is always heard.)
         let limit = if request["subtype"] == "interrupt" { usize::MAX } else { MAX_WAITING };
         match self.waiting.share(size, limit) {
-            Some(_share) => {
-                let request = Request { id, request: request.clone(), _share };
+            Some(share) => {
+                let request = Request { id, asked: request.clone(), _share: share };
                 _ = self.sender.send(Input::Request(request));
             }
             None => answer_to(&self.program, &id, Err(too_much())),
@@ -169,7 +169,7 @@ impl Reader {
     fn refuse(&self, why: String) {
         let size = why.len() + size_of::<Input>();
         match self.waiting.share(size, MAX_WAITING + MAX_REFUSED) {
-            Some(_share) => _ = self.sender.send(Input::Refused { why, _share }),
+            Some(share) => _ = self.sender.send(Input::Refused { why, _share: share }),
             None => ui::tell(&format!("a line of input is ignored: {why}")),
         }
     }

@@ -93,8 +93,8 @@ async fn work(
     // What the program says first decides how the session is opened.
     let Some(first) = next(&mut input, program, control).await else { return 0 };
     let introduces = match &first {
-        Input::Request(Request { id, request, .. }) if request["subtype"] == "initialize" => {
-            Some((id.clone(), request.clone()))
+        Input::Request(Request { id, asked, .. }) if asked["subtype"] == "initialize" => {
+            Some((id.clone(), asked.clone()))
         }
         _ => None,
     };
@@ -381,7 +381,7 @@ impl Driven {
                         Some(Input::Request(request)) if request.is_interrupt() => {
                             control.interrupt(Interrupt::User);
                             let queued = queued(&self.known, &self.waiting);
-                            let answer = if request.request["cancel_queued"] == true {
+                            let answer = if request.asked["cancel_queued"] == true {
                                 _ = control.take_messages();
                                 locked(&self.known).sent.clear();
                                 self.waiting.retain(|it| !matches!(it, Input::Message(_)));

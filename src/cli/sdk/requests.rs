@@ -93,7 +93,7 @@ impl Desk {
 
     /// Answers a request; `is_busy`: a turn runs. A request that needs the idle session is returned, and answered later.
     pub(super) fn take(&self, request: Request, is_busy: bool) -> Option<(String, Deferred)> {
-        let Request { id, request, .. } = request;
+        let Request { id, asked: request, .. } = request;
         let text = |name: &str| request[name].as_str().filter(|it| !it.is_empty());
         let answer = match request["subtype"].as_str().unwrap_or_default() {
             "initialize" => Ok(self.introduction_again(&request)),
