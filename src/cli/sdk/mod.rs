@@ -122,7 +122,7 @@ async fn work(
         None => driven.waiting.push_back(first),
     }
     let ending = driven.run(&mut input).await;
-    driven.close().await;
+    Box::pin(driven.close()).await;
     ending.exit_code()
 }
 
