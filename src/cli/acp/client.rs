@@ -4,18 +4,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use agent_client_protocol::v1::schema::{
-    ClientCapabilities, CloseSessionRequest, CloseSessionResponse, ListSessionsRequest,
-    ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
-    NewSessionResponse, PromptRequest, PromptResponse, ResumeSessionRequest, ResumeSessionResponse,
-    SessionId, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
-    SetSessionModeRequest, SetSessionModeResponse,
-};
+use agent_client_protocol::v1::schema::{ClientCapabilities, ClientRequest, SessionId};
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Error, ErrorCode};
 use futures_util::StreamExt as _;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio_util::sync::CancellationToken;
 
@@ -28,15 +23,7 @@ use crate::protocol::control::Control;
 
 /// What the client demands.
 pub(super) enum Demand {
-    Initialize(Box<ClientCapabilities>),
-    New(NewSessionRequest, Responder<NewSessionResponse>),
-    Load(LoadSessionRequest, Responder<LoadSessionResponse>),
-    Resume(ResumeSessionRequest, Responder<ResumeSessionResponse>),
-    List(ListSessionsRequest, Responder<ListSessionsResponse>),
-    Close(CloseSessionRequest, Responder<CloseSessionResponse>),
-    Prompt(PromptRequest, Responder<PromptResponse>),
-    Mode(SetSessionModeRequest, Responder<SetSessionModeResponse>),
-    Setting(SetSessionConfigOptionRequest, Responder<SetSessionConfigOptionResponse>),
+    Request(Box<ClientRequest>, Responder<Value>),
     Cancel(SessionId),
 }
 
@@ -58,6 +45,7 @@ pub(super) struct Shared<'a> {
 /// The client and its sessions.
 pub(super) struct Client<'a> {
     shared: Rc<Shared<'a>>,
+    is_initialized: bool,
     sessions: FuturesUnordered<LocalBoxFuture<'a, ()>>,
 }
 
@@ -76,7 +64,7 @@ impl<'a> Client<'a> {
             over: CancellationToken::new(),
             ended: CancellationToken::new(),
         };
-        Self { shared: Rc::new(shared), sessions: FuturesUnordered::new() }
+        Self { shared: Rc::new(shared), is_initialized: false, sessions: FuturesUnordered::new() }
     }
 
     /// Serves the client until it closes its end; then running turns end by themselves. If it reads no more, or the
@@ -116,56 +104,78 @@ impl<'a> Client<'a> {
 
     fn take(&mut self, demand: Demand) {
         match demand {
-            Demand::Initialize(can) => *self.shared.can.borrow_mut() = *can,
-            Demand::New(request, responder) => {
-                let place = Place {
-                    cwd: request.cwd,
-                    add_dirs: request.additional_directories,
-                    servers: request.mcp_servers,
-                };
-                self.open(place, Opening::New(responder));
-            }
-            Demand::Load(request, responder) => {
-                let place = Place {
-                    cwd: request.cwd,
-                    add_dirs: request.additional_directories,
-                    servers: request.mcp_servers,
-                };
-                self.open(place, Opening::Load(request.session_id, responder));
-            }
-            Demand::Resume(request, responder) => {
-                let place = Place {
-                    cwd: request.cwd,
-                    add_dirs: request.additional_directories,
-                    servers: request.mcp_servers,
-                };
-                self.open(place, Opening::Resume(request.session_id, responder));
-            }
-            Demand::List(request, responder) => {
-                respond(responder, recorded::list(&request));
-            }
-            Demand::Close(request, responder) => {
-                self.order(&request.session_id, responder, Order::Close);
-            }
-            Demand::Prompt(request, responder) => {
-                let id = request.session_id;
-                self.order(&id, responder, |responder| Order::Prompt(request.prompt, responder));
-            }
-            Demand::Mode(request, responder) => {
-                let id = request.session_id;
-                self.order(&id, responder, |responder| Order::Mode(request.mode_id, responder));
-            }
-            Demand::Setting(request, responder) => {
-                let id = request.session_id;
-                let (setting, value) = (request.config_id, request.value);
-                self.order(&id, responder, |responder| Order::Setting(setting, value, responder));
-            }
+            Demand::Request(request, responder) => self.take_request(*request, responder),
             Demand::Cancel(id) => {
                 if let Some(orders) = self.shared.open.borrow().get(&id) {
                     // (The session may be closing.)
                     _ = orders.send(Order::Cancel);
                 }
             }
+        }
+    }
+
+    fn take_request(&mut self, request: ClientRequest, responder: Responder<Value>) {
+        if !self.is_initialized && !matches!(request, ClientRequest::InitializeRequest(_)) {
+            let why = "the first request must be `initialize`";
+            return respond(responder, Err(Error::invalid_request().data(why)));
+        }
+        match request {
+            ClientRequest::InitializeRequest(request) => {
+                self.is_initialized = true;
+                *self.shared.can.borrow_mut() = request.client_capabilities;
+                respond(responder.cast(), Ok(super::capabilities(request.protocol_version)));
+            }
+            ClientRequest::AuthenticateRequest(_) => {
+                let why =
+                    "there is nothing to authenticate: keys come from the environment of the agent";
+                respond(responder, Err(Error::invalid_params().data(why)));
+            }
+            ClientRequest::NewSessionRequest(request) => {
+                let place = Place {
+                    cwd: request.cwd,
+                    add_dirs: request.additional_directories,
+                    servers: request.mcp_servers,
+                };
+                self.open(place, Opening::New(responder.cast()));
+            }
+            ClientRequest::LoadSessionRequest(request) => {
+                let place = Place {
+                    cwd: request.cwd,
+                    add_dirs: request.additional_directories,
+                    servers: request.mcp_servers,
+                };
+                self.open(place, Opening::Load(request.session_id, responder.cast()));
+            }
+            ClientRequest::ResumeSessionRequest(request) => {
+                let place = Place {
+                    cwd: request.cwd,
+                    add_dirs: request.additional_directories,
+                    servers: request.mcp_servers,
+                };
+                self.open(place, Opening::Resume(request.session_id, responder.cast()));
+            }
+            ClientRequest::ListSessionsRequest(request) => {
+                respond(responder.cast(), recorded::list(&request));
+            }
+            ClientRequest::CloseSessionRequest(request) => {
+                self.order(&request.session_id, responder.cast(), Order::Close);
+            }
+            ClientRequest::PromptRequest(request) => {
+                let prompt = request.prompt;
+                let order = |responder| Order::Prompt(prompt, responder);
+                self.order(&request.session_id, responder.cast(), order);
+            }
+            ClientRequest::SetSessionModeRequest(request) => {
+                let mode = request.mode_id;
+                let order = |responder| Order::Mode(mode, responder);
+                self.order(&request.session_id, responder.cast(), order);
+            }
+            ClientRequest::SetSessionConfigOptionRequest(request) => {
+                let (setting, value) = (request.config_id, request.value);
+                let order = |responder| Order::Setting(setting, value, responder);
+                self.order(&request.session_id, responder.cast(), order);
+            }
+            _ => respond(responder, Err(Error::method_not_found())),
         }
     }
 
