@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use super::OpenError;
 use crate::config::UserDirs;
 use crate::disk::{self, canonical_prefix};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::prose;
 use crate::record::{self, EVENTS, Log, LogError};
 use crate::workspace::copy_journal;
 
@@ -180,7 +180,7 @@ impl Storage {
         if name.is_empty() {
             return Err("say the new name: /rename NAME".to_owned());
         }
-        if clean(name) != name || name.contains('\n') {
+        if prose(name) != name || name.contains('\n') {
             return Err("a name is one line without control characters".to_owned());
         }
         if name.chars().count() > MAX_SESSION_NAME {

@@ -10,7 +10,7 @@ use super::model_types::ProviderTable;
 use super::types::Config;
 use crate::protocol::nearest;
 use crate::protocol::provider::{Dialect, Wire};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::literal;
 
 const TEXT: &str = include_str!("../../data/providers.toml");
 
@@ -163,7 +163,7 @@ fn reach(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Resolved, ConfigError> {
     // It is displayed, in the window's title too.
-    if clean(id) != id || id.contains('\n') {
+    if literal(id) != id || id.contains('\n') {
         return Err(ConfigError(format!(
             "model {id:?} contains control or invisible characters; write provider/model without them"
         )));

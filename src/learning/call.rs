@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::lesson::key;
+use crate::protocol::command_output::displayed;
 use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
 use crate::protocol::event::Caller;
-use crate::protocol::sanitize::without_controls;
 use crate::protocol::tool::Effect;
 use crate::protocol::{Object, shorten, signature};
 
@@ -169,7 +169,7 @@ pub fn failure(
     evidence: &str,
     exit_code: Option<i64>,
 ) -> Failed {
-    let error_text = &*without_controls(error_text);
+    let error_text = &*displayed(error_text);
     let line = telling(error_text);
     let signature = masked(&shorten(line, TELLING_BYTES), input);
     let telling = shorten(&excerpt(error_text, line), TELLING_BYTES);

@@ -3,8 +3,10 @@
 //! Reading order: [`message`] and [`tool`] (conversation and calls), [`model`] (the interface to models),
 //! [`envelope`] (tool results), [`control`] (decisions and endings), [`event`] (the event stream and the
 //! interface for its consumers), [`plan`], [`mask`], [`view`], [`directives`] (sentences of the user that the
-//! program acts on), [`sanitize`] (text that is safe to display).
+//! program acts on), [`visible`] (text that is shown whole and cannot
+//! act on a terminal), [`command_output`] (output as a terminal displays it).
 
+pub mod command_output;
 pub mod control;
 pub mod delegate;
 pub mod directives;
@@ -25,12 +27,12 @@ pub mod question;
 pub mod recall;
 pub mod reflection;
 pub mod repair;
-pub mod sanitize;
 pub mod schema;
 pub mod secrets;
 pub mod signature;
 pub mod tool;
 pub mod view;
+pub mod visible;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

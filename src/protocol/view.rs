@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::envelope::Envelope;
+use super::visible::{literal, literal_line};
 use super::{Object, shorten};
 
 /// A text of more bytes, or of several lines, is shown below the line of JSON.
@@ -191,16 +192,21 @@ pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {
 
 /// A call in one line: `Read src/a.rs`.
 pub fn call_line(tool: &str, input: &Object) -> String {
-    if let Some(subject) = mcp_subject(tool, input) {
-        return format!("{tool} {}", shorten(&subject, 90));
-    }
-    let telling = TELLING
-        .iter()
-        .find_map(|name| input.get(*name).and_then(Value::as_str))
-        .unwrap_or_default();
-    let telling = telling.replace('\n', " ⏎ ");
-    let line = format!("{tool} {}", shorten(&telling, 90));
+    let subject = literal_line(&subject(tool, input)).into_owned();
+    let line = format!("{} {}", literal_line(tool), shorten(&subject, 90));
     line.trim_end().to_owned()
+}
+
+/// A call with all of its command, path or other subject.
+pub fn call_in_full(tool: &str, input: &Object) -> String {
+    literal(&format!("{tool} {}", subject(tool, input))).trim_end().to_owned()
+}
+
+fn subject(tool: &str, input: &Object) -> String {
+    mcp_subject(tool, input).unwrap_or_else(|| {
+        let texts = TELLING.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
+        texts.unwrap_or_default().to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk;
 use crate::protocol::event::{Event, Sink, Stamped, VERSION};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::literal_line;
 
 /// The name of a session's events in its folder.
 pub const EVENTS: &str = "events.jsonl";
@@ -285,7 +285,7 @@ impl Sink for Log {
             self.broken = true;
             // The loop continues; the user is notified once, in a way that does not depend on the log.
             let path = self.path.display().to_string();
-            let path = clean(&path);
+            let path = literal_line(&path);
             _ = writeln!(io::stderr(), "agent: {path}: {error}; the session is no longer recorded");
         }
     }

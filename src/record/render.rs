@@ -18,8 +18,8 @@ use crate::protocol::model::Purpose;
 use crate::protocol::question::UserAnswer;
 use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
-use crate::protocol::sanitize::without_controls;
 use crate::protocol::view::call_line;
+use crate::protocol::visible::in_file;
 use crate::protocol::{counted, shorten, without_reminder_tags};
 
 /// The timeline: calls with their status, decisions, tokens. Ends with a line break.
@@ -411,7 +411,7 @@ pub fn markdown(events: &[Event]) -> String {
         }
     }
     // It may be displayed in a terminal later.
-    without_controls(&out).into_owned()
+    in_file(&out).into_owned()
 }
 
 fn one_line(text: &str, max: usize) -> String {

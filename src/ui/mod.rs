@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::protocol::event::Sink;
-use crate::protocol::sanitize::{clean, without_controls};
+use crate::protocol::visible::{in_file, prose};
 
 /// The output format of `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -78,7 +78,7 @@ pub fn output_lost() -> bool {
 
 /// The output of a command.
 pub enum Answer {
-    /// For users: control characters from records, files or names are removed.
+    /// For users: control characters from records, files or names are visible.
     Text(String),
     /// For programs: unchanged.
     Data(String),
@@ -93,8 +93,8 @@ impl From<String> for Answer {
 /// Writes it; false if the reader is gone.
 pub fn answer(answer: &Answer) -> bool {
     let text = match answer {
-        Answer::Text(text) if is_terminal() => clean(text),
-        Answer::Text(text) => without_controls(text),
+        Answer::Text(text) if is_terminal() => prose(text),
+        Answer::Text(text) => in_file(text),
         Answer::Data(text) => text.into(),
     };
     put(&mut io::stdout(), &text)
@@ -132,7 +132,7 @@ pub fn is_terminal() -> bool {
 
 /// Prints a message to standard error.
 pub fn tell(text: &str) {
-    put(&mut io::stderr(), &format!("agent: {}\n", clean(text)));
+    put(&mut io::stderr(), &format!("agent: {}\n", prose(text)));
 }
 
 /// The `result` object for a command that began no turn.

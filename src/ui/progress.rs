@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal as _};
 
 use super::put;
-use crate::protocol::sanitize::clean;
 use crate::protocol::shorten;
+use crate::protocol::visible::prose;
 
 /// Width of the bar, and limit of the text behind it.
 const WIDTH: usize = 24;
@@ -28,7 +28,7 @@ impl Progress {
         if matters || !self.is_terminal {
             let count = format!("{n_done}/{}", self.total);
             self.clear();
-            put(&mut io::stderr(), &format!("{count} {}\n", clean(line).replace('\n', " ")));
+            put(&mut io::stderr(), &format!("{count} {}\n", prose(line).replace('\n', " ")));
         }
         self.bar(n_done, line);
     }
@@ -38,7 +38,7 @@ impl Progress {
         if self.is_terminal {
             let full = (n_done * WIDTH).checked_div(self.total).unwrap_or(WIDTH);
             let bar = format!("{}{}", "█".repeat(full), "░".repeat(WIDTH.saturating_sub(full)));
-            let text = shorten(&clean(text).replace('\n', " "), MAX_TEXT);
+            let text = shorten(&prose(text).replace('\n', " "), MAX_TEXT);
             let line = format!("\r\x1b[2K{bar} {n_done}/{} {text}", self.total);
             put(&mut io::stderr(), &line);
         }

@@ -15,8 +15,8 @@ use crate::protocol::event::{
 use crate::protocol::hook::HookFinished;
 use crate::protocol::model::Purpose;
 use crate::protocol::recall::{MemoryRecalled, Moment, Recalled};
-use crate::protocol::sanitize::clean;
 use crate::protocol::view::call_line;
+use crate::protocol::visible::{literal_line, prose};
 use crate::protocol::{counted, shorten};
 
 /// A command that runs this long is announced before its result.
@@ -94,7 +94,7 @@ impl Text {
 
     /// For users, whether or not it is a terminal.
     fn tell(&mut self, line: &str) {
-        put(self.err.as_mut(), &format!("{}\n", clean(line)));
+        put(self.err.as_mut(), &format!("{}\n", prose(line)));
     }
 
     /// A server that failed is reported, whatever else is printed.
@@ -143,9 +143,9 @@ impl Text {
             self.progress(&format!("open todos: {}", finished.open_todos.join("; ")));
         }
         if finished.ending.has_answer() {
-            // The model's text unchanged; without control characters on a terminal.
+            // The model's text unchanged; on a terminal its control characters are visible.
             let answer = finished.result.as_str();
-            let answer = if self.is_terminal { clean(answer) } else { answer.into() };
+            let answer = if self.is_terminal { prose(answer) } else { answer.into() };
             let end = if answer.ends_with('\n') { "" } else { "\n" };
             put(self.out.as_mut(), &format!("{answer}{end}"));
             for error in &finished.errors {
@@ -285,10 +285,10 @@ impl Sink for Text {
                 self.progress(&format!("  {}", mode_changed(*mode, *from, words.as_deref())));
             }
             Body::RuleAdded { rule } => {
-                self.progress(&format!("  rule {}: {}", rule.id, rule.rule));
+                self.progress(&format!("  rule {}: {}", rule.id, literal_line(&rule.rule)));
             }
             Body::RuleRemoved { rule } => {
-                self.progress(&format!("  rule {} removed: {}", rule.id, rule.rule));
+                self.progress(&format!("  rule {} removed: {}", rule.id, literal_line(&rule.rule)));
             }
             Body::PinAdded { pin } => {
                 let words = shorten(&pin.text.replace('\n', " "), 120);
@@ -311,7 +311,7 @@ impl Sink for Text {
                     (false, Some(code)) => format!("failed (exit {code})"),
                     (false, None) => "failed (did not exit by itself)".to_owned(),
                 };
-                self.progress(&format!("  check {command}: {how}"));
+                self.progress(&format!("  check {}: {how}", literal_line(command)));
             }
             Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
                 let attempt = attempt.unwrap_or_default();

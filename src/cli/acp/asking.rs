@@ -13,6 +13,7 @@ use agent_client_protocol::v1::schema::{
 use super::updates::Peer;
 use crate::protocol::control::{Approval, Control, Grant};
 use crate::protocol::question::{Question, UserAnswer};
+use crate::protocol::visible::{literal_line, prose};
 use crate::ui;
 
 /// The ids of options.
@@ -39,6 +40,7 @@ impl Asked {
 fn options(grants: Vec<Grant>) -> Vec<(PermissionOption, Approval)> {
     let choices = Approval::choices(grants).into_iter().enumerate();
     let option = |(n, (words, approval)): (usize, (String, Approval))| {
+        let words = literal_line(&words).into_owned();
         let (id, kind) = match &approval {
             Approval::Once => (ONCE.to_owned(), PermissionOptionKind::AllowOnce),
             Approval::Always(_) => (format!("always-{}", n - 1), PermissionOptionKind::AllowAlways),
@@ -103,7 +105,7 @@ pub(super) fn questions(
 ) -> Option<Asked> {
     let scope = ElicitationSessionScope::new(session.clone()).tool_call_id(ToolCallId::new(call));
     let message = questions.iter().map(|question| question.question.trim());
-    let message = message.collect::<Vec<_>>().join("\n");
+    let message = prose(&message.collect::<Vec<_>>().join("\n")).into_owned();
     let request =
         CreateElicitationRequest::new(ElicitationFormMode::new(scope, form(&questions)), message);
     let (control, id) = (control.clone(), call.to_owned());
@@ -138,14 +140,14 @@ fn form(questions: &[Question]) -> ElicitationSchema {
     for (n, question) in questions.iter().enumerate() {
         let (field, in_words) = fields(n);
         let labels: Vec<String> =
-            question.options.iter().map(|option| option.label.clone()).collect();
+            question.options.iter().map(|option| prose(&option.label).into_owned()).collect();
         let described = question.options.iter().filter_map(|option| {
             Some(format!("{}: {}", option.label, option.description.as_ref()?))
         });
         let mut about = vec![question.question.clone()];
         about.extend(described);
-        let about = about.join("\n");
-        let title = question.header.clone().unwrap_or_else(|| question.question.clone());
+        let about = prose(&about.join("\n")).into_owned();
+        let title = prose(question.header.as_ref().unwrap_or(&question.question)).into_owned();
         form = if labels.is_empty() {
             form.property(field, StringPropertySchema::new().title(title).description(about), true)
         } else if question.multi_select {

@@ -8,6 +8,7 @@ use agent_client_protocol::{Error, ErrorCode};
 use crate::app::Storage;
 use crate::config::UserDirs;
 use crate::protocol::shorten;
+use crate::protocol::visible::prose;
 use crate::record::{self, Overview};
 
 /// Sessions in one answer.
@@ -60,5 +61,5 @@ fn info(storage: &Storage, root: &Path, id: String) -> Option<SessionInfo> {
 
 fn title(overview: Overview) -> String {
     let title = overview.name.unwrap_or(overview.task);
-    shorten(title.trim().lines().next().unwrap_or_default(), MAX_TITLE)
+    shorten(&prose(title.trim().lines().next().unwrap_or_default()), MAX_TITLE)
 }

@@ -28,6 +28,7 @@ use crate::protocol::model::StopReason;
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::tool::Effect;
 use crate::protocol::view::call_line;
+use crate::protocol::visible::{literal_line, prose};
 
 /// Sources of errors that are shown to the user. Others end the turn, and are in its result.
 const TOLD: [&str; 7] = ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook"];
@@ -304,14 +305,14 @@ impl Updates {
                 let status =
                     if *passed { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
                 let id = format!("check-{}", event.header.seq);
-                let shown = ToolCall::new(id, format!("check {command}"))
+                let shown = ToolCall::new(id, format!("check {}", literal_line(command)))
                     .kind(ToolKind::Execute)
                     .status(status)
                     .content(vec![calls::text(&calls::fenced(tail))]);
                 self.send(session, SessionUpdate::ToolCall(shown));
             }
             Body::SessionRenamed { name } => {
-                let info = SessionInfoUpdate::new().title(name.clone());
+                let info = SessionInfoUpdate::new().title(prose(name).into_owned());
                 self.send(session, SessionUpdate::SessionInfoUpdate(info));
             }
             Body::TurnFinished(finished) => self.finished(session, finished),
@@ -475,7 +476,7 @@ fn shown_plan(plan: &Plan) -> ShownPlan {
             TodoStatus::Completed => PlanEntryStatus::Completed,
             TodoStatus::Cancelled => return None,
         };
-        Some(PlanEntry::new(todo.content.clone(), PlanEntryPriority::Medium, status))
+        Some(PlanEntry::new(prose(&todo.content), PlanEntryPriority::Medium, status))
     });
     ShownPlan::new(entries.collect())
 }

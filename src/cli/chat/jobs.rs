@@ -21,7 +21,7 @@ use crate::exec::{Command, Exec, Watcher};
 use crate::mcp::{self, Servers};
 use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::mask::Masker;
-use crate::protocol::sanitize::without_controls;
+use crate::protocol::visible::in_file;
 use crate::record;
 use crate::ui::tui::{CommandAction, Handle, News, PagePlace, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
@@ -262,7 +262,7 @@ impl<'a> Jobs<'a> {
             (path, made)
         };
         let text = record::markdown(&loaded.events);
-        let written = made.and_then(|mut file| file.write_all(without_controls(&text).as_bytes()));
+        let written = made.and_then(|mut file| file.write_all(in_file(&text).as_bytes()));
         written.map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => "its directory does not exist".to_owned(),

@@ -14,10 +14,12 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::protocol::command_output::displayed;
 use crate::protocol::control::{Approval, Grant};
 use crate::protocol::event::{Body, Sink, Stamped};
 use crate::protocol::shorten;
-use crate::protocol::view::call_line;
+use crate::protocol::view::call_in_full;
+use crate::protocol::visible::{literal_line, prose};
 
 /// How long a question may stay without an answer.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -83,10 +85,11 @@ impl Sink for Watch {
         let (call, told) = match &stamped.event.body {
             Body::ToolOutput { call, text } => (call, Told::Output(text.clone())),
             Body::PermissionRequested { call, tool, input, reason, grants, diff, .. } => {
-                let mut text = format!("{}\n{reason}", call_line(tool, input));
+                let mut text = format!("{}\n{reason}", call_in_full(tool, input));
                 if let Some(diff) = diff {
                     text.push_str(&format!("\n\n{diff}"));
                 }
+                let text = prose(&text).into_owned();
                 (call, Told::Question(Question { text, grants: grants.clone() }))
             }
             _ => return,
@@ -115,12 +118,14 @@ pub(super) async fn progress(
     let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let progress = ProgressNotificationParam::new(token, f64::from(count));
     // (If the client is gone, the connection ends.)
-    _ = peer.notify_progress(progress.with_message(shorten(last.trim(), 200))).await;
+    _ = peer.notify_progress(progress.with_message(shorten(displayed(last).trim(), 200))).await;
 }
 
 /// Asks the user through the client. Whatever is no clear yes is a no.
 pub(super) async fn ask(peer: &Peer<RoleServer>, question: Question) -> Approval {
-    let choices = Approval::choices(question.grants);
+    let choices = Approval::choices(question.grants).into_iter();
+    let choices: Vec<(String, Approval)> =
+        choices.map(|(words, approval)| (literal_line(&words).into_owned(), approval)).collect();
     let words: Vec<&str> = choices.iter().map(|(words, _)| words.as_str()).collect();
     let schema = json!({
         "type": "object",

@@ -13,6 +13,7 @@ use crate::protocol::event::{Body, Event};
 use crate::protocol::hook::json::foreign_mode;
 use crate::protocol::hook::names::{foreign_input, foreign_tool};
 use crate::protocol::tool::Effect;
+use crate::protocol::visible::literal;
 use crate::ui;
 
 /// The request that asks about a call in the project at `root`.
@@ -26,7 +27,7 @@ pub(super) fn request(event: &Event, root: &Path) -> Value {
         "tool_name": foreign_tool(tool),
         "input": foreign_input(tool, input, root),
         "permission_suggestions": grants.iter().flat_map(suggestions).collect::<Vec<_>>(),
-        "decision_reason": reason,
+        "decision_reason": literal(reason),
         "tool_use_id": call,
     });
     if let Effect::Write { path } = effect {

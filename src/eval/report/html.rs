@@ -4,7 +4,7 @@ use super::{
     COLUMNS, Report, Row, cells, changes, how, of_successes, points, task_cell, trace_command,
 };
 use crate::eval::results::{Outcome, RunResult};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::prose;
 
 const STYLE: &str = include_str!("html.css");
 
@@ -167,7 +167,7 @@ fn element(name: &str, content: &str) -> String {
 /// Foreign text: its characters are never markup, terminal control or text direction marks.
 fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in clean(text).chars() {
+    for c in prose(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

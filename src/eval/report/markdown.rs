@@ -1,7 +1,7 @@
 //! The report as Markdown.
 
 use super::{COLUMNS, Report, cells, changes, how, of_successes, points, task_cell, trace_command};
-use crate::protocol::sanitize::without_controls;
+use crate::protocol::visible::in_file;
 
 /// The page. `directory` is the directory of the results, for the commands in it.
 pub fn markdown(report: &Report, directory: &str) -> String {
@@ -91,7 +91,7 @@ fn line(first: &str, cells: impl Iterator<Item = String>) -> String {
 /// Foreign text on one line: its characters are neither markup nor terminal control.
 fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in without_controls(text).chars() {
+    for c in in_file(text).chars() {
         match c {
             '\n' | '\t' => out.push(' '),
             '<' => out.push_str("&lt;"),

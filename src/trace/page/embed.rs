@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::protocol::Object;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::sanitize::needs_cleaning;
 use crate::protocol::view::view;
+use crate::protocol::visible::hides_text;
 
 /// Appends JSON so that no text in it can end or change the element that contains it, or control a terminal:
 /// such characters become JSON escapes.
@@ -32,7 +32,7 @@ pub(super) fn embed(json: &str, page: &mut String) {
         }
     } else {
         for (at, char) in json.char_indices() {
-            if char == '<' && is_markup(at) || char > '~' && needs_cleaning(char) {
+            if char == '<' && is_markup(at) || char > '~' && hides_text(char) {
                 escape(at, char);
             }
         }
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!(serde_json::from_str::<Value>(&page).unwrap_or_default()["text"], text);
             let lower = page.to_lowercase();
             assert!(!["</", "<!", "<s"].iter().any(|mark| lower.contains(mark)), "{page}");
-            assert!(!page.chars().any(needs_cleaning), "{page:?}");
+            assert!(!page.chars().any(hides_text), "{page:?}");
         }
     }
 

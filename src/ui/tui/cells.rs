@@ -14,7 +14,7 @@ use super::theme::{Part, Theme};
 use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
 use crate::protocol::event::{FailureReport, TurnFinished};
 use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::{literal_line, prose};
 use lines::{first_line, live_output, message, output, prefixed, title};
 
 /// The width of the screen, and its colours.
@@ -153,7 +153,7 @@ impl Cell {
             Self::Head(rows) => rows
                 .iter()
                 .map(|(name, value)| {
-                    let value = clean(value).replace('\n', " ");
+                    let value = literal_line(value);
                     let value = cut(&value, look.width.saturating_sub(10)).into_owned();
                     let part = if name == "agent" { Part::Strong } else { Part::Quiet };
                     let name = Span::styled(format!("{name:<9} "), theme.style(part));
@@ -171,11 +171,11 @@ impl Cell {
             Self::Answer(text) => markdown::render(text, look),
             Self::Reasoning(text) => match detail {
                 Detail::Brief => {
-                    let first = clean(text.trim()).replace('\n', " ");
+                    let first = prose(text.trim()).replace('\n', " ");
                     let line = cut(&format!("∴ {first}"), look.width).into_owned();
                     vec![Line::styled(line, quiet)]
                 }
-                Detail::Full => prefixed("∴ ", Part::Quiet, &clean(text.trim()), Part::Quiet, look),
+                Detail::Full => prefixed("∴ ", Part::Quiet, &prose(text.trim()), Part::Quiet, look),
             },
             Self::Call(call) => call.lines(look, detail),
             Self::Plan(plan) => plan_lines(plan, look, usize::MAX),
@@ -186,7 +186,7 @@ impl Cell {
                     Tone::Bad => ("✗ ", Part::Bad),
                     Tone::Decision => ("↻ ", Part::Warn),
                 };
-                prefixed(mark, part, &clean(text), part, look)
+                prefixed(mark, part, &prose(text), part, look)
             }
             Self::Check { command, passed, how, tail } => {
                 let (mark, part) = if *passed { ("✓ ", Part::Good) } else { ("✗ ", Part::Bad) };
@@ -216,7 +216,7 @@ impl Cell {
             }
             Self::Page { title, text } => {
                 let mut lines = vec![Line::styled(title.clone(), theme.style(Part::Strong))];
-                lines.extend(text.lines().flat_map(|line| page_line(line, look)));
+                lines.extend(text.split_terminator('\n').flat_map(|line| page_line(line, look)));
                 lines
             }
             Self::PageLine(line) => page_line(line, look),
@@ -226,7 +226,7 @@ impl Cell {
     /// The output of a command, split into its title and lines.
     pub(super) fn into_page_lines(self) -> Vec<Self> {
         let Self::Page { title, text } = self else { return vec![self] };
-        let lines = text.lines().map(|line| Self::PageLine(line.to_owned()));
+        let lines = text.split_terminator('\n').map(|line| Self::PageLine(line.to_owned()));
         let title = Self::Page { title, text: String::new() };
         std::iter::once(title).chain(lines).collect()
     }
@@ -246,7 +246,7 @@ pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'stat
     let total = plan.todos.len() - count(TodoStatus::Cancelled);
     let mut head = format!("Todos {}/{total}", count(TodoStatus::Completed));
     if !plan.summary.is_empty() {
-        head.push_str(&format!("  {}", clean(&plan.summary).replace('\n', " ")));
+        head.push_str(&format!("  {}", prose(&plan.summary).replace('\n', " ")));
     }
     let head = cut(&head, look.width).into_owned();
     let mut lines = vec![Line::styled(head, theme.style(Part::Strong))];
@@ -267,7 +267,7 @@ pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'stat
             TodoStatus::Pending => ("·", Part::Quiet),
             TodoStatus::Cancelled => ("✗", Part::Quiet),
         };
-        let text = clean(&todo.content).replace('\n', " ");
+        let text = prose(&todo.content).replace('\n', " ");
         let text = cut(&text, look.width.saturating_sub(4)).into_owned();
         let of_text = match todo.status {
             TodoStatus::InProgress => theme.style(Part::Strong),
@@ -312,7 +312,9 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     facts.extend(finished.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("${usd:.4}")));
     match finished.files_changed.as_slice() {
         [] => {}
-        files if files.len() <= 3 => facts.push(format!("changed {}", clean(&files.join(", ")))),
+        files if files.len() <= 3 => {
+            facts.push(format!("changed {}", literal_line(&files.join(", "))))
+        }
         files => facts.push(format!("changed {} files", files.len())),
     }
     match finished.ignored_files_changed {
@@ -345,7 +347,7 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     let head = [Span::styled(head, theme.style(part)), facts];
     let mut lines = hang(&Span::raw(""), &indent, &head, look.width);
     if let n @ 1.. = finished.open_todos.len() {
-        let todos = clean(&finished.open_todos.join("; ")).into_owned();
+        let todos = prose(&finished.open_todos.join("; ")).into_owned();
         let text = format!("{n} open {}: {todos}", if n == 1 { "todo" } else { "todos" });
         let text = Span::styled(text, theme.style(Part::Quiet));
         lines.extend(hang(&indent, &indent, &[text], look.width));
@@ -358,7 +360,7 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
             Some(_) | None => finished.result.trim_end().to_owned(),
         };
         lines.extend(
-            clean(&report)
+            prose(&report)
                 .lines()
                 .flat_map(|line| hang(&indent, &indent, &[Span::raw(line.to_owned())], look.width)),
         );
@@ -395,7 +397,7 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
 
 /// A line of the output of a command. Its continuation lines are indented to the second column.
 fn page_line(line: &str, look: Look) -> Vec<Line<'static>> {
-    let line = clean(line);
+    let line = prose(line);
     let indent = second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
     let (first, text) = line.split_at(indent);
     let rest = Span::raw(" ".repeat(width(first)));

@@ -13,7 +13,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::text::width;
 use crate::protocol::directives::UserInput;
 use crate::protocol::dropped::dropped_path;
-use crate::protocol::sanitize::without_controls;
+use crate::protocol::visible::in_file;
 
 /// Size above which a paste is folded, in lines and bytes.
 const FOLD_LINES: usize = 8;
@@ -77,7 +77,7 @@ impl Written {
     }
 
     fn new(text: &str, origin: Origin) -> Self {
-        let text = without_controls(text).into_owned();
+        let text = in_file(text).into_owned();
         Self { origins: vec![origin; text.len()], text }
     }
 
@@ -320,7 +320,7 @@ impl Composer {
     }
 
     fn fold(&mut self, text: &str) {
-        let text = without_controls(text).into_owned();
+        let text = in_file(text).into_owned();
         let n_lines = text.lines().count();
         self.n_pastes += 1;
         let size = if n_lines > 1 {
@@ -665,7 +665,8 @@ mod tests {
         check(&earlier(&long), "!line[paste 1: 30 lines]", "!line\nline\n");
         check(&earlier(" !ls"), " !ls", " !ls");
         // Nothing is executed that was not visible.
-        check(&|it| it.paste("!echo a\x1b]0;;touch x\x07 b\r"), "!echo a b␍", "!echo a b␍");
+        let shown = "!echo a␛]0;;touch x␇ b␍";
+        check(&|it| it.paste("!echo a\x1b]0;;touch x\x07 b\r"), shown, shown);
     }
 
     /// However the text before it is removed, restored text stays text, and typed text stays typed.

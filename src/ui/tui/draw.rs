@@ -17,7 +17,7 @@ use super::state::{Asked, Focus, State};
 use super::text::{cut, hang, width};
 use super::theme::Part;
 use crate::protocol::plan::TodoStatus;
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::{literal_line, prose};
 
 /// The note for a message that looks like a command but is not one.
 const WORDS: &str = "text, not a command: for a command type the first character yourself";
@@ -118,7 +118,7 @@ impl State {
         if tail.is_empty() {
             let thought = self.conversation.thought.trim_end();
             if let Some(last) = thought.lines().next_back() {
-                let text = format!("∴ {}", clean(last.trim()));
+                let text = format!("∴ {}", prose(last.trim()));
                 lines.push(Line::styled(cut(&text, look.width).into_owned(), quiet));
             }
             // The call of a question is shown with the question.
@@ -173,7 +173,7 @@ impl State {
         let lines = messages.iter().take(n_shown).map(|(when, message)| {
             // Only the part of a message that can be displayed is processed.
             let end = message.text.floor_char_boundary(look.width * 4);
-            let text = clean(&message.text[..end]).replace('\n', " ");
+            let text = prose(&message.text[..end]).replace('\n', " ");
             Line::styled(cut(&format!("▸ {when}: {text}"), look.width).into_owned(), quiet)
         });
         let mut lines: Vec<_> = lines.collect();
@@ -215,8 +215,8 @@ impl State {
             Some(_) => "waiting for you",
             None => self.activity().unwrap_or("ready"),
         };
-        let title = format!("{project} · {activity}").replace('\n', " ");
-        cut(&clean(&title), TITLE_COLUMNS).into_owned()
+        let title = format!("{project} · {activity}");
+        cut(&literal_line(&title), TITLE_COLUMNS).into_owned()
     }
 
     /// The lines of each choice at the question; the selected one may be followed by its number of how many.
@@ -273,20 +273,21 @@ impl State {
     /// The current activity with its duration.
     fn doing(&self) -> Option<String> {
         let activity = self.activity()?;
+        let activity = literal_line(activity);
         let Some(turn) = self.conversation.turn.as_ref().filter(|_| !self.is_stopping) else {
-            return Some(activity.to_owned());
+            return Some(activity.into_owned());
         };
         let what = match &turn.doing {
             Doing::Retrying { n, at, reason } => {
                 let left = at.saturating_duration_since(self.now);
                 if !left.is_zero() {
                     let left = left.as_millis().div_ceil(1000);
-                    let why = reason.as_ref().map(|why| format!(" · {}", clean(why)));
+                    let why = reason.as_ref().map(|why| format!(" · {}", prose(why)));
                     return Some(format!("retry {n} in {left} s{}", why.unwrap_or_default()));
                 }
                 format!("retry {n}, waiting for the model")
             }
-            _ => activity.to_owned(),
+            _ => activity.into_owned(),
         };
         let passed = self.now.saturating_duration_since(turn.started).as_secs();
         let of_this = self.now.saturating_duration_since(turn.since).as_secs();
@@ -306,7 +307,7 @@ impl State {
         let theme = look.theme;
         let quiet = theme.style(Part::Quiet);
         if let Some((toast, _)) = &self.toast {
-            let text = cut(&format!("  {}", clean(toast)), look.width).into_owned();
+            let text = cut(&format!("  {}", prose(toast)), look.width).into_owned();
             return Line::styled(text, theme.style(Part::Warn));
         }
         let conversation = &self.conversation;

@@ -11,7 +11,7 @@ use super::cells::Look;
 use super::highlight::{Language, Open};
 use super::text::with_prefix;
 use super::theme::Part;
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::prose;
 use page::{Before, Block, block};
 
 /// Limit of an open block, which bounds the cost of a frame.
@@ -160,7 +160,7 @@ impl Stream {
         let (mut lines, is_joined) = if is_row && text.lines().count() < 3 && !self.is_in_table() {
             // A table is recognised at its third line.
             let quiet = look.theme.style(Part::Quiet);
-            let head = text.lines().next().map(|row| clean(row).into_owned());
+            let head = text.lines().next().map(|row| prose(row).into_owned());
             (head.into_iter().map(|row| Line::styled(row, quiet)).collect(), false)
         } else {
             let (block, is_joined) = self.rendered(&closed(text), look);
@@ -317,7 +317,7 @@ impl Stream {
 }
 
 fn code_line(text: &str, fence: &Fence, look: Look) -> (Line<'static>, Open) {
-    let text = clean(text);
+    let text = prose(text);
     let (spans, open) = match fence.language {
         Some(language) => language.line(&text, fence.open, look.theme),
         None => (vec![Span::raw(text.into_owned())], Open::Nothing),

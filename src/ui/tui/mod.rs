@@ -45,7 +45,7 @@ use state::{Action, Input, State};
 use terminal::Terminal;
 
 use crate::protocol::event::{Event, Sink, Stamped};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::literal_line;
 
 /// Interval of frames while no key is pressed.
 const FRAME: Duration = Duration::from_millis(33);
@@ -302,7 +302,7 @@ impl Face<'_> {
                 self.terminal.write(format!("\x1b]52;c;{}\x07", base64(text.as_bytes())).as_bytes())
             }
             Action::Notify(text) => {
-                let text = clean(&text).replace(';', ",");
+                let text = literal_line(&text).replace(';', ",");
                 self.terminal.write(format!("\x1b]9;{text}\x07\x07").as_bytes())
             }
             Action::Suspend => {

@@ -14,7 +14,7 @@ use super::composer::Written;
 use super::state::{Action, Asked, Choice, Input, Inquiry, Request, Settings, State};
 use super::terminal;
 use super::theme::{Background, Depth, Theme};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::prose;
 
 /// Width unless the terminal is narrower; longer prose is wrapped.
 const COLUMNS: usize = 100;
@@ -48,7 +48,7 @@ pub(super) fn run(
     let mut actions = Vec::new();
     if let Some(words) = words {
         if is_echoed {
-            write(&format!("\n› {}\n", clean(&words)))?;
+            write(&format!("\n› {}\n", prose(&words)))?;
         }
         actions = state.send_message(Written::words(&words), Instant::now());
     }
@@ -150,7 +150,7 @@ fn inquiry_text(inquiry: &Inquiry, state: &State) -> String {
         (_, true) => "one or more numbers, or your answer in words",
         (_, false) => "a number, or your answer in words",
     };
-    format!("{}\n{choices}{how}\n› ", clean(&inquiry.in_words()))
+    format!("{}\n{choices}{how}\n› ", prose(&inquiry.in_words()))
 }
 
 /// Answers a question of the model: with numbers of its options, or in words.
@@ -242,7 +242,8 @@ fn print(state: &mut State) -> io::Result<bool> {
 
 fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    // Even a text that was not made visible cannot act on the terminal.
+    out.write_all(prose(text).as_bytes())?;
     out.flush()
 }
 

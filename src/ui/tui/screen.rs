@@ -11,6 +11,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
 use super::text::width;
+use crate::protocol::visible::prose;
 
 /// The area below the scrollback.
 #[derive(Debug, Default)]
@@ -310,7 +311,8 @@ fn print(out: &mut Vec<u8>, line: &Line<'_>) {
         if is_styled {
             out.extend(sgr(style.fg, style.bg, style.add_modifier).bytes());
         }
-        out.extend_from_slice(span.content.as_bytes());
+        // Even a text that was not made visible cannot act on the terminal.
+        out.extend_from_slice(prose(&span.content).as_bytes());
         if is_styled {
             out.extend_from_slice(b"\x1b[0m");
         }

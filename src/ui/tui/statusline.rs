@@ -4,7 +4,7 @@ use super::cells::thousands;
 use super::state::State;
 use super::theme::Part;
 use crate::protocol::control::PermissionMode;
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::literal_line;
 
 /// An item of the status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl State {
             },
             StatusItem::Model => {
                 let effort = conversation.effort.map(|effort| format!(" {}", effort.as_str()));
-                format!("{}{}", clean(&conversation.model), effort.unwrap_or_default())
+                format!("{}{}", literal_line(&conversation.model), effort.unwrap_or_default())
             }
             StatusItem::Context if conversation.context_tokens > 0 => {
                 let tokens = thousands(conversation.context_tokens);
@@ -99,7 +99,7 @@ impl State {
                 let about = if running.is_some() { "~" } else { "" };
                 if cost > 0.0 { format!("{about}${cost:.2}") } else { String::new() }
             }
-            StatusItem::Branch => clean(self.settings.branch.as_ref()?).into_owned(),
+            StatusItem::Branch => literal_line(self.settings.branch.as_ref()?).into_owned(),
         };
         (!text.is_empty()).then_some((text, Part::Quiet))
     }

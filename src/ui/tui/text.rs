@@ -7,22 +7,6 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::protocol::sanitize::clean;
-
-/// A command's output in its final state: for overwritten lines, the last version.
-pub(super) fn settled(output: &str) -> Cow<'_, str> {
-    if !output.contains(['\r', '\u{8}']) {
-        return clean(output);
-    }
-    let lines = output.split_inclusive('\n').map(|line| {
-        let end = line.trim_end_matches(['\n', '\r']);
-        let last = end.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default();
-        let line_end = if line.ends_with('\n') { "\n" } else { "" };
-        format!("{}{line_end}", last.replace('\u{8}', ""))
-    });
-    Cow::Owned(clean(&lines.collect::<String>()).into_owned())
-}
-
 /// The width of a text in columns.
 pub(super) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
@@ -147,13 +131,6 @@ pub(super) fn with_prefix(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn overwritten_line_shows_its_final_text() {
-        assert_eq!(settled("10%\r50%\r100%\ndone\n"), "100%\ndone\n");
-        assert_eq!(settled("a\r\nb\r\n"), "a\nb\n");
-        assert_eq!(settled("\x1b[32mok\x1b[0m\n"), "ok\n");
-    }
 
     fn wrapped(text: &str, columns: usize) -> Vec<String> {
         let lines = wrap(&[Span::raw(text.to_owned())], columns);

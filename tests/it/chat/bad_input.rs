@@ -27,9 +27,11 @@ fn diff_with_control_characters_cannot_act_on_the_terminal() {
     let mut pty = chat(&test, 40, 100);
     pty.say("change it");
     pty.wait_for_question();
-    let shown = "if admin <U+202E><U+2066>// no<U+2069><U+200F> {";
-    assert!(pty.screen().contains(&format!("1 - old {shown}")), "{}", pty.screen());
-    assert!(pty.screen().contains(&format!("1 + {shown}")), "{}", pty.screen());
+    let bidi = "if admin <U+202E><U+2066>// no<U+2069><U+200F> {";
+    let escapes = "␛[2J␛]0;evil␇␛]52;c;ZXZpbA==␇";
+    for line in [format!("1 - old {escapes}{bidi}"), format!("1 + {bidi}{escapes}")] {
+        assert!(pty.all().contains(&line), "{line}\n{}", pty.all());
+    }
     pty.send("y");
     pty.wait_for("Done here.");
     pty.send("\x14");

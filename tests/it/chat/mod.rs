@@ -9,6 +9,7 @@ mod composer;
 mod directives;
 mod docs;
 mod gnu_screen;
+mod hidden_text;
 mod manners;
 mod pages;
 mod planning;

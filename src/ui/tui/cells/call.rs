@@ -4,14 +4,15 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::lines::{
-    beginning, command_lines, diff_lines, first_line, live_output, n_lines, output, seconds, title,
+    beginning, command_lines, diff_lines, first_line, live_output, n_lines, output, seconds,
+    text_lines, title,
 };
 use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::question::{Question as Inquiry, UserAnswer};
-use crate::protocol::sanitize::clean;
 use crate::protocol::view::{mcp_subject, view};
+use crate::protocol::visible::{literal, prose};
 use crate::protocol::{Object, counted};
 use crate::ui::tui::text::hang;
 use crate::ui::tui::theme::Part;
@@ -136,22 +137,26 @@ impl Call {
         let Some(question) = &self.question else { return Vec::new() };
         let mut lines =
             vec![title(("? ", Part::Warn), &self.tool, &first_line(&self.subject), "", look)];
-        let is_whole = lines[0].to_string().ends_with(self.subject.trim());
+        let is_whole = self.is_whole_in(&lines[0]);
         let quiet = look.theme.style(Part::Quiet);
         if !question.why.is_empty() {
             let indent = Span::raw("  ");
-            let why = Span::styled(clean(&question.why).into_owned(), quiet);
+            let why = Span::styled(literal(&question.why).into_owned(), quiet);
             lines.extend(hang(&indent, &indent, &[why], look.width));
+        }
+        if !is_whole {
+            lines.extend(command_lines(&self.subject, look));
         }
         match &question.diff {
             Some(diff) => lines.extend(diff_lines(diff, 0, usize::MAX, look, Detail::Full)),
-            // Not repeated if the title contains the whole command.
-            None if (self.tool == "Bash" || is_of_mcp(&self.tool)) && !is_whole => {
-                lines.extend(command_lines(&self.subject, look));
-            }
             None => {}
         }
         lines
+    }
+
+    /// This title contains the whole subject.
+    fn is_whole_in(&self, title: &Line<'_>) -> bool {
+        title.to_string().contains(literal(&self.subject).trim())
     }
 
     /// Its state or result.
@@ -188,13 +193,13 @@ impl Call {
             how.push_str(&format!("  {}", seconds(outcome.time_ms)));
         }
         let mut lines = vec![title(mark, &self.tool, &subject, how.trim(), look)];
-        if detail == Detail::Full && self.subject.contains('\n') {
+        if detail == Detail::Full && !self.is_whole_in(&lines[0]) {
             lines.extend(command_lines(&self.subject, look));
         }
         let indent = Span::raw("  ");
         if !outcome.note.is_empty() {
             let style = look.theme.style(mark.1);
-            let note = clean(&outcome.note).replace('\n', " ");
+            let note = prose(&outcome.note).replace('\n', " ");
             let mut note = hang(&indent, &indent, &[Span::styled(note, style)], look.width);
             if detail == Detail::Brief && note.len() > NOTE_LINES {
                 note.truncate(NOTE_LINES);
@@ -220,14 +225,12 @@ impl Call {
             Body::Answers(answers) => {
                 lines.extend(answers.iter().flat_map(|answer| answer_lines(answer, look)));
             }
-            Body::Text(text) if detail == Detail::Full => {
-                lines.extend(output(text, None, usize::MAX, look, detail));
-            }
+            Body::Text(text) if detail == Detail::Full => lines.extend(text_lines(text, look)),
             Body::None | Body::Text(_) => {}
         }
         let style = look.theme.style(Part::Warn);
         for note in &outcome.notes {
-            let note = format!("! {}", clean(note).replace('\n', " "));
+            let note = format!("! {}", prose(note).replace('\n', " "));
             lines.extend(hang(
                 &indent,
                 &Span::raw("    "),
@@ -357,7 +360,7 @@ impl Outcome {
             let n_changed = usize::try_from(n_changed).unwrap_or(usize::MAX);
             body = Body::Diff(text("diff_preview").to_owned(), n_changed);
         }
-        if is_of_mcp(tool) {
+        if mcp_subject(tool, &Object::new()).is_some() {
             body = server_answer(envelope);
         }
         if matches!(body, Body::None) {
@@ -403,7 +406,7 @@ fn server_answer(envelope: &Envelope) -> Body {
 fn inquiry_lines(asks: &Inquiry, look: Look) -> Vec<Line<'static>> {
     let line = |indent: &'static str, text: &str| {
         let indent = Span::raw(indent);
-        hang(&indent, &indent, &[Span::raw(clean(text.trim()).into_owned())], look.width)
+        hang(&indent, &indent, &[Span::raw(prose(text.trim()).into_owned())], look.width)
     };
     let mut lines = line("  ", &asks.question);
     for option in &asks.options {
@@ -416,9 +419,9 @@ fn inquiry_lines(asks: &Inquiry, look: Look) -> Vec<Line<'static>> {
 /// A question of the model and the user's answer.
 fn answer_lines(answer: &UserAnswer, look: Look) -> Vec<Line<'static>> {
     let indent = Span::raw("  ");
-    let question = format!("{} → ", clean(answer.question.trim()));
+    let question = format!("{} → ", prose(answer.question.trim()));
     let question = Span::styled(question, look.theme.style(Part::Quiet));
-    let words = Span::styled(clean(&answer.in_words()).into_owned(), look.theme.style(Part::User));
+    let words = Span::styled(prose(&answer.in_words()).into_owned(), look.theme.style(Part::User));
     hang(&indent, &indent, &[question, words], look.width)
 }
 
@@ -433,11 +436,6 @@ fn failing_stages(data: &Object) -> String {
         Some(format!("stage {}/{}{name} exited {code}", n + 1, stages.len()))
     });
     failing.collect::<Vec<_>>().join(", ")
-}
-
-/// Its arguments are shown whole before it is called.
-fn is_of_mcp(tool: &str) -> bool {
-    mcp_subject(tool, &Object::new()).is_some()
 }
 
 /// The input field that describes the call best.

@@ -3,9 +3,10 @@
 use ratatui::text::{Line, Span};
 
 use super::{Detail, Look};
-use crate::protocol::sanitize::clean;
+use crate::protocol::command_output::displayed;
+use crate::protocol::visible::{literal, literal_line, prose};
 use crate::ui::tui::highlight::{Language, Open};
-use crate::ui::tui::text::{cut, hang, settled, width, with_prefix, wrap};
+use crate::ui::tui::text::{cut, hang, width, with_prefix, wrap};
 use crate::ui::tui::theme::Part;
 
 /// `✓ Edit src/a.rs  +3 −1`: the subject is shortened first.
@@ -21,7 +22,7 @@ pub(super) fn title(
     let mut used = width(mark);
     if !tool.is_empty() {
         used += width(tool) + 1;
-        spans.push(Span::styled(format!("{} ", clean(tool)), theme.style(Part::Tool)));
+        spans.push(Span::styled(format!("{} ", literal_line(tool)), theme.style(Part::Tool)));
     }
     let how = cut(how, look.width.saturating_sub(used + 2)).into_owned();
     let room = look.width.saturating_sub(used + if how.is_empty() { 0 } else { width(&how) + 2 });
@@ -33,11 +34,12 @@ pub(super) fn title(
     Line::from(spans)
 }
 
+/// The first line of a command or another subject of a call.
 pub(super) fn first_line(text: &str) -> String {
-    let text = clean(text.trim());
-    match text.split_once('\n') {
+    let text = literal(text);
+    match text.trim().split_once('\n') {
         Some((first, _)) => format!("{} …", first.trim_end()),
-        None => text.into_owned(),
+        None => text.trim().to_owned(),
     }
 }
 
@@ -77,7 +79,7 @@ pub(super) fn message(text: &str, look: Look, detail: Detail) -> Vec<Line<'stati
         let whole = line.len();
         let kept = if detail == Detail::Brief { LINE_BYTES } else { whole };
         let (line, rest) = line.split_at(line.floor_char_boundary(kept.min(whole)));
-        let mut line = clean(line).into_owned();
+        let mut line = prose(line).into_owned();
         if !rest.is_empty() {
             line.push_str(&format!(" … {} more characters", rest.chars().count()));
         }
@@ -108,7 +110,7 @@ pub(super) fn command_lines(command: &str, look: Look) -> Vec<Line<'static>> {
     let mut open = Open::Nothing;
     let indent = Span::raw("    ");
     let mut lines = Vec::new();
-    for line in clean(command).trim_end().split('\n') {
+    for line in literal(command).trim_end().split('\n') {
         let (spans, next) = match Language::named("sh") {
             Some(shell) => shell.line(line, open, look.theme),
             None => (vec![Span::raw(line.to_owned())], Open::Nothing),
@@ -125,7 +127,22 @@ pub(super) fn n_lines(text: &str) -> usize {
     memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_begun)
 }
 
-/// The end of an output, or all of it. `left_out`: number of lines of the output that the text lacks; `None`
+/// A text that is no output of a command.
+pub(super) fn text_lines(text: &str, look: Look) -> Vec<Line<'static>> {
+    all_lines(&prose(text), look)
+}
+
+fn all_lines(text: &str, look: Look) -> Vec<Line<'static>> {
+    let quiet = look.theme.style(Part::Quiet);
+    let room = look.width.saturating_sub(4).max(1);
+    let lines = text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
+        let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
+        lines.map(|line| with_prefix(Span::raw("    "), line))
+    });
+    lines.collect()
+}
+
+/// The end of a command's output, or all of it. `left_out`: number of lines of the output that the text lacks; `None`
 /// if it is not known.
 pub(super) fn output(
     text: &str,
@@ -134,16 +151,8 @@ pub(super) fn output(
     look: Look,
     detail: Detail,
 ) -> Vec<Line<'static>> {
-    let quiet = look.theme.style(Part::Quiet);
-    let room = look.width.saturating_sub(4).max(1);
     if detail == Detail::Full {
-        let text = settled(text);
-        let lines =
-            text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
-                let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
-                lines.map(|line| with_prefix(Span::raw("    "), line))
-            });
-        return lines.collect();
+        return all_lines(&displayed(text), look);
     }
     let text = text.trim_end();
     if text.is_empty() {
@@ -158,7 +167,8 @@ pub(super) fn output(
             Some(left_out) => format!("    … {} more lines", n_lines - shown + left_out),
             None => "    … earlier lines".to_owned(),
         };
-        lines.push(Line::styled(cut(&more, look.width).into_owned(), quiet));
+        let more = cut(&more, look.width).into_owned();
+        lines.push(Line::styled(more, look.theme.style(Part::Quiet)));
     }
     lines.extend(last_lines(text, shown, look));
     lines
@@ -204,7 +214,7 @@ fn last_lines(text: &str, n_lines: usize, look: Look) -> Vec<Line<'static>> {
 fn quiet_line(line: &str, look: Look) -> Line<'static> {
     // Only the part of a line that can be displayed is processed.
     let end = line.floor_char_boundary(line.len().min(64 * 1024));
-    let line = settled(&line[..end]);
+    let line = displayed(&line[..end]);
     let room = look.width.saturating_sub(4).max(1);
     Line::styled(format!("    {}", cut(&line, room)), look.theme.style(Part::Quiet))
 }
@@ -218,11 +228,11 @@ pub(super) fn diff_lines(
     detail: Detail,
 ) -> Vec<Line<'static>> {
     let theme = look.theme;
-    let diff = clean(diff);
     let mut lines = Vec::new();
     let (mut rows, mut n_met, mut n_shown) = (0, 0, 0);
     let (mut old, mut new) = (0, 0);
-    for line in diff.lines() {
+    // (A `\r` ends no line: it is shown.)
+    for line in diff.split_terminator('\n') {
         if line.starts_with("--- ") && old == 0 || line.starts_with("+++ ") && new == 0 {
             continue;
         }
@@ -249,14 +259,20 @@ pub(super) fn diff_lines(
         old += usize::from(mark != "+");
         new += usize::from(mark != "-");
         let style = theme.style(part);
+        let text = prose(text);
         let number = if mark == "\\" { String::new() } else { number.to_string() };
         let first = Span::styled(format!("  {number:>5} {mark} "), style);
         let rest = Span::raw(" ".repeat(width(&first.content)));
         if detail == Detail::Full {
-            lines.extend(hang(&first, &rest, &[Span::styled(text.to_owned(), style)], look.width));
+            lines.extend(hang(
+                &first,
+                &rest,
+                &[Span::styled(text.into_owned(), style)],
+                look.width,
+            ));
         } else {
             let room = look.width.saturating_sub(width(&first.content)).max(1);
-            let text = cut(text, room).into_owned();
+            let text = cut(&text, room).into_owned();
             lines.push(Line::from(vec![first, Span::styled(text, style)]));
         }
     }

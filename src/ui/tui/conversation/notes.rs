@@ -4,6 +4,7 @@ use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, McpState, mode_changed};
 use crate::protocol::hook::HookFinished;
 use crate::protocol::recall::Moment;
+use crate::protocol::visible::literal_line;
 use crate::protocol::{counted, without_reminder_tags};
 use crate::ui::tui::cells::{decision, seconds, thousands};
 
@@ -53,11 +54,13 @@ impl Conversation {
                 self.note(Tone::Quiet, &mode_changed(*mode, *from, words.as_deref()));
             }
             Body::RuleAdded { rule } => {
-                let text = format!("rule {}: {} (/permissions removes it)", rule.id, rule.rule);
+                let words = literal_line(&rule.rule);
+                let text = format!("rule {}: {words} (/permissions removes it)", rule.id);
                 self.note(Tone::Quiet, &text);
             }
             Body::RuleRemoved { rule } => {
-                self.note(Tone::Quiet, &format!("rule {} removed: {}", rule.id, rule.rule));
+                let words = literal_line(&rule.rule);
+                self.note(Tone::Quiet, &format!("rule {} removed: {words}", rule.id));
             }
             Body::Reflected { reflection: Some(reflection), .. } => {
                 self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));

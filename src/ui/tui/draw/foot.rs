@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::rows_of_call;
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::{literal, literal_line, prose};
 use crate::ui::tui::cells::Look;
 use crate::ui::tui::complete::{self, Item};
 use crate::ui::tui::composer::Composer;
@@ -45,8 +45,10 @@ impl Foot {
             let room = if is_more { room.saturating_sub(1).max(1) } else { room };
             let from = (popup.selected + 1).saturating_sub(room);
             let shown = popup.items.iter().enumerate().skip(from).take(room);
-            let name =
-                |item: &Item| format!("{} {}", item.insert.trim(), item.args).trim_end().to_owned();
+            let name = |item: &Item| {
+                literal_line(format!("{} {}", item.insert.trim(), item.args).trim_end())
+                    .into_owned()
+            };
             let names = shown.clone().map(|(_, item)| width(&name(item)));
             let column = names.max().unwrap_or(0).min(look.width / 2);
             for (n, item) in shown {
@@ -56,7 +58,7 @@ impl Foot {
                 let style = look.theme.style(if is_selected { Part::User } else { Part::Text });
                 let pad = " ".repeat(column.saturating_sub(width(&name)) + 2);
                 let room = look.width.saturating_sub(4 + width(&name) + pad.len());
-                let what = cut(&clean(&item.what).replace('\n', " "), room).into_owned();
+                let what = cut(&prose(&item.what).replace('\n', " "), room).into_owned();
                 let mut spans = vec![Span::styled(format!("{mark}{name}"), style)];
                 if !what.is_empty() {
                     spans.push(Span::raw(pad));
@@ -86,14 +88,14 @@ impl Foot {
     fn question(&mut self, state: &State, look: Look) {
         let theme = look.theme;
         if let Some(inquiry) = state.inquiry() {
-            self.inquiry(&clean(&inquiry.in_words()), state, look);
+            self.inquiry(&prose(&inquiry.in_words()), state, look);
             return;
         }
         let ask = match (state.asked.as_ref().map(|asked| &asked.about), state.asked_call()) {
             (Some(Subject::Plan(_)), _) => "Carry out this plan?".to_owned(),
             (_, Some(call)) => {
-                let subject = clean(call.subject.trim()).replace('\n', " ⏎ ");
-                format!("Allow {} {subject}?", call.tool)
+                let call = format!("{} {}", call.tool, call.subject);
+                format!("Allow {}?", literal(&call).trim().replace('\n', " ⏎ "))
             }
             (_, None) => return,
         };
@@ -185,9 +187,9 @@ impl Foot {
         let style = look.theme.style(Part::User);
         for (n, row) in rows.iter().enumerate().skip(from).take(room) {
             let mark = if n == 0 { mark.to_owned() } else { " ".repeat(width(mark)) };
-            let text = clean(&composer.text()[row.start..row.end]).into_owned();
+            let text = prose(&composer.text()[row.start..row.end]).into_owned();
             if n == at {
-                let before = clean(&composer.text()[row.start..composer.cursor()]).into_owned();
+                let before = prose(&composer.text()[row.start..composer.cursor()]).into_owned();
                 let column = (width(&mark) + width(&before)).min(look.width.saturating_sub(1));
                 self.cursor = Some((self.lines.len(), column));
             }
@@ -205,9 +207,9 @@ impl Foot {
     fn search(&mut self, state: &State, look: Look, query: &str, back: usize) {
         let found = state.matches(query);
         let text = found.get(back).map_or("", |text| text.as_str());
-        let mark = format!("search “{}” › ", clean(query));
+        let mark = format!("search “{}” › ", prose(query));
         let room = look.width.saturating_sub(width(&mark));
-        let text = cut(&clean(text).replace('\n', " ⏎ "), room).into_owned();
+        let text = cut(&prose(text).replace('\n', " ⏎ "), room).into_owned();
         self.cursor = Some((self.lines.len(), width(&mark).min(look.width.saturating_sub(1))));
         let mark = Span::styled(mark, look.theme.style(Part::User));
         self.lines.push(Line::from(vec![mark, Span::raw(text)]));

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::table::Table;
 use super::{Fence, code_line};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::prose;
 use crate::ui::tui::cells::Look;
 use crate::ui::tui::highlight::{Language, Open};
 use crate::ui::tui::text::{hang, width, with_prefix};
@@ -34,7 +34,7 @@ pub(super) struct Block {
 
 /// Renders a block that continues `before`.
 pub(super) fn block(text: &str, before: &Before, look: Look) -> Block {
-    let text = clean(text);
+    let text = prose(text);
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut page = Page::new(before, look);

@@ -5,7 +5,7 @@ use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
 use crate::protocol::own_command::{OF_SERVER, OwnCommand};
 use crate::protocol::provider::Effort;
-use crate::protocol::sanitize::without_controls;
+use crate::protocol::visible::in_file;
 use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
 use crate::ui::tui::commands::{
     COMMANDS, CommandAction, DEFAULT_EFFORT, Timing, built_in, no_effort,
@@ -209,7 +209,7 @@ impl State {
                 match answer {
                     Some(answer) => {
                         self.say("copied, as far as this terminal lets programs do that");
-                        return vec![Action::Copy(without_controls(&answer).into_owned())];
+                        return vec![Action::Copy(in_file(&answer).into_owned())];
                     }
                     None => self.say("there is no answer yet"),
                 }

@@ -7,7 +7,7 @@ use super::{Action, Focus, Request, State};
 use crate::protocol::control::{Approval, Grant, PermissionMode};
 use crate::protocol::directives::UserInput;
 use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::protocol::sanitize::clean;
+use crate::protocol::visible::{literal_line, prose};
 use crate::ui::tui::cells::Call;
 use crate::ui::tui::composer::Composer;
 use crate::ui::tui::keys::{Key, KeyAction};
@@ -121,7 +121,7 @@ impl Choice {
         match self {
             Self::Answer(Approval::Once | Approval::Changed(_)) => "yes".to_owned(),
             Self::Answer(Approval::Always(grant)) => {
-                format!("yes, and for this session: {}", clean(&grant.in_words()))
+                format!("yes, and for this session: {}", literal_line(&grant.in_words()))
             }
             Self::Answer(Approval::No(_) | Approval::Stop(_)) => "no".to_owned(),
             Self::NoWithText => "no, and say what instead".to_owned(),
@@ -132,7 +132,7 @@ impl Choice {
             Self::EditPlan => "edit the plan, then carry it out".to_owned(),
             Self::KeepPlanning => "no, keep planning".to_owned(),
             Self::Option { label, is_chosen, .. } => {
-                let label = clean(label.trim()).replace('\n', " ");
+                let label = prose(label.trim()).replace('\n', " ");
                 match is_chosen {
                     Some(true) => format!("[x] {label}"),
                     Some(false) => format!("[ ] {label}"),
@@ -146,7 +146,7 @@ impl Choice {
     /// What it means, in addition to its words; may be empty.
     pub(in crate::ui::tui) fn details(&self) -> String {
         match self {
-            Self::Option { description, .. } => clean(description.trim()).replace('\n', " "),
+            Self::Option { description, .. } => prose(description.trim()).replace('\n', " "),
             _ => String::new(),
         }
     }
