@@ -119,7 +119,7 @@ async fn serve(args: &AcpArgs, control: &Control, output: Output) -> u8 {
         // One handler for all requests: each handler of its own type makes the executable 10 KB larger.
         .on_receive_request(
             async move |request: ClientRequest, responder, _| {
-                _ = demands.send(Demand::Request(Box::new(request), responder));
+                _ = demands.send(Demand::Request(Box::new((request, responder))));
                 Ok(())
             },
             on_receive_request!(),

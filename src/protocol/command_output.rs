@@ -190,7 +190,7 @@ mod tests {
         // `tput sgr0`.
         check("a\x1b(B\x1b[mb\x1b[1;31mc\u{9b}md", "abcd");
         check("\x1bPq\x1b\\x\x1bcy\x1b", "xy");
-        check("\x1b[31\u{e9}x \x1b[", "éx ");
+        check("\x1b[31\u{e9}x \x1b[", "éx");
         check("\u{1b}7\u{1b}=a\x07", "a␇");
     }
 

@@ -23,7 +23,7 @@ use crate::protocol::control::Control;
 
 /// What the client demands.
 pub(super) enum Demand {
-    Request(Box<ClientRequest>, Responder<Value>),
+    Request(Box<(ClientRequest, Responder<Value>)>),
     Cancel(SessionId),
 }
 
@@ -104,7 +104,10 @@ impl<'a> Client<'a> {
 
     fn take(&mut self, demand: Demand) {
         match demand {
-            Demand::Request(request, responder) => self.take_request(*request, responder),
+            Demand::Request(request) => {
+                let (request, responder) = *request;
+                self.take_request(request, responder);
+            }
             Demand::Cancel(id) => {
                 if let Some(orders) = self.shared.open.borrow().get(&id) {
                     // (The session may be closing.)

@@ -313,7 +313,7 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     match finished.files_changed.as_slice() {
         [] => {}
         files if files.len() <= 3 => {
-            facts.push(format!("changed {}", literal_line(&files.join(", "))))
+            facts.push(format!("changed {}", literal_line(&files.join(", "))));
         }
         files => facts.push(format!("changed {} files", files.len())),
     }

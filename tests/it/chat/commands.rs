@@ -59,24 +59,26 @@ fn built_in_commands_print_their_result() {
     assert_eq!(pty.end(), 0);
 }
 
-/// Control characters that could end a bracketed paste and press keys are not shown, so they are
-/// not copied or exported either.
+/// Control characters that could end a bracketed paste and press keys are shown as text, and copied and exported as
+/// that text.
 #[test]
 fn copied_text_equals_the_displayed_text() {
+    const SHOWN: &str = "one␛[201~␍touch x␕two<U+009B>201~␛]0;␍touch x␍␇ three";
+
     let test = Test::new()
         .script("text: one\u{1b}[201~\rtouch x\u{15}two\u{9b}201~\u{1b}]0;\rtouch x\r\u{7} three");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
     pty.say("go");
-    pty.wait_for("one␍touch x␕two three");
+    pty.wait_for(SHOWN);
     pty.say("/copy");
     pty.wait_for("copied");
-    let copied = "\x1b]52;c;b25l4pCNdG91Y2ggeOKQlXR3byB0aHJlZQ==\x07";
+    let copied = "\x1b]52;c;b25l4pCbWzIwMX7ikI10b3VjaCB44pCVdHdvPFUrMDA5Qj4yMDF+4pCbXTA74pCNdG91Y2ggeOKQjeKQhyB0aHJlZQ==\x07";
     assert!(String::from_utf8_lossy(&pty.bytes()).contains(copied));
     pty.say("/export talk.md");
     pty.wait_for("written to");
     let talk = test.read("talk.md");
-    assert!(talk.contains("one␍touch x␕two three"), "{talk:?}");
+    assert!(talk.contains(SHOWN), "{talk:?}");
     assert!(!talk.contains(|char: char| char.is_control() && char != '\n'), "{talk:?}");
 }
 

@@ -28,7 +28,7 @@ fn call(tool: &str, input: &Value) -> String {
     format!("call: {tool} {input}\n---\n")
 }
 
-/// Asks in a chat, and says no; everything the terminal showed. `every`: what each of the question, the viewer and
+/// Asks in a chat, and says no; returns the screen with the question. `every`: what each of the question, the viewer and
 /// the finished cell shows.
 fn denied(test: &Test, every: &[&str]) -> String {
     let args = ["--model", "script:../script"];
@@ -50,7 +50,7 @@ fn denied(test: &Test, every: &[&str]) -> String {
             assert!(shown.contains(text), "{text}\n{shown}");
         }
     }
-    all
+    question
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn command_is_shown_with_the_text_of_its_escape_sequences() {
         let shown = format!("Bash touch a.txt {} end", shown.join(" "));
         let test = Test::new()
             .script(&format!("{}text: the end", call("Bash", &json!({"command": command}))));
-        let all = denied(&test, &[&shown]);
-        assert!(all.contains(&format!("Allow {shown}?")), "{all}");
+        let question = denied(&test, &[&shown]);
+        assert!(question.contains(&format!("Allow {shown}?")), "{question}");
     }
 }
 

@@ -165,7 +165,7 @@ fn window_title_contains_no_control_characters() {
     let args = ["--model", "script:../script", "-C", folder.to_str().unwrap()];
     let pty = Pty::start(&test, &args, 24, 80, "xterm");
     pty.wait_for("/help");
-    pty.wait("a title", |_| titles(&pty).contains(&"a b<U+009C>c · ready".to_owned()));
+    pty.wait("a title", |_| titles(&pty).contains(&"a␛]0;evil␇ ⏎ b<U+009C>c · ready".to_owned()));
     assert!(
         titles(&pty).iter().all(|title| !title.contains(char::is_control)),
         "{:?}",

@@ -147,9 +147,8 @@ impl Call {
         if !is_whole {
             lines.extend(command_lines(&self.subject, look));
         }
-        match &question.diff {
-            Some(diff) => lines.extend(diff_lines(diff, 0, usize::MAX, look, Detail::Full)),
-            None => {}
+        if let Some(diff) = &question.diff {
+            lines.extend(diff_lines(diff, 0, usize::MAX, look, Detail::Full));
         }
         lines
     }
