@@ -272,6 +272,7 @@ fn round(n: u32) -> Vec<Body> {
                 cached_tokens: 2_000,
                 ..Usage::default()
             }),
+            estimate: None,
             cost_usd: Some(0.001),
             stop: StopReason::ToolCalls,
             time_ms: 900,

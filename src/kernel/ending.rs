@@ -169,6 +169,7 @@ impl Kernel {
             report,
             rounds: turn.answers,
             usage: turn.spent.usage,
+            estimated_tokens: turn.spent.estimated_tokens,
             cost_usd: turn.spent.cost_usd,
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),

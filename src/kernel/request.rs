@@ -22,7 +22,6 @@ pub(super) struct Asked<'a> {
     pub(super) events: &'a Events,
     pub(super) speaker: &'a Speaker,
     purpose: Purpose,
-    bytes: usize,
     /// The tokens of the request: what it shares with the previous one is expected to be in the cache.
     estimated: Usage,
     at: Instant,
@@ -42,7 +41,7 @@ impl<'a> Asked<'a> {
             ..Usage::default()
         };
         events.emit(Body::ModelRequested(requested));
-        Self { events, speaker, purpose, bytes, estimated, at: events.clock().now() }
+        Self { events, speaker, purpose, estimated, at: events.clock().now() }
     }
 
     /// Reports the progress of its answer.
@@ -52,12 +51,33 @@ impl<'a> Asked<'a> {
 
     /// Records the answer; returns its cost.
     pub(super) fn answered(self, budget: &Budget, reply: &Reply, discarded: bool) -> Spent {
-        let model_time = self.events.clock().now().duration_since(self.at);
-        // The provider's count, or an estimate.
-        let usage = reply.usage.unwrap_or_else(|| Usage {
+        let estimate = reply.usage.is_none().then(|| self.estimate(budget, reply));
+        self.record(reply, estimate, discarded)
+    }
+
+    /// Records the part of an answer that had arrived when the user interrupted; returns its estimated cost.
+    pub(super) fn interrupted(self, budget: &Budget, mut reply: Reply) -> Spent {
+        let estimate = self.estimate(budget, &reply);
+        // Its calls may be incomplete, and the provider has not counted all of it.
+        reply.calls.clear();
+        reply.carried.clear();
+        reply.usage = None;
+        reply.stop = Some(StopReason::Interrupted);
+        let discarded = reply.text.trim().is_empty();
+        self.record(&reply, Some(estimate), discarded)
+    }
+
+    fn estimate(&self, budget: &Budget, reply: &Reply) -> Usage {
+        Usage {
+            input_tokens: self.estimated.input_tokens,
             output_tokens: budget.tokens(size(reply)),
-            ..sent(budget, self.bytes)
-        });
+            ..Usage::default()
+        }
+    }
+
+    fn record(self, reply: &Reply, estimate: Option<Usage>, discarded: bool) -> Spent {
+        let model_time = self.events.clock().now().duration_since(self.at);
+        let usage = reply.usage.or(estimate).unwrap_or_default();
         let cost_usd = self.speaker.cost(usage);
         self.events.emit(Body::ModelResponded(ModelResponded {
             purpose: self.purpose,
@@ -66,12 +86,14 @@ impl<'a> Asked<'a> {
             calls: reply.calls.clone(),
             carried: reply.carried.clone(),
             usage: reply.usage,
+            estimate,
             cost_usd,
             discarded,
             stop: reply.stop.clone().unwrap_or(StopReason::End),
             time_ms: millis(model_time),
         }));
-        Spent { usage, cost_usd, model_time }
+        let estimated_tokens = estimate.map_or(0, |usage| usage.total());
+        Spent { usage, estimated_tokens, cost_usd, model_time }
     }
 }
 

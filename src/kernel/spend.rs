@@ -62,9 +62,10 @@ impl Speaker {
         self.max_output_tokens.map_or(tokens, |max| max.min(tokens))
     }
 
-    /// The cost of tokens that nothing waited for.
+    /// The estimated cost of a request whose answer nothing waited for.
     pub(super) fn paid(&self, usage: Usage) -> Spent {
-        Spent { usage, cost_usd: self.cost(usage), model_time: Duration::ZERO }
+        let (cost_usd, estimated_tokens) = (self.cost(usage), usage.total());
+        Spent { usage, estimated_tokens, cost_usd, model_time: Duration::ZERO }
     }
 }
 
@@ -72,6 +73,8 @@ impl Speaker {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     pub(super) usage: Usage,
+    /// The part of it that the provider did not count.
+    pub(super) estimated_tokens: u64,
     /// US dollars; `None` from the first request without a known price.
     pub(super) cost_usd: Option<f64>,
     /// Time spent waiting for models.
@@ -80,7 +83,12 @@ pub(super) struct Spent {
 
 impl Spent {
     pub(super) fn nothing() -> Self {
-        Self { usage: Usage::default(), cost_usd: Some(0.0), model_time: Duration::ZERO }
+        Self {
+            usage: Usage::default(),
+            estimated_tokens: 0,
+            cost_usd: Some(0.0),
+            model_time: Duration::ZERO,
+        }
     }
 
     /// What was spent after this.
@@ -89,11 +97,13 @@ impl Spent {
         // (What an unknown price costs was reported when it became unknown.)
         let cost_usd = if before.cost_usd.is_none() { Some(0.0) } else { cost };
         let model_time = self.model_time.saturating_sub(before.model_time);
-        Self { usage: self.usage.since(before.usage), cost_usd, model_time }
+        let estimated_tokens = self.estimated_tokens.saturating_sub(before.estimated_tokens);
+        Self { usage: self.usage.since(before.usage), estimated_tokens, cost_usd, model_time }
     }
 
     pub(super) fn add(&mut self, more: Self) {
         self.usage += more.usage;
+        self.estimated_tokens = self.estimated_tokens.saturating_add(more.estimated_tokens);
         self.cost_usd = self.cost_usd.zip(more.cost_usd).map(|(sum, cost)| sum + cost);
         self.model_time += more.model_time;
     }

@@ -210,15 +210,14 @@ impl Kernel {
         let mut reply = match answer {
             Ok(Ok(reply)) => reply,
             Ok(Err(error)) => return Ok(Err(error)),
-            Err(Interrupted { ending, text }) => {
-                // The user has seen it, and may refer to it.
-                if !text.trim().is_empty() {
-                    let mut partial = Reply::default();
-                    partial.fold(&Delta::Text(text));
-                    partial.stop = Some(StopReason::Interrupted);
-                    turn.spent.add(asked.answered(budget, &partial, false));
+            Err(Interrupted { ending, reply }) => {
+                if reply != Reply::default() {
+                    // The user has seen it, and may refer to it.
+                    if !reply.text.trim().is_empty() {
+                        history.interrupted(&reply.text);
+                    }
+                    turn.spent.add(asked.interrupted(budget, reply));
                     turn.answers += 1;
-                    history.interrupted(&partial.text);
                 }
                 return Err(ending);
             }
@@ -253,8 +252,8 @@ impl Kernel {
 pub(super) struct Interrupted {
     /// The ending of the turn.
     pub(super) ending: Ending,
-    /// The text received so far.
-    text: String,
+    /// What was received so far.
+    reply: Reply,
 }
 
 /// One request and its answer. Deltas are emitted only for the purpose `main`, whose answers the user sees.
@@ -314,7 +313,7 @@ pub(super) async fn converse(
         Some(answer) => Ok(answer.map(|()| reply)),
         None => {
             let ending = control.interrupted().map_or(Ending::Interrupted, |by| by.ending());
-            Err(Interrupted { ending, text: reply.text })
+            Err(Interrupted { ending, reply })
         }
     }
 }

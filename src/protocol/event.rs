@@ -23,6 +23,7 @@ use super::provider::Effort;
 use super::question::{Question, UserAnswer};
 use super::recall::{MemoryRecalled, MemoryWritten};
 use super::reflection::Reflection;
+use super::spending::Spending;
 use super::tool::Effect;
 
 /// Version of the event format.
@@ -866,6 +867,9 @@ pub struct ModelResponded {
     /// Tokens, if the provider reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// An estimate of the tokens, if the provider does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Usage>,
     /// Cost in US dollars, if the model's price is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
@@ -876,6 +880,13 @@ pub struct ModelResponded {
     /// The answer is not used (empty, or cut off within its calls): it is not part of the history.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub discarded: bool,
+}
+
+impl ModelResponded {
+    /// Its tokens: as the provider counted them, otherwise the estimate.
+    pub fn counted(&self) -> Usage {
+        self.usage.or(self.estimate).unwrap_or_default()
+    }
 }
 
 /// The turn ended.
@@ -911,12 +922,27 @@ pub struct TurnFinished {
     pub rounds: u32,
     /// Tokens.
     pub usage: Usage,
-    /// Cost in US dollars, if the model's price is known.
+    /// The part of them that is an estimate: the provider did not count it.
+    #[serde(default, skip_serializing_if = "super::model::is_zero")]
+    pub estimated_tokens: u64,
+    /// Cost in US dollars, if the price of each model that answered is known.
     pub cost_usd: Option<f64>,
     /// Duration.
     pub time_ms: u64,
     /// Time spent waiting for models.
     pub model_ms: u64,
+}
+
+impl TurnFinished {
+    /// Tokens and cost; no cost if a price is not known.
+    pub fn spending(&self) -> Spending {
+        Spending {
+            usage: self.usage,
+            estimated_tokens: self.estimated_tokens,
+            cost_usd: self.cost_usd,
+            unpriced_tokens: 0,
+        }
+    }
 }
 
 /// Who makes a call.
@@ -981,10 +1007,9 @@ pub struct Summary {
     pub calls: BTreeMap<String, u32>,
     /// Failures per error code.
     pub failures: BTreeMap<String, u32>,
-    /// Tokens.
-    pub usage: Usage,
-    /// US dollars, if the model's price is known.
-    pub cost_usd: Option<f64>,
+    /// Tokens and cost.
+    #[serde(flatten)]
+    pub spending: Spending,
     /// Duration of all turns.
     pub time_ms: u64,
 }

@@ -30,6 +30,7 @@ pub mod repair;
 pub mod schema;
 pub mod secrets;
 pub mod signature;
+pub mod spending;
 pub mod tool;
 pub mod view;
 pub mod visible;

@@ -16,7 +16,7 @@ pub use live::{LastSeen, files_seen, forked_from, live, live_of_all_agents, mill
 pub use log::{EVENTS, Loaded, Log, LogError, load};
 pub use overview::{Overview, directories, main_model, overview, tail};
 pub use render::{markdown, timeline};
-pub use summary::{SummarySink, Turn, cost_line, dollars, summary, turns};
+pub use summary::{SummarySink, Turn, summary, turns};
 pub use tolerant::{Gaps, Understood, read};
 
 use crate::protocol::Object;
@@ -134,6 +134,7 @@ pub fn cut_off_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option
         calls: Vec::new(),
         carried: Vec::new(),
         usage: None,
+        estimate: None,
         cost_usd: None,
         discarded: false,
         stop: StopReason::Interrupted,

@@ -12,8 +12,9 @@ use super::log::{LogError, event_in, load};
 use super::summary::summary;
 use crate::disk;
 use crate::protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
-use crate::protocol::model::{Purpose, Usage};
+use crate::protocol::model::Purpose;
 use crate::protocol::provider::Effort;
+use crate::protocol::spending::Spending;
 
 /// Number of first events among which the user's first message is, if there is one.
 const FIRST: usize = 10;
@@ -35,10 +36,9 @@ pub struct Overview {
     pub ending: Option<String>,
     /// Turns.
     pub turns: u32,
-    /// Tokens.
-    pub usage: Usage,
-    /// US dollars, if the model's price is known.
-    pub cost_usd: Option<f64>,
+    /// Tokens and cost.
+    #[serde(flatten)]
+    pub spending: Spending,
     /// The session that it was forked from.
     pub forked_from: Option<String>,
 }
@@ -75,8 +75,7 @@ pub fn overview(log: &Path) -> Result<Overview, LogError> {
         task: task.unwrap_or_default(),
         ending,
         turns: summary.turns,
-        usage: summary.usage,
-        cost_usd: summary.cost_usd,
+        spending: summary.spending,
         forked_from,
     })
 }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::summary::cost_line;
 use crate::protocol::control::ControlDecision;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{
@@ -18,6 +17,7 @@ use crate::protocol::model::Purpose;
 use crate::protocol::question::UserAnswer;
 use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
 use crate::protocol::reflection::Reflection;
+use crate::protocol::spending::Spending;
 use crate::protocol::view::call_line;
 use crate::protocol::visible::in_file;
 use crate::protocol::{counted, shorten, without_reminder_tags};
@@ -214,12 +214,13 @@ fn result_line(tool: &str, envelope: &Envelope, synthetic: bool) -> String {
 }
 
 fn ending_line(what: &str, finished: &TurnFinished) -> String {
+    let spending = finished.spending();
     format!(
         "{what}: {} (exit {}), {}, {}",
         finished.ending.as_str(),
         finished.ending.exit_code(),
         counted(finished.rounds.into(), "model answer"),
-        cost_line(finished.usage, finished.cost_usd),
+        spending.in_words(),
     )
 }
 
@@ -234,9 +235,12 @@ fn said(who: &str, input: &str, images: &[Image]) -> String {
 }
 
 fn answer_line(answer: &ModelResponded) -> String {
-    let tokens = answer
-        .usage
-        .map_or_else(String::new, |usage| format!(", {}", cost_line(usage, answer.cost_usd)));
+    let mut spending = Spending::default();
+    spending.add(answer);
+    let tokens = match spending.usage.total() {
+        0 => String::new(),
+        _ => format!(", {}", spending.in_words()),
+    };
     let text = one_line(&answer.text, 100);
     let discarded = if answer.discarded { " (not used)" } else { "" };
     let calls = match answer.calls.len() {
@@ -279,7 +283,7 @@ fn summary_line(summary: &Summary) -> String {
         format!("; failures: {}", list(&summary.failures))
     };
     let (turns, calls) = (summary.turns, list(&summary.calls));
-    let cost = cost_line(summary.usage, summary.cost_usd);
+    let cost = summary.spending.in_words();
     let s = if turns == 1 { "" } else { "s" };
     format!("session: {turns} turn{s}, calls: {calls}{failures}; {cost}")
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::live::milliseconds;
 use crate::protocol::event::{Body, Event, Sink, Stamped, Summary, TurnFinished};
-use crate::protocol::model::{Purpose, Usage};
-use crate::protocol::thousands;
+use crate::protocol::model::Purpose;
+use crate::protocol::spending::Spending;
 
 /// Computes a [`Summary`] of the stream. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -50,8 +50,7 @@ fn apply(summary: &mut Summary, event: &Event) {
         Body::TurnStarted { .. } => summary.turns += 1,
         Body::ModelResponded(answer) => {
             summary.rounds += u32::from(answer.purpose == Purpose::Main);
-            summary.usage += answer.usage.unwrap_or_default();
-            add(&mut summary.cost_usd, answer.cost_usd);
+            summary.spending.add(answer);
         }
         Body::ToolFinished { tool, envelope, .. } => {
             *summary.calls.entry(tool.clone()).or_default() += 1;
@@ -66,12 +65,6 @@ fn apply(summary: &mut Summary, event: &Event) {
     }
 }
 
-fn add(sum: &mut Option<f64>, cost: Option<f64>) {
-    if let Some(cost) = cost {
-        *sum.get_or_insert(0.0) += cost;
-    }
-}
-
 /// One turn of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
@@ -83,10 +76,8 @@ pub struct Turn {
     pub is_live: bool,
     /// Model calls in the main loop.
     pub rounds: u32,
-    /// Tokens of all requests.
-    pub usage: Usage,
-    /// US dollars, if the model's price is known.
-    pub cost_usd: Option<f64>,
+    /// Tokens and cost of all requests.
+    pub spending: Spending,
     /// Its end; `None`: the program ended before, or is still working.
     pub finished: Option<TurnFinished>,
     /// Duration; until the last event if it has no end.
@@ -118,15 +109,13 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
                 input: input.clone(),
                 is_live: true,
                 rounds: 0,
-                usage: Usage::default(),
-                cost_usd: None,
+                spending: Spending::default(),
                 finished: None,
                 time_ms: 0,
             }),
             (Body::ModelResponded(answer), Some(turn)) => {
                 turn.rounds += u32::from(answer.purpose == Purpose::Main);
-                turn.usage += answer.usage.unwrap_or_default();
-                add(&mut turn.cost_usd, answer.cost_usd);
+                turn.spending.add(answer);
             }
             (Body::TurnFinished(finished), Some(turn)) => turn.finished = Some(finished.clone()),
             (Body::SessionRewound { from_turn }, _) => {
@@ -145,20 +134,4 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
             .map_or_else(|| between().unwrap_or_default(), |done| done.time_ms);
     }
     turns
-}
-
-/// Tokens and cost for display: `1,234 in (1,000 cached), 56 out · $0.0123`.
-pub fn cost_line(usage: Usage, cost_usd: Option<f64>) -> String {
-    let cached = match usage.cached_tokens {
-        0 => String::new(),
-        n => format!(" ({} cached)", thousands(n)),
-    };
-    let (input, output) = (thousands(usage.input_tokens), thousands(usage.output_tokens));
-    let cost = cost_usd.map_or_else(String::new, |usd| format!(" · {}", dollars(usd)));
-    format!("{input} in{cached}, {output} out{cost}")
-}
-
-/// An amount for display, with four decimals.
-pub fn dollars(usd: f64) -> String {
-    format!("${usd:.4}")
 }

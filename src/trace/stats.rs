@@ -10,9 +10,10 @@ use serde_json::Value;
 use crate::protocol::control::ControlDecision;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::event::{Body, Caller, Event};
-use crate::protocol::model::{Purpose, Usage};
+use crate::protocol::model::Purpose;
 use crate::protocol::recall::Moment;
 use crate::protocol::signature::brief;
+use crate::protocol::spending::Spending;
 use crate::record::{Gaps, Turn, forked_from, milliseconds, summary, turns};
 
 /// Statistics of sessions.
@@ -60,12 +61,9 @@ pub struct Stats {
     pub removed_turns: u32,
     /// Steps of the loop: answers of the model in the conversation.
     pub steps: u32,
-    /// Tokens of all requests.
-    pub usage: Usage,
-    /// US dollars, as far as prices are known.
-    pub cost_usd: Option<f64>,
-    /// Answers whose price is not known.
-    pub unpriced: u32,
+    /// Tokens and cost of all requests.
+    #[serde(flatten)]
+    pub spending: Spending,
     /// Requests per model.
     pub models: BTreeMap<String, u32>,
     /// Answers per purpose.
@@ -97,10 +95,9 @@ pub struct Stats {
 pub struct ModelUse {
     /// Answers.
     pub answers: u32,
-    /// Tokens.
-    pub usage: Usage,
-    /// US dollars, as far as prices are known.
-    pub cost_usd: Option<f64>,
+    /// Tokens and cost.
+    #[serde(flatten)]
+    pub spending: Spending,
     /// Time from the requests to the ends of the answers.
     pub time_ms: u64,
 }
@@ -277,8 +274,7 @@ impl Stats {
         let summary = summary(events);
         self.turns += summary.turns;
         self.steps += summary.rounds;
-        self.usage += summary.usage;
-        add_cost(&mut self.cost_usd, summary.cost_usd);
+        self.spending.add_all(&summary.spending);
         for turn in turns(events) {
             self.time.turns_ms = self.time.turns_ms.saturating_add(turn.time_ms);
             if turn.is_live {
@@ -301,10 +297,8 @@ impl Stats {
             Body::ModelResponded(answer) => {
                 let purpose = self.purposes.entry(answer.purpose.as_str().to_owned()).or_default();
                 purpose.answers += 1;
-                purpose.usage += answer.usage.unwrap_or_default();
-                add_cost(&mut purpose.cost_usd, answer.cost_usd);
+                purpose.spending.add(answer);
                 add_ms(&mut purpose.time_ms, answer.time_ms);
-                self.unpriced += u32::from(answer.cost_usd.is_none());
                 if answer.purpose != Purpose::Learn && event.header.is_main() {
                     add_ms(&mut self.time.models_ms, answer.time_ms);
                 }
@@ -466,12 +460,6 @@ fn is_failure(envelope: &Envelope) -> bool {
 
 fn count(counts: &mut BTreeMap<String, u32>, name: &str) {
     *counts.entry(name.to_owned()).or_default() += 1;
-}
-
-fn add_cost(sum: &mut Option<f64>, cost: Option<f64>) {
-    if let Some(cost) = cost {
-        *sum.get_or_insert(0.0) += cost;
-    }
 }
 
 // (The numbers come from a record, and may be any.)

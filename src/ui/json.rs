@@ -314,7 +314,7 @@ impl Spent {
             Body::ModelResponded(answer) => {
                 let Some((model, window)) = self.asked.get(agent) else { return };
                 let (usage, cost_usd, known) = self.models.entry(model.clone()).or_default();
-                *usage += answer.usage.unwrap_or_default();
+                *usage += answer.counted();
                 *cost_usd += answer.cost_usd.unwrap_or_default();
                 *known = window.unwrap_or_default();
             }

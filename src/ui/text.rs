@@ -128,15 +128,17 @@ impl Text {
             0 => String::new(),
             n => format!(", {} changed", counted(n, "ignored file")),
         };
-        let cost = finished.cost_usd.filter(|usd| *usd > 0.0);
-        let cost = cost.map_or_else(String::new, |usd| format!(", ${usd:.4}"));
+        let spending = finished.spending();
+        let about = spending.about();
+        let cost = spending.dollars().filter(|_| spending.cost_usd > Some(0.0));
+        let cost = cost.map_or_else(String::new, |cost| format!(", {cost}"));
         self.progress(&format!(
-            "{} {} · {}, {} tokens in, {} out{cost}{files}{ignored} · {:.1} s",
+            "{} {} · {}, {about}{} tokens in, {about}{} out{cost}{files}{ignored} · {:.1} s",
             if finished.ending.is_success() { "✓" } else { "✗" },
             finished.ending.as_str().replace('_', " "),
             counted(finished.rounds.into(), "model answer"),
-            finished.usage.input_tokens,
-            finished.usage.output_tokens,
+            spending.usage.input_tokens,
+            spending.usage.output_tokens,
             Duration::from_millis(finished.time_ms).as_secs_f64(),
         ));
         if !finished.open_todos.is_empty() {

@@ -233,10 +233,10 @@ impl Trial<'_> {
             model: if self.is_scripted { "script".to_owned() } else { model },
             ending,
             steps: summary.rounds,
-            input_tokens: summary.usage.input_tokens,
-            cached_tokens: summary.usage.cached_tokens,
-            output_tokens: summary.usage.output_tokens,
-            cost_usd: summary.cost_usd,
+            input_tokens: summary.spending.usage.input_tokens,
+            cached_tokens: summary.spending.usage.cached_tokens,
+            output_tokens: summary.spending.usage.output_tokens,
+            cost_usd: summary.spending.cost_usd,
             time_ms: summary.time_ms,
         })
     }

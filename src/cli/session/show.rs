@@ -109,7 +109,7 @@ fn line(id: &str, overview: &Overview) -> String {
     let started = started.get(..16).unwrap_or(started).replace('T', " ");
     let ending = ending(overview);
     let turns = if overview.turns == 1 { "turn" } else { "turns" };
-    let cost = overview.cost_usd.map_or_else(|| "-".to_owned(), record::dollars);
+    let cost = overview.spending.cost_in_brief();
     let task = shorten(&title(overview), 60);
     // (Names of folders and forged records may contain line breaks.)
     let line = format!(
@@ -169,7 +169,7 @@ pub(super) fn show(storage: &Storage, id: &str, loaded: &record::Loaded) -> Stri
         page.line("unknown", &format!("what {call} changed: the program ended while it ran"));
     }
     let sum = record::summary(events);
-    page.line("in all", &record::cost_line(sum.usage, sum.cost_usd));
+    page.line("in all", &sum.spending.in_words());
     page.line("events", &events.len().to_string());
     page.0
 }
@@ -188,7 +188,7 @@ impl Page {
         self.line(&format!("turn {}", turn.number), &format!("{task}{gone}"));
         let ending = turn.finished.as_ref().map_or("unfinished", |done| done.ending.as_str());
         let answers = if turn.rounds == 1 { "answer" } else { "answers" };
-        let cost = record::cost_line(turn.usage, turn.cost_usd);
+        let cost = turn.spending.in_words();
         self.line("ended", &format!("{ending} · {} {answers} · {cost}", turn.rounds));
         let Some(finished) = &turn.finished else { return };
         if !finished.files_changed.is_empty() {

@@ -6,8 +6,8 @@ use similar::{ChangeTag, DiffOp};
 
 use super::{Comparison, Difference, Kind, Part, Side};
 use crate::protocol::line_diff::LineDiff;
+use crate::protocol::spending::dollars;
 use crate::protocol::{counted, shorten, thousands};
-use crate::record::dollars;
 use crate::trace::table::{Table, duration};
 
 /// Limit of lines of a difference.
@@ -144,24 +144,24 @@ fn table(a: &Side, b: &Side) -> String {
     let ending = |side: &Side| side.ending.clone().unwrap_or_else(|| "no turn".to_owned());
     row("ending", ending(a), ending(b), String::new());
     let (x, y) = (&a.stats, &b.stats);
+    let (of_x, of_y) = (&x.spending, &y.spending);
     let numbers: [(&str, u64, u64); 7] = [
         ("turns", x.turns.into(), y.turns.into()),
         ("steps", x.steps.into(), y.steps.into()),
         ("calls", x.calls().into(), y.calls().into()),
         ("failed calls", x.failures().into(), y.failures().into()),
-        ("input", x.usage.input_tokens, y.usage.input_tokens),
-        ("cached", x.usage.cached_tokens, y.usage.cached_tokens),
-        ("output", x.usage.output_tokens, y.usage.output_tokens),
+        ("input", of_x.usage.input_tokens, of_y.usage.input_tokens),
+        ("cached", of_x.usage.cached_tokens, of_y.usage.cached_tokens),
+        ("output", of_x.usage.output_tokens, of_y.usage.output_tokens),
     ];
     for (name, a, b) in numbers {
         row(name, thousands(a), thousands(b), signed(a, b, thousands));
     }
-    let cost = |cost: Option<f64>| cost.map_or_else(|| "-".to_owned(), dollars);
-    let difference = match x.cost_usd.zip(y.cost_usd) {
+    let difference = match of_x.cost_usd.zip(of_y.cost_usd) {
         Some((a, b)) => format!("{}{}", if b < a { "-" } else { "+" }, dollars((b - a).abs())),
         None => String::new(),
     };
-    row("cost", cost(x.cost_usd), cost(y.cost_usd), difference);
+    row("cost", of_x.cost_in_brief(), of_y.cost_in_brief(), difference);
     // (As precise as it is shown.)
     let (a, b) = (x.time.turns_ms / 100 * 100, y.time.turns_ms / 100 * 100);
     row("time", duration(a), duration(b), signed(a, b, duration));

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use super::{Recoveries, Report, SessionStats, Stats};
 use crate::protocol::model::Purpose;
 use crate::protocol::{counted, shorten, thousands};
-use crate::record::{cost_line, dollars};
 use crate::trace::table::{Table, duration};
 
 /// Width of the first column.
@@ -84,8 +83,8 @@ fn sessions(sessions: &[SessionStats]) -> String {
             session.ending.clone().unwrap_or_else(|| "no turn".to_owned()),
             stats.turns.to_string(),
             stats.steps.to_string(),
-            thousands(stats.usage.total()),
-            stats.cost_usd.map_or_else(|| "-".to_owned(), dollars),
+            thousands(stats.spending.usage.total()),
+            stats.spending.cost_in_brief(),
         ]);
     }
     table.lines(3, 0)
@@ -106,14 +105,9 @@ fn numbers(out: &mut String, stats: &Stats) {
     };
     line(out, "turns", &format!("{}{removed}", stats.turns));
     line(out, "steps", &thousands(stats.steps.into()));
-    line(out, "tokens", &cost_line(stats.usage, None));
-    let unpriced = counted(stats.unpriced.into(), "answer");
-    let cost = match (stats.cost_usd, stats.unpriced) {
-        (None, _) => "unknown".to_owned(),
-        (Some(usd), 0) => dollars(usd),
-        (Some(usd), _) => format!("{}, without {unpriced} of unknown price", dollars(usd)),
-    };
-    line(out, "cost", &cost);
+    line(out, "tokens", &stats.spending.tokens_in_words());
+    let cost = stats.spending.cost_in_words();
+    line(out, "cost", cost.as_deref().unwrap_or("unknown"));
     let time = &stats.time;
     let mut parts = vec![
         format!("models {}", duration(time.models_ms)),
@@ -192,10 +186,10 @@ fn models(out: &mut String, stats: &Stats) {
         table.row(vec![
             in_words(purpose).to_owned(),
             thousands(used.answers.into()),
-            thousands(used.usage.input_tokens),
-            thousands(used.usage.cached_tokens),
-            thousands(used.usage.output_tokens),
-            used.cost_usd.map_or_else(|| "-".to_owned(), dollars),
+            thousands(used.spending.usage.input_tokens),
+            thousands(used.spending.usage.cached_tokens),
+            thousands(used.spending.usage.output_tokens),
+            used.spending.cost_in_brief(),
             duration(used.time_ms),
         ]);
     }

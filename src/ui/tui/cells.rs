@@ -307,9 +307,9 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         return Vec::new();
     }
     let mut facts = vec![seconds(finished.time_ms)];
-    let tokens = finished.usage.total();
-    facts.push(format!("{} tokens", thousands(tokens)));
-    facts.extend(finished.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("${usd:.4}")));
+    let spending = finished.spending();
+    facts.push(format!("{}{} tokens", spending.about(), thousands(spending.usage.total())));
+    facts.extend(spending.dollars().filter(|_| spending.cost_usd > Some(0.0)));
     match finished.files_changed.as_slice() {
         [] => {}
         files if files.len() <= 3 => {

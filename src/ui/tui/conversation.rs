@@ -16,9 +16,9 @@ use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
 use crate::protocol::message::Image;
-use crate::protocol::model::Usage;
 use crate::protocol::plan::Plan;
 use crate::protocol::provider::Effort;
+use crate::protocol::spending::Spending;
 
 /// The conversation and its current state.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
@@ -66,14 +66,10 @@ pub(super) struct Conversation {
     retried_for: String,
     /// The model's window, if known.
     pub(super) window: Option<u64>,
-    pub(super) usage: Usage,
-    pub(super) cost_usd: Option<f64>,
-    /// The part of the usage by models whose price is not known.
-    pub(super) usage_without_price: Usage,
+    /// Tokens and cost of all answers, also of sub-agents.
+    pub(super) spending: Spending,
     /// An estimate of what the running request costs so far.
     pub(super) running_cost_usd: Option<f64>,
-    /// An estimate of the tokens of the running request.
-    running_usage: Option<Usage>,
     /// The mode for which the reason of questions was explained.
     explained: Option<String>,
     /// It follows another session on the screen.

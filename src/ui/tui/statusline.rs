@@ -95,8 +95,8 @@ impl State {
             StatusItem::Context => return None,
             StatusItem::Cost => {
                 let running = conversation.running_cost_usd;
-                let cost = conversation.cost_usd.unwrap_or(0.0) + running.unwrap_or(0.0);
-                let about = if running.is_some() { "~" } else { "" };
+                let cost = conversation.spending.cost_usd.unwrap_or(0.0) + running.unwrap_or(0.0);
+                let about = if running.is_some() { "~" } else { conversation.spending.about() };
                 if cost > 0.0 { format!("{about}${cost:.2}") } else { String::new() }
             }
             StatusItem::Branch => literal_line(self.settings.branch.as_ref()?).into_owned(),

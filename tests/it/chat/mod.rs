@@ -19,6 +19,7 @@ mod requests;
 mod session_commands;
 mod settings;
 mod shape;
+mod spending;
 mod steering;
 mod tasks;
 mod tmux;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Call, CallState, Cell, Conversation, Doing, Question};
 use crate::protocol::event::{Body, Event};
-use crate::protocol::model::Usage;
+use crate::protocol::spending::Spending;
 use crate::protocol::view::call_line;
 use crate::protocol::{counted, thousands};
 
@@ -15,13 +15,13 @@ pub(super) struct Agent {
     /// Its last call.
     doing: String,
     calls: u32,
-    usage: Usage,
+    spending: Spending,
 }
 
 impl Agent {
     fn in_words(&self) -> String {
         let calls = counted(self.calls.into(), "call");
-        let tokens = thousands(self.usage.total());
+        let tokens = thousands(self.spending.usage.total());
         format!("{}\n{calls}, {tokens} tokens", self.doing)
     }
 }
@@ -37,12 +37,8 @@ impl Conversation {
                 "thinking".clone_into(&mut agent.doing);
             }
             Body::ModelResponded(answer) => {
-                if let Some(cost) = answer.cost_usd {
-                    *self.cost_usd.get_or_insert(0.0) += cost;
-                }
-                let usage = answer.usage.unwrap_or_default();
-                self.usage += usage;
-                agent.usage += usage;
+                self.spending.add(answer);
+                agent.spending.add(answer);
             }
             Body::ToolStarted { call, tool, input, .. } => {
                 agent.doing = call_line(tool, input);

@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 
 use super::{Cell, Conversation, Detail, Kind, Look, Tone};
-use crate::protocol::model::Usage;
+use crate::protocol::spending::Spending;
 
 /// Number of turns of an earlier session that are printed again.
 const RECALLED: usize = 3;
@@ -76,9 +76,7 @@ impl Conversation {
             let text = format!("{from} earlier items are not printed again; Ctrl-T shows them");
             self.cells.insert(from, Cell::Note(Tone::Quiet, text));
         }
-        self.usage = Usage::default();
-        self.cost_usd = None;
-        self.usage_without_price = Usage::default();
+        self.spending = Spending::default();
         self.running_cost_usd = None;
         self.explained = None;
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Call, Cell, Conversation, Doing, Tone, Turn, seconds};
 use crate::protocol::event::{ModelRequested, ModelResponded};
-use crate::protocol::model::{Purpose, Usage};
+use crate::protocol::model::{Purpose, StopReason, Usage};
 
 impl Conversation {
     /// A request was sent.
@@ -38,7 +38,6 @@ impl Conversation {
         }
         self.context_tokens = usage.total();
         self.running_cost_usd = cost_usd;
-        self.running_usage = Some(usage);
         self.awaits_data(Some(now));
         let is_waiting =
             |turn: &Turn| matches!(turn.doing, Doing::Waiting | Doing::Retrying { .. });
@@ -76,16 +75,7 @@ impl Conversation {
 
     /// The model answered.
     pub(super) fn responded(&mut self, answer: &ModelResponded) {
-        if let Some(cost) = answer.cost_usd {
-            *self.cost_usd.get_or_insert(0.0) += cost;
-        }
-        let priceless = answer.usage.filter(|_| answer.cost_usd.is_none());
-        self.usage_without_price += priceless.unwrap_or_default();
-        // An interrupted answer has no usage from its provider.
-        let estimate = self.running_usage.take_if(|_| answer.purpose == Purpose::Main);
-        if let Some(usage) = answer.usage.or(estimate) {
-            self.usage += usage;
-        }
+        self.spending.add(answer);
         // Learning requests run in the background.
         if answer.purpose != Purpose::Learn {
             self.awaits_data(None);
@@ -102,12 +92,14 @@ impl Conversation {
         } else if !answer.text.is_empty() {
             self.cells.push(Cell::Answer(answer.text.clone()));
         }
-        if let Some(usage) = answer.usage {
+        if let Some(usage) = answer.usage.or(answer.estimate) {
             self.context_tokens = usage.total();
-            self.tokens_are_estimated = false;
+            self.tokens_are_estimated = answer.usage.is_none();
         }
         self.running_cost_usd = None;
-        if answer.discarded {
+        if answer.stop == StopReason::Interrupted {
+            // The end of the turn says it.
+        } else if answer.discarded {
             self.note(Tone::Warn, "this answer is not usable; the request is repeated");
         } else {
             let calls = answer.calls.iter();

@@ -3,10 +3,12 @@
 use super::{Action, Focus, PagePlace, Request, RunningShell, State};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::directives::UserInput;
+use crate::protocol::model::Usage;
 use crate::protocol::own_command::{OF_SERVER, OwnCommand};
 use crate::protocol::provider::Effort;
+use crate::protocol::thousands;
 use crate::protocol::visible::in_file;
-use crate::ui::tui::cells::{Cell, Detail, Tone, thousands};
+use crate::ui::tui::cells::{Cell, Detail, Tone};
 use crate::ui::tui::commands::{
     COMMANDS, CommandAction, DEFAULT_EFFORT, Timing, built_in, no_effort,
 };
@@ -265,27 +267,29 @@ impl State {
 
     /// Tokens and cost since the conversation was opened.
     fn cost_in_words(&self) -> String {
-        let usage = self.conversation.usage;
-        let cost = self.conversation.cost_usd.map_or_else(
-            || {
-                "not known: no model that answered has a price; price_in and price_out in \
-                 [models.\"provider/model\"] set it"
-                    .to_owned()
-            },
-            |usd| match self.conversation.usage_without_price.total() {
-                0 => format!("${usd:.4}"),
-                n => {
-                    let tokens = thousands(n);
-                    format!("${usd:.4}, without {tokens} tokens of models whose price is not known")
-                }
-            },
-        );
+        let spending = &self.conversation.spending;
+        let Usage { input_tokens, output_tokens, cached_tokens, .. } = spending.usage;
+        let about = spending.about();
+        let cost = match spending.cost_in_words() {
+            Some(cost) => cost,
+            None if spending.usage.total() == 0 => "nothing yet: no model has answered".to_owned(),
+            None => "not known: no model that answered has a price; price_in and price_out in \
+                     [models.\"provider/model\"] set it"
+                .to_owned(),
+        };
+        let estimate = match spending.estimated_tokens {
+            0 => String::new(),
+            n => format!(
+                "~       {} tokens are an estimate: no provider counted them\n",
+                thousands(n)
+            ),
+        };
         format!(
-            "input   {} tokens, {} of them from the provider's cache\noutput  {} tokens\n\
-             money   {cost}\n",
-            thousands(usage.input_tokens),
-            thousands(usage.cached_tokens),
-            thousands(usage.output_tokens)
+            "input   {about}{} tokens, {} of them from the provider's cache\noutput  {about}{} tokens\n\
+             money   {cost}\n{estimate}",
+            thousands(input_tokens),
+            thousands(cached_tokens),
+            thousands(output_tokens)
         )
     }
 
