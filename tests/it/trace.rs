@@ -91,7 +91,7 @@ fn stats_count_what_a_run_did() {
     let usage = json!({"input_tokens": 15000, "output_tokens": 150, "cached_tokens": 0});
     assert_eq!(total["usage"], usage);
     assert_eq!(total["purposes"]["main"]["usage"], usage);
-    assert_eq!((&total["cost_usd"], &total["unpriced"]), (&Value::Null, &json!(5)));
+    assert_eq!((&total["cost_usd"], &total["unpriced_tokens"]), (&Value::Null, &json!(15_150)));
     let used = |tool: &str| {
         let used = &total["tools"][tool];
         (used["calls"].clone(), used["failures"].clone())
@@ -282,10 +282,10 @@ fn waiting_for_the_user_is_no_time_of_a_tool() {
     assert_eq!(total["time"], time);
     assert_eq!(total["approvals"]["asked"], 1);
     assert_eq!(total["outcomes"], json!({"unfinished": 1}));
-    assert_eq!((&total["cost_usd"], &total["unpriced"]), (&json!(0.75), &json!(1)));
+    assert_eq!((&total["cost_usd"], &total["unpriced_tokens"]), (&json!(0.75), &json!(1020)));
     let text = trace(&test, &["stats"]).expect_code(0).stdout;
     for part in [
-        "cost          $0.7500, without 1 answer of unknown price\n",
+        "cost          $0.7500, without 1,020 tokens of models whose price is not known\n",
         "time          9.0 s: models 1.2 s, tools 0.2 s, approvals 5.0 s\n",
         "approvals     1 asked\n",
         "summaries           1  1,000     500      20        -  0.2 s\n",

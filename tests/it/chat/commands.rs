@@ -42,7 +42,7 @@ fn built_in_commands_print_their_result() {
     pty.say("/todos");
     pty.wait_for("there is no todo list");
     pty.say("/cost");
-    pty.wait_for("input   1.2k tokens");
+    pty.wait_for("input   1,200 tokens");
     pty.say("/theme light");
     pty.wait_for("colours for a light background");
     pty.say("/keys");

@@ -105,7 +105,7 @@ fn learnt_lesson_is_a_difference_in_input() {
     let difference = &comparison["differences"][0];
     assert_eq!((&difference["kind"], &difference["what"]), (&json!("input"), &json!("rules (L2)")));
     assert_eq!(difference["a"]["text"], "");
-    assert!(difference["b"]["text"].as_str().unwrap().contains("nosuch.txt"), "{difference}");
+    assert!(difference["b"]["text"].as_str().unwrap().contains("bash t.sh"), "{difference}");
     let lessons = &stats(&test, &[&second])["total"]["lessons"];
     assert!(lessons["for_task"].as_u64() > Some(0), "{lessons}");
 }
