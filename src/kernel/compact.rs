@@ -124,8 +124,9 @@ impl Kernel {
         focus: Option<&str>,
         may_ask: bool,
     ) -> Result<(String, SummaryAuthor), Ending> {
-        let whole = context::transcript(&self.history, stretch, usize::MAX);
-        let record = self.parts.registry.cx().spill.write("history", &whole);
+        let spill = &self.parts.registry.cx().spill;
+        let record =
+            spill.write("history", &context::transcript(&self.history, stretch, usize::MAX));
         if let Err(error) = &record {
             self.parts.events.emit(Body::error(
                 "record",

@@ -110,7 +110,7 @@ impl Kernel {
         turn.case.evidence = as_evidence(feedback);
         let outcome =
             turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
-        turn.case.attempts.push(PastCall { call: "a final answer".to_owned(), outcome });
+        turn.case.tried(PastCall { call: "a final answer".to_owned(), outcome });
         turn.feedback = Some(feedback.to_owned());
     }
 

@@ -365,7 +365,7 @@ impl Kernel {
                 || envelope.status().to_owned(),
                 |error| format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
             );
-            turn.case.attempts.push(PastCall { call: call_line(&call.name, input), outcome });
+            turn.case.tried(PastCall { call: call_line(&call.name, input), outcome });
             if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
                 turn.case.evidence = as_evidence(&view(envelope));
             }

@@ -29,8 +29,6 @@ const PLAN_TOKENS: u64 = 800;
 const REFLECTION_TEMPERATURE: f32 = 0.2;
 /// Size limit of a patch: about 120 tokens.
 const PATCH_BYTES: usize = 480;
-/// Number of the latest attempts that a reflection receives.
-const ATTEMPTS: usize = 6;
 
 /// What a planner answers.
 #[derive(Deserialize, JsonSchema)]
@@ -376,11 +374,9 @@ impl Kernel {
             |failed| format!("{} {}", failed.call.name, shorten(&failed.call.arguments, 1500)),
         );
         let evidence = turn.case.evidence.as_str();
-        let skipped = turn.case.attempts.len().saturating_sub(ATTEMPTS);
-        let attempts: Vec<String> = turn.case.attempts[skipped..]
-            .iter()
-            .map(|PastCall { call, outcome }| format!("- {call}: {outcome}"))
-            .collect();
+        let attempts = turn.case.attempts.iter();
+        let attempts: Vec<String> =
+            attempts.map(|PastCall { call, outcome }| format!("- {call}: {outcome}")).collect();
         let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| &*spec.name).collect();
         let step = self.plan.current().map_or("the whole task", |(_, todo)| todo.content.as_str());
         let values = [

@@ -1,5 +1,6 @@
 //! The state of one turn.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::completion::Completion;
@@ -8,6 +9,9 @@ use super::spend::Spent;
 use super::state::State;
 use crate::context::Mentions;
 use crate::protocol::message::ToolCall;
+
+/// Number of the latest attempts that a reflection receives.
+const ATTEMPTS: usize = 6;
 
 /// One turn.
 pub(super) struct Turn {
@@ -48,8 +52,18 @@ pub(super) struct Case {
     pub(super) evidence: String,
     /// `seq` of the last evaluation.
     pub(super) seq: u64,
-    /// The attempts, in order.
-    pub(super) attempts: Vec<PastCall>,
+    /// The last attempts, in order.
+    pub(super) attempts: VecDeque<PastCall>,
+}
+
+impl Case {
+    /// Adds an attempt.
+    pub(super) fn tried(&mut self, attempt: PastCall) {
+        if self.attempts.len() >= ATTEMPTS {
+            self.attempts.pop_front();
+        }
+        self.attempts.push_back(attempt);
+    }
 }
 
 /// An attempt and its result.
@@ -97,7 +111,7 @@ impl Turn {
                 goal: input.to_owned(),
                 evidence: String::new(),
                 seq: 0,
-                attempts: Vec::new(),
+                attempts: VecDeque::new(),
             },
             own_calls: OwnCalls::default(),
             memory: Used::default(),

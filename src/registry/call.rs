@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::approval::{Permit, Refused};
 use super::breaker::CircuitState;
 use super::hooks::{ChangedBy, changed_in_words};
+use super::repetition::Key;
 use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
 use crate::permission::{DeniedPath, Policy};
 use crate::protocol::control::{Ending, Ruling};
@@ -35,7 +36,7 @@ pub(super) struct Wanted<'a> {
     pub(super) target: Target,
     /// The optimistic lock of a file that is to be changed.
     pub(super) seen: Option<Snapshot>,
-    key: String,
+    key: Key,
 }
 
 /// The result of a call.
@@ -274,7 +275,7 @@ impl Registry {
         }
         let mut wanted = self.prepare(call, known).await?;
         let effect = &wanted.target.effect;
-        self.refuse_repetition(&call.name, &wanted.key, effect)?;
+        self.refuse_repetition(&call.name, wanted.key, effect)?;
         if let CircuitState::Open { seconds_left } =
             self.state().breaker.enter(&circuit_of(&call.name, effect), self.events.clock().now())
         {
@@ -538,7 +539,7 @@ impl Registry {
         }
         let canonical = entry.tool.canonical(&redirect.input);
         let key = repetition::key(redirect.tool, canonical, &target.effect);
-        if let Err(failure) = self.refuse_repetition(redirect.tool, &key, &target.effect) {
+        if let Err(failure) = self.refuse_repetition(redirect.tool, key, &target.effect) {
             (known.input, known.notes) = (line, notes);
             return Some(Err(failure));
         }
@@ -586,7 +587,7 @@ impl Registry {
         })
     }
 
-    fn refuse_repetition(&self, tool: &str, key: &str, effect: &Effect) -> Result<(), Failure> {
+    fn refuse_repetition(&self, tool: &str, key: Key, effect: &Effect) -> Result<(), Failure> {
         // A command may be polling.
         let limit = match effect {
             // Waiting for a background command is no repetition; a turn has its own limit. The plan may have

@@ -17,7 +17,19 @@ const CAPACITY: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Repetition {
     epoch: u64,
-    calls: HashMap<String, Seen>,
+    calls: HashMap<Key, Seen>,
+}
+
+/// A call in its canonical form, as a hash: the arguments may be long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key([u8; 16]);
+
+impl Key {
+    fn of(canonical: &str) -> Self {
+        let mut key = [0; 16];
+        blake3::Hasher::new().update(canonical.as_bytes()).finalize_xof().fill(&mut key);
+        Self(key)
+    }
 }
 
 #[derive(Debug)]
@@ -39,18 +51,13 @@ impl Repetition {
     }
 
     /// How often this call ran with the same result and nothing in between.
-    pub(super) fn times(&self, key: &str) -> u32 {
-        self.calls.get(key).filter(|seen| seen.epoch == self.epoch).map_or(0, |seen| seen.times)
+    pub(super) fn times(&self, key: Key) -> u32 {
+        self.calls.get(&key).filter(|seen| seen.epoch == self.epoch).map_or(0, |seen| seen.times)
     }
 
     /// Records a call that started in `epoch`. Its own effect does not count as "in between": a repeated
     /// command may change files itself. The second time, the model receives a note.
-    pub(super) fn record(
-        &mut self,
-        key: String,
-        outcome: &mut Result<Report, Failure>,
-        epoch: u64,
-    ) {
+    pub(super) fn record(&mut self, key: Key, outcome: &mut Result<Report, Failure>, epoch: u64) {
         let result = digest(outcome);
         if self.calls.len() >= CAPACITY && !self.calls.contains_key(&key) {
             self.calls.clear();
@@ -69,8 +76,8 @@ impl Repetition {
     }
 }
 
-/// The canonical form of the call: paths resolved, fields in alphabetical order.
-pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> String {
+/// The key of the call: paths resolved, fields in alphabetical order.
+pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> Key {
     let (field, path) = match effect {
         Effect::Read { path } | Effect::Write { path } => ("path", Some(path)),
         Effect::Command { directory, .. } => ("directory", Some(directory)),
@@ -85,9 +92,9 @@ pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> String {
     if let (Some(path), true) = (path, input.contains_key(field)) {
         input.insert(field.to_owned(), path.as_str().into());
     }
-    let mut key = format!("{tool} ");
-    write_canonical(&Value::Object(input), &mut key);
-    key
+    let mut canonical = format!("{tool} ");
+    write_canonical(&Value::Object(input), &mut canonical);
+    Key::of(&canonical)
 }
 
 fn write_canonical(value: &Value, out: &mut String) {
@@ -155,7 +162,7 @@ mod tests {
     fn ran(repetition: &mut Repetition, key: &str, text: &str) -> String {
         let mut outcome = Ok(report(text));
         let epoch = repetition.epoch();
-        repetition.record(key.to_owned(), &mut outcome, epoch);
+        repetition.record(Key::of(key), &mut outcome, epoch);
         outcome.expect("a report").text
     }
 
@@ -164,7 +171,7 @@ mod tests {
         let mut repetition = Repetition::default();
         assert_eq!(ran(&mut repetition, "a", "x"), "");
         assert!(ran(&mut repetition, "a", "x").contains("same call"));
-        assert_eq!(repetition.times("a"), 2);
+        assert_eq!(repetition.times(Key::of("a")), 2);
     }
 
     #[test]
@@ -172,11 +179,11 @@ mod tests {
         let mut repetition = Repetition::default();
         ran(&mut repetition, "a", "x");
         ran(&mut repetition, "a", "y");
-        assert_eq!(repetition.times("a"), 1, "a poll whose result changes");
+        assert_eq!(repetition.times(Key::of("a")), 1, "a poll whose result changes");
         repetition.world_changed();
-        assert_eq!(repetition.times("a"), 0);
+        assert_eq!(repetition.times(Key::of("a")), 0);
         ran(&mut repetition, "a", "y");
-        assert_eq!(repetition.times("a"), 1);
+        assert_eq!(repetition.times(Key::of("a")), 1);
     }
 
     #[test]
@@ -185,8 +192,8 @@ mod tests {
         for times in 1..=3 {
             let epoch = repetition.epoch();
             repetition.world_changed();
-            repetition.record("Bash".into(), &mut Ok(report("x")), epoch);
-            assert_eq!(repetition.times("Bash"), times);
+            repetition.record(Key::of("Bash"), &mut Ok(report("x")), epoch);
+            assert_eq!(repetition.times(Key::of("Bash")), times);
         }
     }
 

@@ -1,9 +1,8 @@
 //! Distillation: one model request for lessons after a turn with failures.
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::{Shared, Work};
 use crate::kernel::{BackgroundRequest, Unanswered};
@@ -19,7 +18,7 @@ const DISTIL: Prompt = prompt!("distil.md");
 pub(super) struct Distillation {
     pub(super) model: Arc<BackgroundRequest>,
     pub(super) prompts: Arc<Prompts>,
-    pub(super) work: SyncSender<Work>,
+    pub(super) work: mpsc::Sender<Work>,
     pub(super) shared: Arc<Shared>,
 }
 

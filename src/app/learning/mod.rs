@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::OpenError;
 use crate::config::{Config, Distil, UserDirs};
@@ -28,7 +28,7 @@ use distillation::Distillation;
 use recall::StoredLessons;
 use worker::{Notices, Worker};
 
-/// Limit of the queue; a turn has fewer events, unless the store hangs.
+/// Limit of the queue, which takes memory only for what is in it; a turn has fewer events, unless the store hangs.
 const QUEUE: usize = 8192;
 /// How long the end of a session waits for its lessons to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ struct Settings {
 /// The memory as used by a session.
 pub(super) struct Learning {
     lessons: Arc<StoredLessons>,
-    work: SyncSender<Work>,
+    work: mpsc::Sender<Work>,
     shared: Arc<Shared>,
     max_tokens: u64,
     /// How long the first task waits for the file to be opened.
@@ -114,13 +114,13 @@ impl Learning {
         };
         let lessons = Arc::new(StoredLessons::of(project));
         let shared = Arc::new(Shared::default());
-        let (work, queue) = sync_channel(QUEUE);
+        let (work, queue) = mpsc::channel(QUEUE);
         let (its_lessons, its_shared) = (lessons.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("memory".to_owned());
         let begun = thread.spawn(move || {
             let notices = Notices::default();
             its_lessons.open(settings.file.clone(), &notices);
-            Worker::new(settings, its_shared, notices).work(&queue);
+            Worker::new(settings, its_shared, notices).work(queue);
         });
         // Without a thread the session continues without memory.
         Ok(begun.ok().map(|_| Self {
@@ -193,7 +193,7 @@ impl Drop for Learning {
 
 /// A sink that passes events to the thread.
 pub(super) struct Recorder {
-    work: SyncSender<Work>,
+    work: mpsc::Sender<Work>,
     shared: Arc<Shared>,
 }
 

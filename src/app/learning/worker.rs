@@ -2,9 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
 
 use super::{Settings, Shared, Work};
 use crate::learning::credit::credits;
@@ -16,6 +17,9 @@ use crate::learning::store::{Batch, Learned, SqliteStore, StoreError};
 use crate::learning::trace::ExecutionTrace;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::recall::MemoryWritten;
+
+/// Limit of the database pages that the thread keeps in memory: it appends.
+const CACHE_KIB: u32 = 512;
 
 /// Notices for the user, until the session can report them.
 pub(super) type Notices = Arc<Mutex<Vec<String>>>;
@@ -42,7 +46,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(settings: Settings, shared: Arc<Shared>, notices: Notices) -> Self {
         Self {
-            store: SqliteStore::new(settings.file.clone(), into(&notices)),
+            store: SqliteStore::new(settings.file.clone(), into(&notices)).with_cache(CACHE_KIB),
             fold: Fold::new(&settings.project),
             settings,
             shared,
@@ -54,8 +58,8 @@ impl Worker {
     }
 
     /// Works until the last message.
-    pub(super) fn work(mut self, queue: &Receiver<Work>) {
-        while let Ok(work) = queue.recv() {
+    pub(super) fn work(mut self, mut queue: Receiver<Work>) {
+        while let Some(work) = queue.blocking_recv() {
             match work {
                 Work::Event(event) => self.event(&event),
                 Work::Distil(give) => _ = give.send(self.request.take()),

@@ -60,7 +60,11 @@ pub(super) fn make(path: &Path) -> std::io::Result<()> {
 }
 
 /// Opens an existing file and upgrades it. A file of a newer version or of another program is not touched.
-pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, OpenFailure> {
+pub(super) fn open(
+    path: &Path,
+    patience: Duration,
+    cache_kib: u32,
+) -> Result<Connection, OpenFailure> {
     // A link in its place may be the user's own, or created by a command of a session with this folder as its
     // project.
     if path.is_symlink() && !has_our_header(path) {
@@ -88,9 +92,10 @@ pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, OpenFa
     }
     // Committed data survive the end of any process; a power cut can lose the last commits, but not the file.
     // Deleted data are overwritten.
-    db.execute_batch(
-        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; PRAGMA cache_size = -16000;",
-    )?;
+    db.execute_batch(&format!(
+        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; \
+         PRAGMA cache_size = -{cache_kib};",
+    ))?;
     if version == 0 {
         let creation = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have created it meanwhile.

@@ -335,15 +335,17 @@ fn last_results<'a>(request: &Request<'a>) -> Vec<&'a str> {
 
 /// The request as text, which `when` is matched against.
 fn as_sent(request: &Request<'_>) -> String {
-    let parts = request.messages.iter().flat_map(|message| &message.parts);
-    let said = parts.filter_map(|part| match part {
-        Part::Text { text } => Some(text.clone()),
-        Part::Call(call) => Some(format!("{} {}", call.name, call.arguments)),
-        Part::Result(result) => Some(result.text.clone()),
-        Part::Image(_) | Part::Carried(_) => None,
-    });
-    let system = std::iter::once(request.system.to_owned());
-    system.chain(said).collect::<Vec<_>>().join("\n")
+    let mut sent = request.system.to_owned();
+    for part in request.messages.iter().flat_map(|message| &message.parts) {
+        let said: &[&str] = match part {
+            Part::Text { text } => &["\n", text],
+            Part::Call(call) => &["\n", &call.name, " ", &call.arguments],
+            Part::Result(result) => &["\n", &result.text],
+            Part::Image(_) | Part::Carried(_) => &[],
+        };
+        sent.extend(said.iter().copied());
+    }
+    sent
 }
 
 /// An estimate of tokens.

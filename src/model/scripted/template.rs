@@ -64,6 +64,8 @@ impl Template {
         }
         literal.push_str(rest);
         pieces.push(Piece::Literal(literal));
+        // A script may have thousands of them.
+        pieces.shrink_to_fit();
         Ok(Self { pieces })
     }
 

@@ -40,7 +40,7 @@ const FAILED_LINES: usize = 10;
 /// Limit: lines of the output of the user's command, in brief.
 const SHELL_LINES: usize = 40;
 
-/// An element of the conversation.
+/// An element of the conversation. A long one has thousands, so large variants are boxed.
 #[derive(Debug)]
 pub(super) enum Cell {
     /// Facts about the session.
@@ -54,17 +54,17 @@ pub(super) enum Cell {
     /// A tool call.
     Call(Box<Call>),
     /// The new plan.
-    Plan(Plan),
+    Plan(Box<Plan>),
     /// One sentence.
     Note(Tone, String),
     /// A check ran.
-    Check { command: String, passed: bool, how: String, tail: String },
+    Check(Box<Check>),
     /// The turn ended.
     Ended(Box<TurnFinished>),
     /// A command of the user.
     Shell(Box<Shell>),
     /// The output of a command of the chat.
-    Page { title: String, text: String },
+    Page(Box<Page>),
     /// A line of such an output in the viewer.
     PageLine(String),
 }
@@ -80,6 +80,22 @@ pub(super) enum Tone {
     Bad,
     /// A decision of the kernel.
     Decision,
+}
+
+/// A check that ran.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) command: String,
+    pub(super) passed: bool,
+    pub(super) how: String,
+    pub(super) tail: String,
+}
+
+/// The output of a command of the chat.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) title: String,
+    pub(super) text: String,
 }
 
 /// A command of the user (`!`).
@@ -116,14 +132,14 @@ impl Cell {
             | Self::User(..)
             | Self::Answer(_)
             | Self::Shell(_)
-            | Self::Page { .. }
+            | Self::Page(_)
             | Self::Ended(_) => Kind::Text,
             Self::Reasoning(_)
             | Self::Call(_)
             | Self::Plan(_)
             | Self::Note(..)
             | Self::PageLine(_)
-            | Self::Check { .. } => Kind::Activity,
+            | Self::Check(_) => Kind::Activity,
         }
     }
 
@@ -137,10 +153,10 @@ impl Cell {
             | Self::Reasoning(_)
             | Self::Plan(_)
             | Self::Note(..)
-            | Self::Check { .. }
+            | Self::Check(_)
             | Self::Ended(_)
             | Self::Shell(_)
-            | Self::Page { .. }
+            | Self::Page(_)
             | Self::PageLine(_) => true,
         }
     }
@@ -188,7 +204,8 @@ impl Cell {
                 };
                 prefixed(mark, part, &prose(text), part, look)
             }
-            Self::Check { command, passed, how, tail } => {
+            Self::Check(check) => {
+                let Check { command, passed, how, tail } = &**check;
                 let (mark, part) = if *passed { ("✓ ", Part::Good) } else { ("✗ ", Part::Bad) };
                 let mut lines = vec![title((mark, part), "check", &first_line(command), how, look)];
                 if !passed || detail == Detail::Full {
@@ -214,9 +231,11 @@ impl Cell {
                 ));
                 lines
             }
-            Self::Page { title, text } => {
-                let mut lines = vec![Line::styled(title.clone(), theme.style(Part::Strong))];
-                lines.extend(text.split_terminator('\n').flat_map(|line| page_line(line, look)));
+            Self::Page(page) => {
+                let title = Line::styled(page.title.clone(), theme.style(Part::Strong));
+                let mut lines = vec![title];
+                let text = page.text.split_terminator('\n');
+                lines.extend(text.flat_map(|line| page_line(line, look)));
                 lines
             }
             Self::PageLine(line) => page_line(line, look),
@@ -225,10 +244,10 @@ impl Cell {
 
     /// The output of a command, split into its title and lines.
     pub(super) fn into_page_lines(self) -> Vec<Self> {
-        let Self::Page { title, text } = self else { return vec![self] };
+        let Self::Page(mut page) = self else { return vec![self] };
+        let text = std::mem::take(&mut page.text);
         let lines = text.split_terminator('\n').map(|line| Self::PageLine(line.to_owned()));
-        let title = Self::Page { title, text: String::new() };
-        std::iter::once(title).chain(lines).collect()
+        std::iter::once(Self::Page(page)).chain(lines).collect()
     }
 
     /// The text for searching.

@@ -298,8 +298,8 @@ impl Conversation {
         let from = self.printed;
         let mut waiting = self.cells.iter_mut().skip(from);
         match waiting.find(|cell| matches!(cell, Cell::Plan(_))) {
-            Some(cell) => *cell = Cell::Plan(plan.clone()),
-            None => self.cells.push(Cell::Plan(plan.clone())),
+            Some(cell) => *cell = Cell::Plan(Box::new(plan.clone())),
+            None => self.cells.push(Cell::Plan(Box::new(plan.clone()))),
         }
     }
 
@@ -327,7 +327,7 @@ impl Conversation {
     /// Checks ran after the last message of the user.
     fn has_checked(&self) -> bool {
         let since = self.cells.iter().rev().take_while(|cell| !matches!(cell, Cell::User(..)));
-        since.into_iter().any(|cell| matches!(cell, Cell::Check { .. }))
+        since.into_iter().any(|cell| matches!(cell, Cell::Check(_)))
     }
 
     fn begin(&mut self, started: &SessionStarted, resumed: Option<String>) {

@@ -6,7 +6,7 @@ use crate::protocol::hook::HookFinished;
 use crate::protocol::recall::Moment;
 use crate::protocol::visible::literal_line;
 use crate::protocol::{counted, without_reminder_tags};
-use crate::ui::tui::cells::{decision, seconds, thousands};
+use crate::ui::tui::cells::{Check, decision, seconds, thousands};
 
 /// The layers of a request, in the order in which they are sent.
 const LAYERS: [(&str, &str); 4] = [
@@ -86,7 +86,7 @@ impl Conversation {
                 };
                 let how = format!("{how}  {}", seconds(*time_ms));
                 let (command, passed, tail) = (command.clone(), *passed, tail.clone());
-                self.cells.push(Cell::Check { command, passed, how, tail });
+                self.cells.push(Cell::Check(Box::new(Check { command, passed, how, tail })));
             }
             Body::ContextCompacted(compacted) => {
                 self.context_tokens = compacted.tokens_after;

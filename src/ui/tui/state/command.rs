@@ -8,7 +8,7 @@ use crate::protocol::own_command::{OF_SERVER, OwnCommand};
 use crate::protocol::provider::Effort;
 use crate::protocol::thousands;
 use crate::protocol::visible::in_file;
-use crate::ui::tui::cells::{Cell, Detail, Tone};
+use crate::ui::tui::cells::{Cell, Detail, Page, Tone};
 use crate::ui::tui::commands::{
     COMMANDS, CommandAction, DEFAULT_EFFORT, Timing, built_in, no_effort,
 };
@@ -137,7 +137,7 @@ impl State {
     /// Displays the output of a command. The viewer is not opened while a message is being written: its keys
     /// would go to the viewer.
     pub(super) fn page(&mut self, title: &str, text: String, place: PagePlace) {
-        let page = Cell::Page { title: title.to_owned(), text };
+        let page = Cell::Page(Box::new(Page { title: title.to_owned(), text }));
         let is_free = self.composer.is_empty() && self.focus == Focus::Composer;
         let fits = || page.lines(self.look(), Detail::Full).len() + ROWS_BELOW_PAGE <= self.size.1;
         if self.has_screen && is_free && (place != PagePlace::Conversation || !fits()) {
@@ -193,7 +193,7 @@ impl State {
             }
             CommandAction::Todos => {
                 let plan = self.conversation.plan.clone();
-                self.conversation.aside(Cell::Plan(plan));
+                self.conversation.aside(Cell::Plan(Box::new(plan)));
             }
             CommandAction::Cost => {
                 let text = self.cost_in_words();
