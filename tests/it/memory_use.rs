@@ -17,12 +17,12 @@ fn remember(test: &Test, text: &str) -> String {
     lesson.id
 }
 
-/// Memory knows that `./old.sh` is missing and `sh new.sh all` works.
+/// Memory knows that `./old.sh all` fails and `sh new.sh all` works.
 fn old_is_new() -> Test {
     let test = Test::new().file("new.sh", "touch ran\necho new\n");
-    learnt(&test, &format!("{}{}", bash("./old.sh"), bash("sh new.sh all")));
+    learnt(&test, &format!("{}{}", bash("./old.sh all"), bash("sh new.sh all")));
     std::fs::remove_file(test.root().join("ran")).unwrap();
-    test.script(&format!("{}text: done", bash("./old.sh")))
+    test.script(&format!("{}text: done", bash("./old.sh all")))
 }
 
 #[test]
