@@ -351,6 +351,7 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         Ending::CheckFailed => ("✗", Part::Bad, "a check does not pass"),
         Ending::ModelRefused => ("✗", Part::Bad, "the model refused"),
         Ending::ModelUnavailable => ("✗", Part::Bad, "the model is not reachable"),
+        Ending::PermissionDenied if is_by_hook(finished) => ("■", Part::Warn, "stopped by a hook"),
         Ending::PermissionDenied => ("■", Part::Warn, "not everything was allowed"),
         Ending::MaxTurns => ("■", Part::Warn, "the limit of model answers was reached"),
         Ending::MaxBudget => ("■", Part::Warn, "the limit of money was reached"),
@@ -387,11 +388,17 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     lines
 }
 
+/// A hook blocked the message or ended the turn: no permission was missing that the user could give.
+fn is_by_hook(finished: &TurnFinished) -> bool {
+    finished.ending == Ending::PermissionDenied
+        && finished.report.as_ref().is_some_and(|report| report.next.is_empty())
+}
+
 /// The failure report in short, with the user's options.
 fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
     let mut text = String::new();
     // The user already knows which permission was denied.
-    if finished.ending != Ending::PermissionDenied {
+    if finished.ending != Ending::PermissionDenied || is_by_hook(finished) {
         text.extend(finished.errors.iter().map(|error| format!("{error}\n")));
         for tried in &report.attempts {
             let times = match tried.times {

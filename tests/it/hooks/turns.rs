@@ -133,6 +133,36 @@ fn blocked_message_reaches_no_model() {
 }
 
 #[test]
+fn chat_shows_why_a_hook_blocked_the_message() {
+    let block = "grep -q topsecret && echo 'no secrets, please' >&2 && exit 2; exit 0";
+    let test = with(&[hook("UserPromptSubmit", "", block)], "text: the plan is public");
+    let shown = "  a hook blocked the message: no secrets, please";
+    let mut chat = Pty::chat(&test, &[]);
+    chat.wait_for("/help");
+    chat.say("the topsecret plan");
+    chat.wait_for("■ stopped by a hook");
+    chat.wait_for(shown);
+    assert!(!chat.screen().contains("not everything was allowed"), "{}", chat.screen());
+    // Ctrl-T, too.
+    chat.send("\x14");
+    chat.wait("the whole conversation", |screen| {
+        !screen.contains("/help") && screen.contains(shown)
+    });
+    chat.send("\x14");
+    chat.wait_for("/help");
+    chat.send("\x04");
+    chat.end();
+    // And the resumed session.
+    let mut chat = Pty::chat(&test, &["-c"]);
+    chat.wait_for("/help");
+    chat.wait_for(shown);
+    chat.say("hello");
+    chat.wait_for("the plan is public");
+    chat.send("\x04");
+    chat.end();
+}
+
+#[test]
 fn message_to_a_running_turn_can_be_blocked() {
     let block = "grep -q topsecret && echo 'no secrets' >&2 && exit 2; exit 0";
     let test = with(
