@@ -95,8 +95,9 @@ impl Session {
     /// What it would do.
     pub fn undo_preview(&mut self, what: Undo) -> Result<UndoReport, String> {
         self.kernel.settle_background(false);
-        self.check_running(UndoOptions::default())?;
-        self.workspace.undo_preview(what).map_err(|error| in_words(&error, what))
+        let options = UndoOptions::default();
+        self.check_running(options)?;
+        self.workspace.undo_preview(what, options).map_err(|error| in_words(&error, what))
     }
 
     /// A background command may still write.

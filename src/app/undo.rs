@@ -8,7 +8,7 @@ use super::{OpenError, StateDirs, Storage, SystemClock, added_dirs, with_checkpo
 use crate::config::Config;
 use crate::protocol::event::{Body, Event, Events, Place};
 use crate::record::{self, Log};
-use crate::workspace::{Undo, UndoError, UndoOptions, UndoReport, Workspace};
+use crate::workspace::{Undo, UndoError, UndoOptions, UndoReport, Undone, Workspace};
 
 /// A recorded session that is to be changed, locked while this exists.
 pub struct Recorded {
@@ -33,6 +33,8 @@ pub enum Rewind {
 /// The result of a rewind.
 #[derive(Debug, Default)]
 pub struct Rewound {
+    /// Nothing was rewound: `files` are those that cannot be restored.
+    pub is_refused: bool,
     /// The files, if any were changed.
     pub files: Option<UndoReport>,
     /// The conversation from the turn on is no longer part of the session.
@@ -90,8 +92,8 @@ impl Recorded {
         }
     }
 
-    /// Rewinds the session to before a turn. Files come first; if one cannot be restored, the conversation is
-    /// not changed.
+    /// Rewinds the session to before a turn. Without `force`, nothing is changed if a file cannot be restored.
+    /// Files come first; if that fails in part all the same, the conversation is not changed.
     pub fn rewind(
         &self,
         turn: u32,
@@ -113,8 +115,14 @@ impl Recorded {
         }
         let mut rewound = Rewound::default();
         if what != Rewind::Conversation {
+            if !options.force
+                && let Some(report) = self.refused(Undo::From(turn), options)?
+            {
+                return Ok(Rewound { is_refused: true, files: Some(report), conversation: false });
+            }
             rewound.files = self.take_back(Undo::From(turn), options)?;
-            if rewound.files.as_ref().is_some_and(|report| !report.is_complete()) {
+            let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
+            if !options.force && !is_complete {
                 return Ok(rewound);
             }
         }
@@ -127,18 +135,36 @@ impl Recorded {
 
     /// `None`: there is nothing to undo.
     fn take_back(&self, what: Undo, options: UndoOptions) -> Result<Option<UndoReport>, OpenError> {
-        let report = match self.workspace.undo(what, options) {
-            Ok(report) => report,
-            Err(UndoError::Nothing) => return Ok(None),
+        let report = self.unless_nothing(self.workspace.undo(what, options))?;
+        if let Some(report) = &report {
+            self.events.emit(event_of(report, what));
+        }
+        Ok(report)
+    }
+
+    /// The files that an undo would leave as they are, if there are any.
+    fn refused(&self, what: Undo, options: UndoOptions) -> Result<Option<UndoReport>, OpenError> {
+        let report = self.unless_nothing(self.workspace.undo_preview(what, options))?;
+        Ok(report.filter(|report| !report.is_complete()).map(|mut report| {
+            report.files.retain(|(_, how)| matches!(how, Undone::Refused(_)));
+            report
+        }))
+    }
+
+    fn unless_nothing(
+        &self,
+        done: Result<UndoReport, UndoError>,
+    ) -> Result<Option<UndoReport>, OpenError> {
+        match done {
+            Ok(report) => Ok(Some(report)),
+            Err(UndoError::Nothing) => Ok(None),
             Err(error @ UndoError::Shared(_)) => {
-                return Err(OpenError::NotConfirmed(format!("session {}: {error}", self.id)));
+                Err(OpenError::NotConfirmed(format!("session {}: {error}", self.id)))
             }
             Err(error @ UndoError::Failed(_)) => {
-                return Err(OpenError::NotUndone(format!("session {}: {error}", self.id)));
+                Err(OpenError::NotUndone(format!("session {}: {error}", self.id)))
             }
-        };
-        self.events.emit(event_of(&report, what));
-        Ok(Some(report))
+        }
     }
 
     fn nothing(&self, what: Undo) -> OpenError {

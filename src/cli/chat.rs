@@ -192,10 +192,10 @@ async fn work(
                 continues = true;
                 control.begin_turn();
             }
-            Next::Rewind(id, turn, what) => {
-                begins_with.push(match rewind(&options, &id, turn, what) {
+            Next::Rewind(id, back) => {
+                begins_with.push(match rewind(&options, &id, back) {
                     Ok(news) => news,
-                    Err(error) => News::Note(false, error.to_string()),
+                    Err(why) => News::Note(false, why),
                 });
                 options.session = Which::Resume(id);
                 control.begin_turn();

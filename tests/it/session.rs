@@ -396,7 +396,9 @@ fn rewind_stops_at_externally_changed_files_unless_forced() {
     test.write("a.txt", "somebody's\n");
     let done = test.agent(&["session", "rewind", "--turn", "2"]).expect_code(1);
     assert!(done.stdout.contains("a.txt: left as it is: it was changed since"), "{done:?}");
+    assert!(done.stderr.contains("nothing was rewound to before turn 2; --force"), "{done:?}");
     assert_eq!(test.read("a.txt"), "somebody's\n");
+    assert!(test.events_of("turn.undone").is_empty());
     assert!(test.events_of("session.rewound").is_empty());
     let asked = asked_next(&test, &["go on", "-c"]);
     assert!(asked.contains("the third answer"), "{asked}");

@@ -15,7 +15,15 @@ pub(super) enum Next {
     /// The same conversation in this session: it stays on the screen.
     Continue(Which),
     /// The session with this id, rewound to before that turn.
-    Rewind(String, u32, Rewind),
+    Rewind(String, Back),
+}
+
+/// The arguments of a rewind.
+#[derive(Clone, Copy)]
+pub(super) struct Back {
+    turn: u32,
+    what: Rewind,
+    force: bool,
 }
 
 impl Next {
@@ -47,11 +55,12 @@ pub(super) fn next(
             if session.log_path.is_none() {
                 return Err("this session is not recorded, so it cannot go back".to_owned());
             }
-            let (turn, what) = rewind_of(arguments).ok_or(
+            let back = rewind_of(arguments).ok_or(
                 "say to which turn, by its number: /rewind TURN goes back to before it, /rewind TURN files only \
-                 with the files, /rewind TURN conversation only with the conversation",
+                 with the files, /rewind TURN conversation only with the conversation; `force` at the end: also \
+                 over changes that others made since",
             )?;
-            Next::Rewind(session.id().to_owned(), turn, what)
+            Next::Rewind(session.id().to_owned(), back)
         }
         CommandAction::Fork if !arguments.is_empty() => {
             let id = chosen(options, arguments)?;
@@ -121,36 +130,50 @@ fn add_directory(session: &Session, options: &Options, path: &str) -> Result<Nex
     Ok(Next::Continue(Which::Resume(id)))
 }
 
-/// `TURN`, `TURN files`, `TURN conversation`.
-fn rewind_of(arguments: &str) -> Option<(u32, Rewind)> {
+/// `TURN`, `TURN files`, `TURN conversation`, each also with `force`.
+fn rewind_of(arguments: &str) -> Option<Back> {
     let mut words = arguments.split_whitespace();
     let turn = words.next()?.parse().ok()?;
-    let what = match words.next() {
-        None | Some("both") => Rewind::Both,
-        Some("files") => Rewind::Files,
-        Some("conversation") => Rewind::Conversation,
-        Some(_) => return None,
-    };
-    Some((turn, what))
+    let mut back = Back { turn, what: Rewind::Both, force: false };
+    for word in words {
+        match word {
+            "both" => back.what = Rewind::Both,
+            "files" => back.what = Rewind::Files,
+            "conversation" => back.what = Rewind::Conversation,
+            "force" => back.force = true,
+            _ => return None,
+        }
+    }
+    Some(back)
 }
 
 /// Rewinds a session that is not in use to before a turn.
 pub(super) fn rewind(
     options: &Options,
     id: &str,
-    turn: u32,
-    what: Rewind,
-) -> Result<News, OpenError> {
+    Back { turn, what, force }: Back,
+) -> Result<News, String> {
     let storage = options.recorded();
     let own = StateDirs::of(options.dirs.as_ref());
     let place = (options.root.as_path(), options.add_dirs.as_slice(), &own);
-    let recorded = Recorded::open(place, &storage, id, &options.config.config)?;
-    let rewound = recorded.rewind(turn, what, UndoOptions::default())?;
+    let recorded = Recorded::open(place, &storage, id, &options.config.config)
+        .map_err(|error| error.to_string())?;
+    let part = if what == Rewind::Files { " files" } else { "" };
+    let forced = format!("/rewind {turn}{part} force");
+    let undo = UndoOptions { force, ..UndoOptions::default() };
+    let rewound = recorded.rewind(turn, what, undo).map_err(|error| match error {
+        OpenError::NotConfirmed(why) => why.replace("--force", &forced),
+        error => error.to_string(),
+    })?;
     let files = rewound.files.iter().flat_map(|report| &report.files);
     let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();
     let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
     let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
-    Ok(if what == Rewind::Files && !is_complete {
+    Ok(if rewound.is_refused {
+        let without = format!("; without the files: /rewind {turn} conversation");
+        let without = if what == Rewind::Both { without.as_str() } else { "" };
+        News::Note(false, format!("nothing is rewound{files}. With force: {forced}{without}"))
+    } else if what == Rewind::Files && !is_complete {
         News::Note(false, format!("not every file is as before turn {turn}{files}"))
     } else if what == Rewind::Files {
         News::Note(true, format!("files are as before turn {turn}{files}"))

@@ -120,10 +120,16 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
     let options = args.files.options();
     let rewound = confirmed(options, |options| recorded.rewind(args.turn, what, options))?;
     let code = rewound.files.as_ref().map(tell_report);
-    if rewound.conversation {
+    if rewound.is_refused {
+        let (turn, without) = (args.turn, "--conversation leaves the files as they are");
+        let hint = if what == Rewind::Both { format!(", {without}") } else { String::new() };
+        ui::tell(&format!(
+            "nothing was rewound to before turn {turn}; --force restores the files all the same{hint}"
+        ));
+    } else if rewound.conversation {
         ui::print(&format!("conversation: back to before turn {}\n", args.turn));
     } else if what != Rewind::Files {
-        ui::tell("the conversation was not changed, because a file was left as it is; use --force");
+        ui::tell("the conversation was not changed, because a file was left as it is");
     } else if rewound.files.is_none() {
         ui::tell(&format!("no turn from {} on changed files", args.turn));
     }

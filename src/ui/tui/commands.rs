@@ -214,7 +214,7 @@ pub const COMMANDS: &[Command] = &[
     command(
         CommandAction::Rewind,
         "rewind",
-        "TURN [files|conversation]",
+        "TURN [files|conversation] [force]",
         "go back to before a turn: files, conversation or both",
     )
     .when(Timing::Opens),

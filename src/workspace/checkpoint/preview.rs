@@ -1,13 +1,19 @@
 //! What an undo would do, without doing it.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 use super::journal::Plan;
-use super::restore::{Undo, UndoError, UndoReport, Undone, refusal, reported};
+use super::manifest::{Name, State};
+use super::restore::{
+    NOT_EMPTY, Undo, UndoError, UndoOptions, UndoReport, Undone, refusal, reported,
+};
 use super::{Checkpoints, shown};
 use crate::workspace::Workspace;
 
 impl Workspace {
     /// What [`Workspace::undo`] would do now with the files.
-    pub fn undo_preview(&self, what: Undo) -> Result<UndoReport, UndoError> {
+    pub fn undo_preview(&self, what: Undo, options: UndoOptions) -> Result<UndoReport, UndoError> {
+        let UndoOptions { confirmed, force, .. } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
         let selected = Checkpoints::select(&operations, what);
@@ -15,16 +21,32 @@ impl Workspace {
             return Err(UndoError::Nothing);
         };
         let plan = Plan::of(selected.iter().rev().flat_map(|it| it.changes.iter().rev()));
-        if selected.iter().any(|it| it.is_shared) {
+        if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
             return Err(UndoError::Shared(plan.steps.keys().map(shown).collect()));
         }
         let files = plan.steps.iter().filter_map(|(name, step)| {
             let now = checkpoints.look(name, [step.target.as_ref(), step.expected.as_ref()]);
-            let how = refusal(step, now.as_deref(), false);
-            let would = if step.target.is_some() { Undone::Restored } else { Undone::Removed };
+            let how = refusal(step, now.as_deref(), force);
+            let would = match (&step.target, now.as_ref().map(|it| &it.state)) {
+                (None, Some(State::Directory { .. })) if self.keeps_entries(&plan, name) => {
+                    Undone::Refused(NOT_EMPTY.to_owned())
+                }
+                (None, _) => Undone::Removed,
+                (Some(_), _) => Undone::Restored,
+            };
             reported(name, step, how.unwrap_or(would))
         });
         let turns = (first.turn, last.turn);
         Ok(UndoReport { turns, files: files.collect(), leaves_git: false })
+    }
+
+    /// The directory has an entry that the plan does not remove.
+    fn keeps_entries(&self, plan: &Plan, directory: &Name) -> bool {
+        let path = self.root().join(directory.as_path());
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| directory.as_path().join(entry.file_name())).any(|entry| {
+            let step = plan.steps.get(&Name::new(entry.as_os_str().as_bytes()));
+            step.is_none_or(|step| step.target.is_some())
+        })
     }
 }

@@ -24,6 +24,8 @@ use crate::workspace::{ProjectPath, Workspace};
 const UNDO: &str = "undo";
 /// Who changes files outside of operations.
 const OTHERS: &str = "you or another process";
+/// Why a directory is not removed.
+pub(super) const NOT_EMPTY: &str = "it contains files that no checkpoint covers";
 /// Permissions that the owner of a directory needs to change it.
 const OWNER: u32 = 0o700;
 
@@ -464,9 +466,7 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 
 fn refused(error: &io::Error) -> Undone {
     let why = match error.kind() {
-        io::ErrorKind::DirectoryNotEmpty => {
-            "it contains files that no checkpoint covers".to_owned()
-        }
+        io::ErrorKind::DirectoryNotEmpty => NOT_EMPTY.to_owned(),
         _ => error.to_string(),
     };
     Undone::Refused(why)

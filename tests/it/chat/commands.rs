@@ -309,24 +309,43 @@ fn undo_and_rewind_complete_turns() {
 }
 
 #[test]
-fn rewind_stops_if_a_file_was_changed_externally() {
+fn rewind_changes_nothing_if_a_file_was_changed_externally() {
     let (test, mut pty) = chat(
-        "call: Read {\"path\": \"a.txt\"}\n---\n\
-         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
+        "when: change it\ncall: Bash {\"command\": \"echo two > a.txt; mkdir d; touch b.txt d/c.txt\"}\n---\n\
          text: changed",
     );
+    let has = |path: &str| test.root().join(path).exists();
     pty.say("change it");
     pty.wait_for("changed a.txt");
     pty.wait_for("/help");
     test.write("a.txt", "three\n");
     pty.say("/rewind 1");
-    pty.wait_for("the conversation is as it was, because a file is: a.txt left as it is");
+    pty.wait_for("nothing is rewound: a.txt left as it is: it was changed since");
+    pty.wait_for("With force: /rewind 1 force; without the files: /rewind 1 conversation");
+    let screen = pty.screen();
+    assert_eq!(screen.matches("left as it is").count(), 1, "{screen}");
     assert_eq!(test.read("a.txt"), "three\n");
+    assert!(has("b.txt") && has("d/c.txt"));
     assert!(test.events_of("session.rewound").is_empty());
+    assert!(test.events_of("turn.undone").is_empty());
     // Nothing was rewound, so the composer is empty.
     pty.send("new");
     pty.wait_for("› new");
     assert!(!pty.screen().contains("newchange it") && !pty.screen().contains("change itnew"));
+    // Nor if a directory cannot be removed.
+    test.write("a.txt", "two\n");
+    test.write("d/other.txt", "");
+    pty.send("\x15");
+    pty.say("/rewind 1");
+    pty.wait_for("nothing is rewound: d left as it is: it contains files");
+    assert_eq!(test.read("a.txt"), "two\n");
+    assert!(has("b.txt") && has("d/c.txt"));
+    test.write("a.txt", "three\n");
+    pty.say("/rewind 1 force");
+    pty.wait_for("back to before turn 1: a.txt restored");
+    assert_eq!(test.read("a.txt"), "one\n");
+    assert!(!has("b.txt") && !has("d/c.txt") && has("d/other.txt"));
+    assert_eq!(test.events_of("session.rewound")[0]["from_turn"], 1);
 }
 
 #[test]
@@ -612,7 +631,7 @@ fn rewind_command_reverts_to_before_a_turn() {
     pty.say("/rewind");
     pty.wait("a space", |_| pty.with_screen(|screen| screen.cursor_position().1 == 10));
     // Enter completes the command first, and says what it takes.
-    pty.wait_for("/rewind TURN [files|conversation]: go back to before a turn");
+    pty.wait_for("/rewind TURN [files|conversation] [force]: go back to before a turn");
     pty.send("\r");
     pty.wait_for("say to which turn, by its number");
 }
@@ -651,8 +670,10 @@ fn rewind_of_files_reports_externally_changed_ones() {
     pty.wait_for("/help");
     test.write("a.txt", "three\n");
     pty.say("/rewind 1 files");
-    pty.wait_for("not every file is as before turn 1: a.txt left as it is");
+    pty.wait_for("nothing is rewound: a.txt left as it is");
+    pty.wait_for("With force: /rewind 1 files force");
     assert_eq!(test.read("a.txt"), "three\n");
+    assert!(test.root().join("b.txt").exists());
 }
 
 #[test]
