@@ -169,7 +169,9 @@ async fn work(
         let conversing = converse(&mut session, &options, &places, &mut chat, &mut stored);
         let next = Box::pin(conversing).await;
         options.config.rules.append(&mut stored);
-        let id = session.log_path.is_some().then(|| session.id().to_owned());
+        // (`-c` resumes no session without a message.)
+        let is_resumable = session.log_path.is_some() && session.has_begun();
+        let id = is_resumable.then(|| session.id().to_owned());
         mode = Some(session.mode());
         // The model that the user chose stays.
         if session.model() != model {

@@ -170,6 +170,17 @@ fn plan_is_shown_while_a_parallel_call_still_runs() {
 }
 
 #[test]
+fn session_without_a_message_has_no_hint_how_to_resume_it() {
+    let test = Test::new().script("text: x");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    let all = pty.all();
+    assert!(all.contains("sandbox") && !all.contains("resumes it"), "{all}");
+}
+
+#[test]
 fn conversation_stays_in_the_terminal_after_exit() {
     let test = Test::new().script("text: An answer that stays.");
     let mut pty = Pty::chat(&test, &[]);
