@@ -18,9 +18,6 @@ use crate::learning::trace::ExecutionTrace;
 use crate::protocol::event::{Body, Event};
 use crate::protocol::recall::MemoryWritten;
 
-/// Limit of the database pages that the thread keeps in memory: it appends.
-const CACHE_KIB: u32 = 512;
-
 /// Notices for the user, until the session can report them.
 pub(super) type Notices = Arc<Mutex<Vec<String>>>;
 
@@ -46,7 +43,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(settings: Settings, shared: Arc<Shared>, notices: Notices) -> Self {
         Self {
-            store: SqliteStore::new(settings.file.clone(), into(&notices)).with_cache(CACHE_KIB),
+            store: SqliteStore::new(settings.file.clone(), into(&notices)),
             fold: Fold::new(&settings.project),
             settings,
             shared,

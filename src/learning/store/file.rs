@@ -19,6 +19,9 @@ pub const FILE_NAME: &str = "memory.db";
 
 /// The version of the schema, SQLite's `user_version`.
 const VERSION: i64 = 5;
+/// Limit of the pages that a connection keeps, in KiB. SQLite keeps what it read or wrote up to this limit. More
+/// makes no query faster: the system has the file in memory, too.
+const CACHE_KIB: i64 = 1000;
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Why a file could not be opened.
@@ -60,11 +63,7 @@ pub(super) fn make(path: &Path) -> std::io::Result<()> {
 }
 
 /// Opens an existing file and upgrades it. A file of a newer version or of another program is not touched.
-pub(super) fn open(
-    path: &Path,
-    patience: Duration,
-    cache_kib: u32,
-) -> Result<Connection, OpenFailure> {
+pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, OpenFailure> {
     // A link in its place may be the user's own, or created by a command of a session with this folder as its
     // project.
     if path.is_symlink() && !has_our_header(path) {
@@ -92,10 +91,10 @@ pub(super) fn open(
     }
     // Committed data survive the end of any process; a power cut can lose the last commits, but not the file.
     // Deleted data are overwritten.
-    db.execute_batch(&format!(
-        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; \
-         PRAGMA cache_size = -{cache_kib};",
-    ))?;
+    db.execute_batch(
+        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
+    )?;
+    db.pragma_update(None, "cache_size", -CACHE_KIB)?;
     if version == 0 {
         let creation = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have created it meanwhile.

@@ -15,8 +15,6 @@ use crate::learning::trace::ExecutionTrace;
 
 /// The weight of an unknown skill or methodology.
 const NO_WEIGHT: f64 = 0.5;
-/// Limit of the pages that a connection keeps in memory, in KiB.
-const CACHE_KIB: u32 = 16_000;
 /// Limit: attempts to open a file that is replaced meanwhile.
 const MAX_TRIES: usize = 3;
 /// Limit: lessons that contain the words of a query, each counted once per word.
@@ -29,7 +27,6 @@ pub struct SqliteStore {
     path: PathBuf,
     notify: Box<dyn Fn(String) + Send>,
     patience: Duration,
-    cache_kib: u32,
     open: RefCell<Option<Open>>,
 }
 
@@ -64,21 +61,13 @@ impl SqliteStore {
     /// The store in this file. `notify` is called with what the user should know, one line each.
     pub fn new(path: PathBuf, notify: impl Fn(String) + Send + 'static) -> Self {
         let patience = Duration::from_secs(5);
-        let notify = Box::new(notify);
-        Self { path, notify, patience, cache_kib: CACHE_KIB, open: RefCell::new(None) }
+        Self { path, notify: Box::new(notify), patience, open: RefCell::new(None) }
     }
 
     /// Sets how long it waits for another process.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
-    }
-
-    /// Sets the limit of the pages that it keeps in memory, in KiB. SQLite keeps all pages that it wrote, up to
-    /// this limit; whoever mostly appends needs few.
-    #[must_use]
-    pub fn with_cache(self, cache_kib: u32) -> Self {
-        Self { cache_kib, ..self }
     }
 
     /// The file.
@@ -108,7 +97,7 @@ impl SqliteStore {
     }
 
     fn check(&self, health: &mut Health) -> Result<(), OpenFailure> {
-        let db = file::open(&self.path, self.patience, self.cache_kib)?;
+        let db = file::open(&self.path, self.patience)?;
         let mut check = db.prepare("PRAGMA quick_check(5)")?;
         for line in check.query_map([], |row| row.get::<_, String>(0))? {
             let line = line?;
@@ -367,7 +356,7 @@ impl SqliteStore {
                 (none, _) => {
                     file::make(&self.path).map_err(|error| self.broken(&error.to_string()))?;
                     let identity = Identity::of(&self.path);
-                    match file::open(&self.path, self.patience, self.cache_kib) {
+                    match file::open(&self.path, self.patience) {
                         Ok(db) => work(&mut none.insert(Open { db, identity }).db),
                         Err(OpenFailure::Refused(error)) => return Err(error),
                         Err(OpenFailure::Sqlite(error)) => Err(error),
@@ -402,7 +391,7 @@ impl SqliteStore {
         let mut n_saved = 0;
         if !bodies.is_empty() {
             file::make(&self.path).map_err(|error| self.broken(&error.to_string()))?;
-            if let Ok(mut db) = file::open(&self.path, self.patience, self.cache_kib)
+            if let Ok(mut db) = file::open(&self.path, self.patience)
                 && let Ok(transaction) =
                     db.transaction_with_behavior(TransactionBehavior::Immediate)
             {
