@@ -337,5 +337,5 @@ fn answers_are_sanitised_on_terminals_and_exact_in_pipes() {
     let test = Test::new().script("text: a\u{9b}31mb\u{202e}\t\u{1b}[2Jc");
     assert_eq!(test.run(&["task"]).expect_code(0).stdout, "a\u{9b}31mb\u{202e}\t\u{1b}[2Jc\n");
     let shown = test.in_terminal(&["run", "--model", "script:../script", "task", "-q"], "").stdout;
-    assert!(shown.contains("ab<U+202E>    c\n"), "{shown:?}");
+    assert!(shown.contains("a<U+009B>31mb<U+202E>    ␛[2Jc\n"), "{shown:?}");
 }

@@ -352,7 +352,7 @@ fn plain_mode_supports_a_whole_session() {
     assert!(!done.stdout.contains('\x1b'), "{}", done.stdout);
     let filters = vec![
         (r"/\S*project", "PROJECT"),
-        (r"[0-9.]+k? tokens", "N tokens"),
+        (r"[0-9.,]+k? tokens", "N tokens"),
         (r"[0-9.]+ s\b", "N s"),
         (r"sandbox .*", "sandbox …"),
     ];
