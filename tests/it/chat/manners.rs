@@ -32,6 +32,9 @@ fn terminal_is_restored_after_every_exit() {
     for (signal, code) in [(None, 0), (Some(Signal::TERM), 143), (Some(Signal::INT), 0)] {
         let test = Test::new().script("text: x");
         let mut pty = chat(&test);
+        pty.say("hello");
+        pty.wait("the end of the turn", |_| test.has_event("turn.finished"));
+        pty.wait_for("/help");
         match signal {
             None => pty.say("/quit"),
             Some(signal) => kill_process(pty.process(), signal).unwrap(),
