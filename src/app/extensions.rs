@@ -53,7 +53,12 @@ impl Skills {
         let is_outside =
             |folder: &Folder| folder.is_users || !folder.path.starts_with(&options.root);
         let outside = folders.iter().filter(|folder| is_outside(folder) && !added(folder));
-        let readable = outside.filter_map(|folder| folder.path.canonicalize().ok()).collect();
+        // A link of the repository could lead to all of its files. (The root, and so the folders above it, have no links.)
+        let real = |folder: &Folder| {
+            let real = folder.path.canonicalize().ok()?;
+            (folder.is_users || real == folder.path).then_some(real)
+        };
+        let readable = outside.filter_map(real).collect();
         let for_model: Vec<Skill> = all.into_iter().filter(|skill| skill.for_model).collect();
         let max_tokens = options.config.config.context.max_skill_tokens;
         let (list, notice) = listed(&for_model, max_tokens);

@@ -289,6 +289,27 @@ fn link_in_a_home_that_is_the_project_makes_nothing_readable() {
     assert!(result.contains("ACCESS_DENIED"), "{result}");
 }
 
+/// A repository cannot open its other files to a session in one of its directories.
+#[test]
+fn linked_skill_folder_above_the_project_opens_nothing() {
+    let test = Test::new()
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .file("deploy/SKILL.md", DEPLOY)
+        .file("note.txt", "of the other directory\n")
+        .file("a/main.rs", "");
+    std::fs::create_dir(test.root().join(".claude")).unwrap();
+    std::os::unix::fs::symlink("..", test.root().join(".claude/skills")).unwrap();
+    let read = json!({"path": test.root().join("note.txt")});
+    let script = test.root().parent().unwrap().join("script");
+    std::fs::write(&script, format!("call: Read {read}\n---\ntext: done")).unwrap();
+    let folder = test.root().join("a").display().to_string();
+    let model = format!("script:{}", script.display());
+    let args = ["run", "go", "-C", &folder, "--model", &model, "--output-format", "events"];
+    let events = test.agent(&args).lines();
+    let result = events.iter().find(|it| it["type"] == "tool.finished").unwrap();
+    assert_eq!(result["envelope"]["error"]["code"], "ACCESS_DENIED", "{result}");
+}
+
 /// What belongs to a repository is found in each of its directories, without trust, like its rules files.
 #[test]
 fn extensions_at_the_top_of_the_repository_are_found_below_it() {
