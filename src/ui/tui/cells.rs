@@ -15,7 +15,7 @@ use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
 use crate::protocol::event::{FailureReport, TurnFinished};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::visible::{literal_line, prose};
-use lines::{first_line, live_output, message, output, prefixed, title};
+use lines::{first_line, live_output, message, output, prefixed, text_lines, title};
 
 /// The width of the screen, and its colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Cell {
                 let mut lines = message(text, look, detail);
                 if let Some(shown) = shown.as_ref().filter(|_| detail == Detail::Full) {
                     lines.push(Line::styled("  the model received:", quiet));
-                    lines.extend(output(shown, None, usize::MAX, look, detail));
+                    lines.extend(text_lines(shown, look));
                 }
                 lines
             }

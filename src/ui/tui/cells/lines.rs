@@ -1,5 +1,7 @@
 //! Building blocks of cells: a title, a text after a mark, a command, an output, a diff.
 
+use std::borrow::Cow;
+
 use ratatui::text::{Line, Span};
 
 use super::{Detail, Look};
@@ -183,12 +185,12 @@ pub(super) fn beginning(
     detail: Detail,
 ) -> Vec<Line<'static>> {
     if detail == Detail::Full {
-        return output(text, None, usize::MAX, look, detail);
+        return text_lines(text, look);
     }
     let n_lines = n_lines(text.trim_end()) + left_out;
     let shown = if n_lines <= most + 1 { n_lines } else { most };
     let mut lines: Vec<_> =
-        text.trim_end().lines().take(shown).map(|line| quiet_line(line, look)).collect();
+        text.trim_end().split('\n').take(shown).map(|line| quiet_line(line, prose, look)).collect();
     if n_lines > shown {
         let more = format!("    … {} more lines", n_lines - shown);
         lines
@@ -208,13 +210,13 @@ pub(super) fn live_output(tail: &str, most: usize, look: Look) -> Vec<Line<'stat
 
 fn last_lines(text: &str, n_lines: usize, look: Look) -> Vec<Line<'static>> {
     let last: Vec<&str> = text.rsplit('\n').take(n_lines).collect();
-    last.into_iter().rev().map(|line| quiet_line(line, look)).collect()
+    last.into_iter().rev().map(|line| quiet_line(line, displayed, look)).collect()
 }
 
-fn quiet_line(line: &str, look: Look) -> Line<'static> {
+fn quiet_line(line: &str, show: fn(&str) -> Cow<'_, str>, look: Look) -> Line<'static> {
     // Only the part of a line that can be displayed is processed.
     let end = line.floor_char_boundary(line.len().min(64 * 1024));
-    let line = displayed(&line[..end]);
+    let line = show(&line[..end]);
     let room = look.width.saturating_sub(4).max(1);
     Line::styled(format!("    {}", cut(&line, room)), look.theme.style(Part::Quiet))
 }
