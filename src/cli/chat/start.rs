@@ -8,7 +8,7 @@ use crate::cli::Cli;
 use crate::cli::options::{self, CompatibleOptions, RunArgs, ToolOptions};
 use crate::cli::session::pick;
 use crate::config::{self, AGENT_DIR, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
-use crate::protocol::control::{Control, Interrupt};
+use crate::protocol::control::{Control, Interrupt, PermissionMode};
 use crate::protocol::provider::Effort;
 use crate::ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
 
@@ -201,6 +201,8 @@ pub(super) fn settings(
         history: places.history(),
         own_commands,
         offers_sessions: false,
+        // (The user may choose it, unless settings disable it.)
+        refuses_full: args.compatible.refuses_full(PermissionMode::Full),
         first_message: (!message.is_empty()).then_some(message),
         notices: config
             .warnings

@@ -68,6 +68,8 @@ pub struct Settings {
     pub own_commands: Vec<OwnCommand>,
     /// The list of sessions to resume opens.
     pub offers_sessions: bool,
+    /// Why mode full may not be chosen, if so.
+    pub refuses_full: Option<&'static str>,
     /// The message with which the chat begins.
     pub first_message: Option<String>,
     /// Notices for the user.

@@ -149,3 +149,14 @@ fn status_line_shows_the_chosen_items() {
     let done = wrong.agent(&["--plain", "--model", "script:../script"]);
     done.expect_code(2).expect_stderr("ui.statusline: the status line has no item \"clock\"");
 }
+
+#[test]
+fn mode_that_settings_disable_cannot_be_chosen() {
+    let disabled = r#"{"permissions": {"disableBypassPermissionsMode": "disable"}}"#;
+    let test = Test::new().script("text: unused");
+    let mut pty = chat(&test, &["--managed-settings", disabled]);
+    pty.say("/mode full");
+    pty.wait_for("disableBypassPermissionsMode");
+    pty.say("/mode auto-edit");
+    pty.wait_for("auto-edit ·");
+}

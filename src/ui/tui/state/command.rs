@@ -101,7 +101,10 @@ impl State {
 
     fn mode_command(&mut self, arguments: &str) -> Vec<Action> {
         if let Some(mode) = PermissionMode::all().iter().find(|mode| mode.as_str() == arguments) {
-            return self.set_mode(*mode);
+            let refused = self.settings.refuses_full.filter(|_| *mode == PermissionMode::Full);
+            let Some(why) = refused else { return self.set_mode(*mode) };
+            self.conversation.remark(Tone::Bad, why);
+            return Vec::new();
         }
         let names = PermissionMode::all().iter().map(|mode| mode.as_str()).collect::<Vec<_>>();
         let names = names.join(", ");

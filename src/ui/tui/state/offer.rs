@@ -424,6 +424,7 @@ mod tests {
             history: Vec::new(),
             own_commands: Vec::new(),
             offers_sessions: false,
+            refuses_full: None,
             first_message: None,
             notices: Vec::new(),
             branch: None,
