@@ -182,14 +182,12 @@ fn is_same_search(failed: &Made, made: &Made) -> bool {
     made.input.contains_key("pattern") || name(failed).is_some() && name(failed) == name(made)
 }
 
-/// Two commands have an operand in common: `eng/build.sh release` after `make release`.
+/// Two commands have the first operand of a program in common: `eng/build.sh release` after `make release`.
 fn shares_operand(failed: &Made, made: &Made) -> bool {
-    let operands = |made: &Made| -> Vec<String> {
-        let words = made.command().unwrap_or_default().split_whitespace().skip(1);
-        words.filter(|word| !word.starts_with('-')).map(str::to_owned).collect()
-    };
-    let known = operands(failed);
-    operands(made).iter().any(|word| known.contains(word))
+    fn operands(made: &Made) -> impl Iterator<Item = &str> {
+        made.programs.iter().filter_map(|program| Some(program.split_once(' ')?.1))
+    }
+    operands(failed).any(|operand| operands(made).any(|other| other == operand))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::chat::Pty;
 use crate::memory::{self, store};
-use crate::recall::{bash, learnt};
+use crate::recall::{bash, executable, learnt};
 use crate::support::Test;
 
 /// Stores a user rule for all projects; returns its id.
@@ -17,10 +17,11 @@ fn remember(test: &Test, text: &str) -> String {
     lesson.id
 }
 
-/// Memory knows that `./old.sh all` fails and `sh new.sh all` works.
+/// Memory knows that `./old.sh all` fails and `./new.sh all` works.
 fn old_is_new() -> Test {
-    let test = Test::new().file("new.sh", "touch ran\necho new\n");
-    learnt(&test, &format!("{}{}", bash("./old.sh all"), bash("sh new.sh all")));
+    let test = Test::new();
+    executable(&test, "new.sh", "#!/bin/sh\ntouch ran\necho new\n");
+    learnt(&test, &format!("{}{}", bash("./old.sh all"), bash("./new.sh all")));
     std::fs::remove_file(test.root().join("ran")).unwrap();
     test.script(&format!("{}text: done", bash("./old.sh all")))
 }
@@ -31,7 +32,7 @@ fn deny_rule_overrides_a_fix_from_memory() {
     test.run(&["Say hello.", "--allow", "Bash"]).expect_code(0);
     assert!(test.root().join("ran").exists(), "nothing forbids it");
     let test = old_is_new();
-    let deny = ["--deny", "Bash(sh new.sh all)"];
+    let deny = ["--deny", "Bash(./new.sh all)"];
     test.run(&[&["Say hello.", "--allow", "Bash"][..], &deny].concat()).expect_code(0);
     assert!(!test.root().join("ran").exists());
     // A refused fix does not count as a permission that the task needed: the run succeeds.
