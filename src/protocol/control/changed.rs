@@ -31,6 +31,12 @@ impl ChangedInput {
     /// The arguments, with the call's own ones where they did not change; the error names one that cannot be known.
     pub fn into_arguments(self, own: &Object) -> Result<Object, String> {
         let Self { kept, edited, others: mut arguments } = self;
+        let is_new = |(name, value): (&String, &Value)| {
+            (Self::is_masked(value) && own.get(name) != Some(value)).then(|| name.clone())
+        };
+        if let Some(name) = arguments.iter().find_map(is_new) {
+            return Err(name);
+        }
         for name in kept {
             if let Some(value) = own.get(&name) {
                 arguments.insert(name, value.clone());
@@ -82,6 +88,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn mask_is_not_taken_for_the_value_of_another_argument() {
+        let input = |value: &str| ChangedInput {
+            others: Object::from_iter([("to".to_owned(), json!(value))]),
+            ..ChangedInput::default()
+        };
+        let own = |value: &str| Object::from_iter([("to".to_owned(), json!(value))]);
+        let mask = "[redacted:key]";
+        assert_eq!(input(mask).into_arguments(&own("x")), Err("to".to_owned()));
+        // The model itself wrote these words.
+        assert_eq!(input(mask).into_arguments(&own(mask)), Ok(own(mask)));
+        assert_eq!(input("y").into_arguments(&own("x")), Ok(own("y")));
+    }
 
     #[test]
     fn what_is_left_as_it_was_shown_keeps_its_value() {
