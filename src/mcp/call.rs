@@ -186,7 +186,18 @@ async fn failed(
                 server.reached(Err(&why));
                 unavailable(server, &why)
             }
-            None => unavailable(server, &result::one_line(&shorten(&error.to_string(), MESSAGE))),
+            None => {
+                let why = result::one_line(&shorten(&http::innermost(&error), MESSAGE));
+                if matches!(error, ServiceError::TransportSend(_)) {
+                    server.reached(Err(&why));
+                }
+                let message = format!(
+                    "the MCP server {} gave no usable answer to the call, which may have had its effect: {why}",
+                    server.name()
+                );
+                Failure::new(ErrorCode::McpUnavailable, message)
+                    .hint("check what happened before you repeat the call")
+            }
         },
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn refused(error: &ServiceError) -> Option<String> {
         return Some(LOGIN.to_owned());
     }
     let ServiceError::TransportSend(error) = error else { return None };
-    Some(not_reached(error))
+    is_not_connected(error).then(|| not_reached(error))
 }
 
 /// Why there is no connection.
@@ -53,7 +53,9 @@ pub(super) fn not_connected(error: &ClientInitializeError) -> String {
         return LOGIN.to_owned();
     }
     match error {
-        ClientInitializeError::TransportError { error, .. } => not_reached(error),
+        ClientInitializeError::TransportError { error, .. } if is_not_connected(error) => {
+            not_reached(error)
+        }
         error => innermost(error),
     }
 }
@@ -62,19 +64,26 @@ fn not_reached(error: &DynamicTransportError) -> String {
     format!("it cannot be reached: {}", innermost(error))
 }
 
+/// There was no connection: the server has received nothing.
+fn is_not_connected(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|it| it.downcast_ref::<ClientError>().is_some_and(ClientError::is_connect))
+}
+
 /// The message of the error that caused the others.
-fn innermost(mut error: &(dyn Error + 'static)) -> String {
-    loop {
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
+/// An error, and the errors that caused it.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| {
+        let error: &'a (dyn Error + 'static) = *error;
         // (It does not say that the error of the client is its source.)
-        let inner = match error.downcast_ref::<StreamableHttpError<ClientError>>() {
+        match error.downcast_ref::<StreamableHttpError<ClientError>>() {
             Some(StreamableHttpError::Client(inner)) => Some(inner as &(dyn Error + 'static)),
             _ => error.source(),
-        };
-        match inner {
-            Some(inner) => error = inner,
-            None => return error.to_string(),
         }
-    }
+    })
 }
 
 fn wants_login(error: &dyn Error, is_challenge: bool) -> bool {
