@@ -1,6 +1,6 @@
 //! Classifies the error of an envelope: its signal, category, and chain of failures.
 
-use super::state::State;
+use super::state::{FailedCommand, State};
 use crate::protocol::control::{Category, LastFailure, Signal};
 use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
 use crate::protocol::message::ToolCall;
@@ -53,18 +53,24 @@ pub(super) fn failure_of(
         ErrorCode::ApprovalRejected => (Signal::UserRejected, Category::PermissionError),
         ErrorCode::CommandFailed | ErrorCode::Timeout if class == ErrorClass::State => {
             let missing = is_missing(envelope, &output_tail(envelope));
-            let before =
-                state.failed_commands.insert(chain.clone(), (state.n_edits, signature.clone()));
-            let again = before.filter(|(_, before)| *before == signature);
+            let now = FailedCommand {
+                arguments: call.arguments.clone(),
+                signature: signature.clone(),
+                n_edits: state.n_edits,
+            };
+            let before = state.failed_commands.insert(chain.clone(), now);
+            let again = before.filter(|before| before.signature == signature);
             // A failing test run is an observation. If it fails in the same way after an edit, the edit did
-            // not help; without an edit, the run was pointless.
+            // not help; without an edit, the same run was pointless.
             match (missing, again) {
                 (true, _) => (Signal::ToolError, Category::DependencyError),
-                (false, Some((n_edits, _))) if n_edits < state.n_edits => {
+                (false, Some(before)) if before.n_edits < state.n_edits => {
                     (Signal::ToolError, Category::Unknown)
                 }
-                (false, Some(_)) => (Signal::Loop, Category::Unknown),
-                (false, None) => return None,
+                (false, Some(before)) if before.arguments == call.arguments => {
+                    (Signal::Loop, Category::Unknown)
+                }
+                (false, Some(_) | None) => return None,
             }
         }
         ErrorCode::NotFound

@@ -44,6 +44,15 @@ impl Chain {
     }
 }
 
+/// The last failure of a command of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedCommand {
+    pub(crate) arguments: String,
+    pub(crate) signature: String,
+    /// Number of edits before it.
+    pub(crate) n_edits: u32,
+}
+
 /// The call of the last failure, if a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedCall {
@@ -118,7 +127,7 @@ pub struct State {
     pub(crate) step_had_success: bool,
     /// Number of file changes so far; for each command, the number at its last failure, and the signature.
     pub(crate) n_edits: u32,
-    pub(crate) failed_commands: BTreeMap<String, (u32, String)>,
+    pub(crate) failed_commands: BTreeMap<String, FailedCommand>,
     /// The call of the last failure.
     pub(crate) failed_call: Option<FailedCall>,
     /// Reflections so far.

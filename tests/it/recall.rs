@@ -290,7 +290,7 @@ fn reflections_receive_similar_lessons() {
         "{}{}when: new c\ntext: found\n---\ntext: lost\n---\nfor: reflect\nwhen: {lesson}\n\
          when: Since May old.sh is new.sh\n{}",
         bash("./old.sh c"),
-        bash("./old.sh d"),
+        bash("./old.sh c"),
         reflection(&action)
     );
     let test = test.script(&script);
@@ -311,12 +311,20 @@ fn reflection_without_lessons_records_no_recall() {
     let script = format!(
         "{}{}text: done\n---\nfor: reflect\nwhen: (?i)lessons.*none\n{}",
         bash("./old.sh c"),
-        bash("./old.sh d"),
+        bash("./old.sh c"),
         reflection(&Value::Null)
     );
     let test = project().script(&script);
     test.run(&["say hello", "--set", "recovery.reflect_after=1"]).expect_code(0);
     assert!(test.has_event("reflection") && !test.has_event("memory.recalled"));
+}
+
+#[test]
+fn different_commands_that_fail_in_the_same_way_need_no_reflection() {
+    let script = format!("{}{}text: done", bash("grep -q foo x.txt"), bash("grep -q bar x.txt"));
+    let test = project().file("x.txt", "one\n").script(&script);
+    test.run(&["look", "--set", "recovery.reflect_after=1"]).expect_code(0);
+    assert!(test.has_event("tool.finished") && !test.has_event("reflection"));
 }
 
 #[test]
@@ -546,13 +554,20 @@ fn concurrent_sessions_store_all_lessons() {
             test.spawn(&[&["run", "look", "--model", &model], &wait[..]].concat())
         })
         .collect();
-    for child in children {
-        assert!(child.wait_with_output().unwrap().status.success());
-    }
+    let said: Vec<String> = children
+        .into_iter()
+        .map(|child| {
+            let done = child.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(done.status.success(), "{said}");
+            said
+        })
+        .collect();
     let lessons = store(&test).lessons(&[]).unwrap();
     for n in 0..6 {
         let name = format!("ok{n}.txt");
-        assert!(lessons.iter().any(|lesson| lesson.text.contains(&name)), "{n} {lessons:#?}");
+        let is_stored = lessons.iter().any(|lesson| lesson.text.contains(&name));
+        assert!(is_stored, "{n}: {}\n{lessons:#?}", said[n]);
     }
 }
 
