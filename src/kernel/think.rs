@@ -271,7 +271,6 @@ pub(super) async fn converse(
     let answer = async {
         while let Some(delta) = stream.next().await {
             let delta = delta?;
-            control.caught_up().await;
             match &delta {
                 Delta::Text(text) if is_shown => {
                     events.emit(Body::ModelDelta { text: text.clone(), reasoning: false });
@@ -300,6 +299,7 @@ pub(super) async fn converse(
             if is_shown {
                 progress.keep(&reply.text);
             }
+            control.caught_up().await;
         }
         if reply.stop.is_none() {
             return Err(ModelError::new(
