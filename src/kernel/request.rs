@@ -69,9 +69,11 @@ impl<'a> Asked<'a> {
 
     fn estimate(&self, budget: &Budget, reply: &Reply) -> Usage {
         Usage {
-            input_tokens: self.estimated.input_tokens,
             output_tokens: budget.tokens(size(reply)),
-            ..Usage::default()
+            // (Some providers count the request before the answer.)
+            ..reply
+                .usage
+                .unwrap_or(Usage { input_tokens: self.estimated.input_tokens, ..Usage::default() })
         }
     }
 
