@@ -58,7 +58,7 @@ impl Kernel {
         match select(expand(message.clone()), pin!(cancel.cancelled())).await {
             Either::Left((expanded, _)) => expanded,
             Either::Right(_) => {
-                let why = "interrupted before what the message names was fetched".to_owned();
+                let why = "interrupted while the resources that the message names were fetched".to_owned();
                 Expanded { input, refused: Some(why), ..Expanded::default() }
             }
         }

@@ -31,7 +31,7 @@ mod turn;
 mod user_operations;
 mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -378,11 +378,16 @@ impl Kernel {
         turn.note_paths(answers);
     }
 
-    /// Delivers messages that the user sent while the turn ran.
+    /// Delivers messages that the user sent while the turn ran. After an interrupt the rest is undelivered.
     async fn listen(&mut self, turn: &mut Turn) {
-        for message in self.parts.control.take_messages() {
+        let mut messages = VecDeque::from(self.parts.control.take_messages());
+        while let Some(message) = messages.pop_front() {
             let texts = match self.admit(message.text.as_str()).await {
                 Ok(texts) => texts,
+                Err(_) if self.parts.control.interrupted().is_some() => {
+                    messages.push_front(message);
+                    return self.parts.control.put_back(messages);
+                }
                 Err((_, why)) => {
                     self.turn_away(message.text, "hook", why);
                     continue;
@@ -390,6 +395,10 @@ impl Kernel {
             };
             let mut expanded = self.expanded(&message).await;
             if let Some(why) = expanded.refused {
+                if self.parts.control.interrupted().is_some() {
+                    messages.push_front(message);
+                    return self.parts.control.put_back(messages);
+                }
                 self.turn_away(message.text, "mention", why);
                 continue;
             }

@@ -211,6 +211,13 @@ impl Control {
         locked(&self.session.requests).messages.drain(..).collect()
     }
 
+    /// Returns messages that were taken but could not be delivered.
+    pub fn put_back(&self, mut messages: VecDeque<UserInput>) {
+        let mut requests = locked(&self.session.requests);
+        messages.append(&mut requests.messages);
+        requests.messages = messages;
+    }
+
     /// Takes back the latest message that was not delivered yet.
     pub fn take_back(&self) -> Option<UserInput> {
         locked(&self.session.requests).messages.pop_back()

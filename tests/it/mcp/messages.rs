@@ -201,3 +201,25 @@ fn chat_offers_prompts_and_resources() {
         "{steered}"
     );
 }
+
+#[test]
+fn interrupt_while_a_resource_is_fetched_returns_the_messages_to_the_input() {
+    let log = tempfile::tempdir().unwrap();
+    let log = log.path().join("log");
+    let test = Test::new()
+        .user_config(&with("t", "offers", &format!("LOG = {:?}", log.to_str().unwrap())))
+        .script("call: Bash {\"command\": \"sleep 1\"}\n---\ntext: not reached");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("begin");
+    pty.wait_for("sleep 1");
+    pty.say("look at @t:note:///hangs first");
+    pty.say("and then rest");
+    wait_for(|| std::fs::read_to_string(&log).unwrap_or_default().contains("resources/read"));
+    pty.send("\u{1b}");
+    pty.wait("the messages in the input", |screen| {
+        test.has_event("turn.finished")
+            && screen.contains("› look at @t:note:///hangs first\n  and then rest")
+    });
+    assert!(!test.has_event("turn.steered"));
+}
