@@ -14,6 +14,7 @@ use crate::protocol::control::{Control, PermissionMode};
 use crate::protocol::event::{Body, Event, ModelRequested, ModelResponded, Sink, Stamped};
 use crate::protocol::hook::names::foreign_tool;
 use crate::protocol::question::{Question, UserAnswer};
+use crate::protocol::spending::Spending;
 use crate::ui::StreamJson;
 
 /// What the program can be told about the session at any time.
@@ -27,6 +28,8 @@ pub(super) struct Known {
     pub(super) turns: Vec<(String, u32)>,
     /// Messages that no turn has taken yet.
     pub(super) sent: VecDeque<Sent>,
+    /// Tokens and money of this process.
+    pub(super) spending: Spending,
     /// Why mode full may not be chosen, if so.
     pub(super) refuses_full: Option<&'static str>,
 }
@@ -44,6 +47,12 @@ pub(super) struct Sent {
 pub(super) type SharedKnown = Arc<Mutex<Known>>;
 
 impl Known {
+    /// A `result` with the cost so far.
+    pub(super) fn with_cost(&self, mut result: Value) -> Value {
+        result["total_cost_usd"] = self.spending.cost_usd.unwrap_or_default().into();
+        result
+    }
+
     /// The mode of this name, if the program may choose it.
     pub(super) fn mode(&self, name: &str) -> Result<PermissionMode, String> {
         let mode = PermissionMode::named(name).ok_or_else(|| {
@@ -89,8 +98,12 @@ impl Sink for Face {
                 let mut known = locked(&self.known);
                 known.requested = Some(request.clone());
             }
-            Body::ModelResponded(answer) if answer.purpose.is_conversation() => {
-                locked(&self.known).responded = Some(answer.clone());
+            Body::ModelResponded(answer) => {
+                let mut known = locked(&self.known);
+                known.spending.add(answer);
+                if answer.purpose.is_conversation() {
+                    known.responded = Some(answer.clone());
+                }
             }
             _ => self.follow(event),
         }
@@ -98,6 +111,9 @@ impl Sink for Face {
 
     fn take_from_agent(&mut self, stamped: &Stamped) {
         self.lines.take_from_agent(stamped);
+        if let Body::ModelResponded(answer) = &stamped.event.body {
+            locked(&self.known).spending.add(answer);
+        }
         self.follow(&stamped.event);
     }
 

@@ -86,6 +86,11 @@ impl Request {
     pub(super) fn is_interrupt(&self) -> bool {
         self.asked["subtype"] == "interrupt"
     }
+
+    /// It needs the idle session.
+    pub(super) fn needs_idle(&self) -> bool {
+        self.asked["subtype"] == "set_model" || self.asked["subtype"] == "rewind_files"
+    }
 }
 
 /// Reads standard input in a thread of its own, until its end. Answers to our requests go directly to `program`.

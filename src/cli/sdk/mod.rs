@@ -4,6 +4,7 @@
 //! A thread reads what the program sends. Answers to our requests go from there to whoever asked; everything else goes
 //! through one channel to this loop.
 
+mod busy;
 mod face;
 mod hooks;
 mod input;
@@ -17,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::options::{self, RunArgs};
@@ -32,6 +33,7 @@ use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::protocol::own_command::OwnCommand;
 use crate::ui::{self, OutputFormat, StreamJson};
+use busy::Busy;
 use face::{Face, Sent, SharedKnown, locked};
 use input::{Input, Message, Request};
 use program::Program;
@@ -41,6 +43,9 @@ use states::States;
 
 /// How long the exit waits for distillation: the program waits for the exit.
 const DISTILLATION: Duration = Duration::from_secs(1);
+
+/// How long the exit waits for tasks that the program stopped.
+const STOPPING: Duration = Duration::from_secs(3);
 
 /// How long a session waits for the MCP servers in the program.
 const SETTLING: Duration = Duration::from_secs(10);
@@ -279,7 +284,8 @@ impl Driven {
                     None => self.turn(vec![message], input).await,
                 },
                 Some(Input::Refused { why, .. }) => {
-                    self.desk.program.send(&ui::refused(self.session.id(), &why));
+                    let refused = ui::refused(self.session.id(), &why);
+                    self.desk.program.send(&locked(&self.known).with_cost(refused));
                 }
                 Some(Input::Request(request)) => {
                     let deferred = self.desk.take(request, false);
@@ -304,36 +310,24 @@ impl Driven {
         }
     }
 
-    /// Carries out a request that needs the idle session. An interrupt ends it; everything else waits for it.
+    /// Carries out a request that needs the idle session. An interrupt ends it.
     async fn carry_out(
         &mut self,
         deferred: Deferred,
         input: &mut UnboundedReceiver<Input>,
     ) -> Result<Value, String> {
         let control = self.session.control().clone();
-        let program = self.desk.program.clone();
-        let mut is_closed = false;
-        let carrying = carry_out(&mut self.session, &self.options, &self.known, deferred);
-        tokio::pin!(carrying);
-        let done = loop {
-            tokio::select! {
-                done = &mut carrying => break done,
-                next = input.recv(), if !is_closed => match next {
-                    Some(Input::Request(request)) if request.is_interrupt() => {
-                        control.interrupt(Interrupt::User);
-                        let queued = queued(&self.known, &self.waiting);
-                        self.desk.answer(&request.id, Ok(json!({ "still_queued": queued })));
-                    }
-                    Some(later) => self.waiting.push_back(later),
-                    None => is_closed = true,
-                },
-                () = program.gone().cancelled() => {
-                    control.interrupt(Interrupt::Terminate);
-                    break carrying.await;
-                }
-                never = self.desk.work() => match never {},
-            }
+        let busy = Busy {
+            control: &control,
+            desk: &self.desk,
+            known: &self.known,
+            commands: &self.commands,
+            waiting: &mut self.waiting,
+            deferred: &mut self.deferred,
+            is_turn: false,
         };
+        let carrying = carry_out(&mut self.session, &self.options, &self.known, deferred);
+        let done = busy.until_done(carrying, input).await;
         control.begin_turn();
         done
     }
@@ -344,11 +338,11 @@ impl Driven {
         self.states.tell(&program, "running");
         let done = self.carry_out(Deferred::Compact(focus), input).await;
         let id = self.session.id();
-        program.send(&match done {
+        program.send(&locked(&self.known).with_cost(match done {
             Ok(Value::Bool(false)) => ui::answered(id, "There is nothing to compact yet."),
             Ok(_) => ui::answered(id, ""),
             Err(why) => ui::refused(id, &why),
-        });
+        }));
         self.states.tell(&program, "idle");
     }
 
@@ -362,49 +356,16 @@ impl Driven {
             let inputs: Vec<UserInput> =
                 messages.into_iter().map(|message| self.note(message)).collect();
             let message = UserInput::joined(inputs, "\n\n");
-            let mut is_closed = false;
-            let running = self.session.run(message);
-            tokio::pin!(running);
-            let finished = loop {
-                tokio::select! {
-                    finished = &mut running => break finished,
-                    next = input.recv(), if !is_closed => match next {
-                        Some(Input::Message(message)) if message.input.is_stop() => {
-                            control.interrupt(Interrupt::User);
-                        }
-                        Some(Input::Message(message))
-                            if !message.is_later && compaction(&message).is_none() =>
-                        {
-                            let message = noted(&self.known, &self.commands, message);
-                            control.steer(message);
-                        }
-                        Some(Input::Request(request)) if request.is_interrupt() => {
-                            control.interrupt(Interrupt::User);
-                            let queued = queued(&self.known, &self.waiting);
-                            let answer = if request.asked["cancel_queued"] == true {
-                                _ = control.take_messages();
-                                locked(&self.known).sent.clear();
-                                self.waiting.retain(|it| !matches!(it, Input::Message(_)));
-                                json!({"still_queued": [], "cancelled": queued})
-                            } else {
-                                json!({ "still_queued": queued })
-                            };
-                            self.desk.answer(&request.id, Ok(answer));
-                        }
-                        Some(Input::Request(request)) => {
-                            let deferred = self.desk.take(request, true);
-                            self.deferred.extend(deferred);
-                        }
-                        Some(later) => self.waiting.push_back(later),
-                        None => is_closed = true,
-                    },
-                    () = program.gone().cancelled() => {
-                        control.interrupt(Interrupt::Terminate);
-                        break running.await;
-                    }
-                    never = self.desk.work() => match never {},
-                }
+            let busy = Busy {
+                control: &control,
+                desk: &self.desk,
+                known: &self.known,
+                commands: &self.commands,
+                waiting: &mut self.waiting,
+                deferred: &mut self.deferred,
+                is_turn: true,
             };
+            let finished = busy.until_done(self.session.run(message), input).await;
             self.last = match finished.ending {
                 // It is what the program wanted.
                 Ending::Interrupted => Ending::Completed,
@@ -429,6 +390,8 @@ impl Driven {
     }
 
     async fn close(mut self) {
+        // (A program that closed its input may still read the answers.)
+        _ = tokio::time::timeout(STOPPING, self.desk.stopped()).await;
         self.session.finish_distillation(DISTILLATION).await;
         self.session.close().await;
     }
@@ -453,15 +416,4 @@ fn noted(known: &SharedKnown, commands: &[OwnCommand], message: Message) -> User
         Some(command) => UserInput { images: input.images, ..command.message(arguments.trim()) },
         None => input,
     }
-}
-
-/// The ids of messages that no turn has taken yet, as far as the program gave them some.
-fn queued(known: &SharedKnown, waiting: &VecDeque<Input>) -> Vec<String> {
-    let known = locked(known);
-    let sent = known.sent.iter().filter_map(|sent| sent.uuid.clone());
-    let later = waiting.iter().filter_map(|input| match input {
-        Input::Message(message) => message.uuid.clone(),
-        Input::Refused { .. } | Input::Request(_) => None,
-    });
-    sent.chain(later).collect()
 }

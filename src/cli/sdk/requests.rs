@@ -91,6 +91,19 @@ impl Desk {
         }
     }
 
+    /// The program ended.
+    pub(super) async fn gone(&self) {
+        self.program.gone().cancelled().await;
+    }
+
+    /// Answers the requests to stop tasks when the tasks have ended.
+    pub(super) async fn stopped(&self) {
+        let mut stops = self.stops.take();
+        while let Some((id, answer)) = stops.next().await {
+            self.answer(&id, answer);
+        }
+    }
+
     /// Answers a request; `is_busy`: a turn runs. A request that needs the idle session is returned, and answered later.
     pub(super) fn take(&self, request: Request, is_busy: bool) -> Option<(String, Deferred)> {
         let Request { id, asked: request, .. } = request;
@@ -148,7 +161,7 @@ impl Desk {
     fn introduction_again(&self, request: &Value) -> Value {
         let mut introduction = self.introduction.clone();
         if request["hooks"].is_object() {
-            // The hooks of the first `initialize` stay in force.
+            // The hooks of the first `initialize` remain active.
             introduction["hooks_applied"] = false.into();
         }
         introduction
@@ -256,16 +269,17 @@ pub(super) async fn carry_out(
     }
 }
 
-/// Restores the files; `is_dry`: only says what it would do.
+/// Restores the files, or none of them; `is_dry`: only says what it would do.
 fn rewind(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value, Refusal> {
-    let done = if is_dry {
-        session.undo_preview(Undo::From(turn))
-    } else {
-        session.undo_files(Undo::From(turn), UndoOptions::default())
-    };
-    let report = match done {
+    let report = match session.undo_preview(Undo::From(turn)) {
         Err(why) if is_dry => return Ok(json!({"canRewind": false, "error": why})),
-        done => done?,
+        preview => preview?,
+    };
+    let can_rewind = report.is_complete();
+    let report = if can_rewind && !is_dry {
+        session.undo_files(Undo::From(turn), UndoOptions::default())?
+    } else {
+        report
     };
     let (mut changed, mut refused) = (Vec::new(), Vec::new());
     for (path, how) in &report.files {
@@ -282,7 +296,9 @@ fn rewind(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value, Refus
     if is_dry {
         return Ok(json!({"canRewind": false, "filesChanged": changed, "error": refused}));
     }
-    Err(format!("not every file was restored: {refused}"))
+    // (A file may change after the check.)
+    let done = if can_rewind { "not every file was restored" } else { "no file was restored" };
+    Err(format!("{done}: {refused}"))
 }
 
 /// The answer to `initialize`.

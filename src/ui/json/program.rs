@@ -11,6 +11,7 @@ use super::init;
 use crate::protocol::event::{Body, CompactionCause, Event, McpAtStart, McpState, SessionStarted};
 use crate::protocol::hook::json::foreign_mode;
 use crate::protocol::hook::names::{foreign_input, foreign_tool};
+use crate::protocol::spending::Spending;
 
 /// The version of the protocol that is spoken, as programs check it.
 const PROTOCOL: &str = "2.0.0";
@@ -22,12 +23,12 @@ pub(super) struct ForProgram {
     started: Option<SessionStarted>,
     /// The states of MCP servers.
     servers: BTreeMap<String, String>,
-    cost_usd: f64,
+    spending: Spending,
 }
 
 impl ForProgram {
     pub(super) fn new(tools: Arc<OnceLock<Vec<String>>>) -> Self {
-        Self { tools, started: None, servers: BTreeMap::new(), cost_usd: 0.0 }
+        Self { tools, started: None, servers: BTreeMap::new(), spending: Spending::default() }
     }
 
     /// The line before that of the event: each turn begins with the state of the session.
@@ -39,6 +40,7 @@ impl ForProgram {
                     self.servers.entry(name.clone()).or_insert_with(|| status.clone());
                 }
             }
+            Body::ModelResponded(answer) => self.spending.add(answer),
             Body::ModeChanged { mode, .. } => {
                 if let Some(started) = &mut self.started {
                     started.permission_mode = *mode;
@@ -114,9 +116,8 @@ impl ForProgram {
             Body::ToolFinished { envelope, .. } => {
                 line["tool_use_result"] = Value::Object(envelope.data.clone());
             }
-            Body::TurnFinished(finished) => {
-                self.cost_usd += finished.cost_usd.unwrap_or_default();
-                line["total_cost_usd"] = self.cost_usd.into();
+            Body::TurnFinished(_) => {
+                line["total_cost_usd"] = self.spending.cost_usd.unwrap_or_default().into();
                 for denial in line["permission_denials"].as_array_mut().into_iter().flatten() {
                     self.rename(denial, "tool_name", "tool_input");
                 }

@@ -131,6 +131,10 @@ fn files_are_rewound_to_a_message() {
     let would = program.ask(&dry)["response"].take();
     assert_eq!((&would["canRewind"], &would["filesChanged"]), (&json!(false), &json!(["b.txt"])));
     assert!(would["error"].as_str().unwrap().contains("a.txt"), "{would}");
+    let refused = program.ask(&rewind(&ids[1]));
+    assert_eq!(refused["subtype"], "error");
+    assert!(refused["error"].as_str().unwrap().starts_with("no file was restored: a.txt"));
+    assert!(test.root().join("b.txt").exists());
     test.write("a.txt", "changed\n");
     let answer = program.ask(&rewind(&ids[1]));
     assert_eq!(answer["response"]["canRewind"], true, "{answer}");
@@ -177,6 +181,23 @@ fn background_command_is_stopped() {
         "error"
     );
     program.finish();
+}
+
+#[test]
+fn end_of_the_input_does_not_lose_the_answer_about_a_stopped_task() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"trap 'sleep 0.3; exit' TERM; while :; do sleep 0.1; done\", \"background\": true}\n---\ntext: it runs",
+    );
+    let mut program = Program::start(&test, &["--permission-mode", "full"]);
+    program.say("start");
+    let lines = program.result();
+    let started = lines.iter().find(|line| line["type"] == "user").unwrap();
+    let task = &started["tool_use_result"]["background_id"];
+    let id = program.request(&json!({"subtype": "stop_task", "task_id": task}));
+    let (lines, code) = program.finish();
+    let answer = lines.iter().find(|line| line["response"]["request_id"] == id.as_str());
+    assert_eq!(answer.unwrap()["response"]["subtype"], "success");
+    assert_eq!(code, Some(0));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::{Program, kinds, user};
-use crate::server::{Server, sse_calls, sse_text};
+use crate::server::{Chunk, Reply, Server, sse_calls, sse_text};
 use crate::support::Test;
 
 #[test]
@@ -217,6 +217,40 @@ fn conversation_is_compacted_by_a_command() {
     let (_, code) = program.finish();
     assert_eq!(code, Some(0));
     assert_eq!(test.events_of("turn.started").len(), 3);
+}
+
+/// A summary may take long: what needs no idle session is answered meanwhile.
+#[test]
+fn requests_during_a_compaction_are_answered() {
+    let server = Server::with(|request, n| match n {
+        0 | 1 => sse_text(&"a long answer ".repeat(3000)),
+        _ if request.body.contains("Counts for nothing") => sse_text("not reached"),
+        _ => Reply::new(200, "text/event-stream", ": wait\n\n")
+            .then(Chunk::Pause(std::time::Duration::from_secs(20))),
+    });
+    let url = server.url();
+    let test = Test::new().user_config(
+        "[models.\"openai/m\"]\nprice_in = 1000.0\nprice_out = 1000.0\n[context]\nkeep_rounds = 1\n",
+    );
+    let mut program = Program::start_with(&test, &["--model", "openai/m", "--base-url", &url]);
+    program.say("go");
+    program.result();
+    program.say("again");
+    let cost = program.result().pop().unwrap()["total_cost_usd"].as_f64().unwrap();
+    program.say("/compact");
+    let mut next = user("Counts for nothing");
+    next["uuid"] = "n1".into();
+    program.send(&next);
+    let mode = program.ask(&json!({"subtype": "set_permission_mode", "mode": "plan"}));
+    assert_eq!(mode["response"]["mode"], "plan");
+    assert_eq!(program.ask(&json!({"subtype": "mcp_status"}))["subtype"], "success");
+    let interrupt = json!({"subtype": "interrupt", "cancel_queued": true});
+    assert_eq!(program.ask(&interrupt)["response"]["cancelled"], json!(["n1"]));
+    let result = program.result().pop().unwrap();
+    assert!(cost > 0.0 && result["total_cost_usd"].as_f64().unwrap() >= cost, "{result}");
+    let (lines, code) = program.finish();
+    assert!(lines.iter().all(|line| line["type"] != "result"), "{lines:?}");
+    assert_eq!(code, Some(0));
 }
 
 #[test]
