@@ -140,6 +140,7 @@ impl Kernel {
             None => Body::TurnStarted {
                 input: message.text.clone(),
                 shown,
+                command: message.prompt.is_some(),
                 mentions: message.mentions.clone(),
                 images,
                 blocked: false,

@@ -58,7 +58,8 @@ impl Kernel {
         match select(expand(message.clone()), pin!(cancel.cancelled())).await {
             Either::Left((expanded, _)) => expanded,
             Either::Right(_) => {
-                let why = "interrupted while the resources that the message names were fetched".to_owned();
+                let why = "interrupted while the resources that the message names were fetched"
+                    .to_owned();
                 Expanded { input, refused: Some(why), ..Expanded::default() }
             }
         }
@@ -77,6 +78,7 @@ impl Kernel {
         self.parts.events.emit(Body::TurnStarted {
             input: message.text.clone(),
             shown: None,
+            command: false,
             mentions: Vec::new(),
             images: Vec::new(),
             blocked: true,

@@ -408,9 +408,14 @@ impl Kernel {
             let input = message.text.as_str();
             let (images, unread) = self.mention(&mut turn.pending.mentions, message);
             self.history.task(shown.as_deref().unwrap_or(input), &images);
-            let (input, mentions) = (input.to_owned(), message.mentions.clone());
-            let steered = Body::TurnSteered { input, shown, mentions, images, blocked: false };
-            self.parts.events.emit(steered);
+            self.parts.events.emit(Body::TurnSteered {
+                input: input.to_owned(),
+                shown,
+                command: message.prompt.is_some(),
+                mentions: message.mentions.clone(),
+                images,
+                blocked: false,
+            });
             self.apply_directives(message);
             self.tell_unread(&expanded.unread);
             self.tell_unread(&unread);
@@ -422,8 +427,14 @@ impl Kernel {
     /// A message to the running turn that no model receives.
     fn turn_away(&self, input: String, source: &str, why: String) {
         let events = &self.parts.events;
-        let (mentions, images) = (Vec::new(), Vec::new());
-        events.emit(Body::TurnSteered { input, shown: None, mentions, images, blocked: true });
+        events.emit(Body::TurnSteered {
+            input,
+            shown: None,
+            command: false,
+            mentions: Vec::new(),
+            images: Vec::new(),
+            blocked: true,
+        });
         events.emit(Body::error(source, why));
     }
 

@@ -155,6 +155,9 @@ pub enum Body {
         /// a command of a file, a skill).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
+        /// It is a command with a prompt.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        command: bool,
         /// What the prompt of such a command mentions with `@`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         mentions: Vec<String>,
@@ -174,6 +177,9 @@ pub enum Body {
         /// a command of a file, a skill).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
+        /// It is a command with a prompt.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        command: bool,
         /// What the prompt of such a command mentions with `@`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         mentions: Vec<String>,

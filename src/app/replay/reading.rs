@@ -111,19 +111,19 @@ impl Script {
                 self.acts.push(Act::End);
             }
             Body::DirectoryAdded { path } => drop(reading.added.insert(path.clone())),
-            Body::TurnStarted { input, shown, mentions, .. } => {
+            Body::TurnStarted { input, shown, command, mentions, .. } => {
                 reading.turn = Some(OpenTurn {
                     act: self.acts.len(),
                     has_asked: false,
                     has_directives: false,
                 });
-                let message = message(input, shown.as_deref(), mentions);
+                let message = message(input, shown.as_deref(), *command, mentions);
                 self.acts.push(Act::Turn { number: turn, message, is_killed: false });
             }
-            Body::TurnSteered { input, shown, mentions, .. } => {
+            Body::TurnSteered { input, shown, command, mentions, .. } => {
                 let moment = reading.put_off.take().or(before);
                 // (Its directives follow.)
-                let deed = Deed::Steer(message(input, shown.as_deref(), mentions));
+                let deed = Deed::Steer(message(input, shown.as_deref(), *command, mentions));
                 self.deed(moment, deed);
             }
             Body::UserCommand { command, output, exit_code } => {
@@ -455,9 +455,9 @@ impl Reading {
     }
 }
 
-fn message(input: &str, shown: Option<&str>, mentions: &[String]) -> UserInput {
-    // A long message is shortened again; a command may be longer than its prompt.
-    let is_prompt = |shown: &&str| input.starts_with('/') || shown.len() > input.len();
+fn message(input: &str, shown: Option<&str>, is_command: bool, mentions: &[String]) -> UserInput {
+    // A long message is shortened again; one that is longer than the input has attachments.
+    let is_prompt = |shown: &&str| is_command || shown.len() > input.len();
     let prompt = shown.filter(is_prompt).map(str::to_owned);
     UserInput { prompt, mentions: mentions.to_vec(), ..UserInput::from(input) }
 }

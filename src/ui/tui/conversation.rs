@@ -149,9 +149,9 @@ impl Conversation {
                 let turn = event.header.place.turn;
                 self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
             }
-            Body::TurnStarted { input, shown, images, .. } => {
+            Body::TurnStarted { input, shown, command, images, .. } => {
                 let (number, message) = (event.header.place.turn, input.clone());
-                let is_command = shown.is_some() && input.starts_with('/');
+                let is_command = *command;
                 self.turns.push(PastTurn { number, message, is_command, files: Vec::new() });
                 self.show_input(input, shown.as_deref(), images);
                 self.turn =
