@@ -311,7 +311,7 @@ fn mention_outside_the_project_says_how_to_add_its_folder() {
     let other = other.canonicalize().unwrap();
     let file = other.join("notes.txt").display().to_string();
     let mut pty = chat(&test, &[]);
-    pty.say(&format!("compare @{file}: and @../other and @../missing"));
+    pty.say(&format!("compare @{file}: and @../other and @../missing (the alias @/ is src)"));
     pty.wait_for("first");
     let notices: Vec<Value> = test.events_of("error");
     let notices: Vec<&str> = notices.iter().map(|it| it["message"].as_str().unwrap()).collect();
