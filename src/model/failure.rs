@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::overflow;
+use crate::protocol::mask::mask_of;
 use crate::protocol::model::{ModelError, ModelErrorKind};
 use crate::protocol::shorten;
 
@@ -193,7 +194,7 @@ impl EndpointFacts {
     /// The text without the key.
     pub(super) fn without_key(&self, text: &str) -> String {
         match self.key.as_deref() {
-            Some(key) if !key.is_empty() => text.replace(key, "[redacted:key]"),
+            Some(key) if !key.is_empty() => text.replace(key, &mask_of("key")),
             _ => text.to_owned(),
         }
     }

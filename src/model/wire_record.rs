@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::endpoint::Endpoint;
 use super::failure::{Again, Failure};
-use crate::protocol::mask::Masker;
+use crate::protocol::mask::{Masker, mask_of};
 use crate::protocol::model::Purpose;
 use crate::protocol::provider::{Dialect, Wire};
 
@@ -148,7 +148,7 @@ impl Mask {
     fn text(&self, text: &str) -> String {
         let masked = self.masker.mask(text);
         match &self.key {
-            Some(key) => masked.replace(key.trim(), "[redacted:api-key]"),
+            Some(key) => masked.replace(key.trim(), &mask_of("api-key")),
             None => masked.into_owned(),
         }
     }
@@ -157,7 +157,7 @@ impl Mask {
         self.masker.mask_value(&mut value);
         match &self.key {
             Some(key) => {
-                let text = value.to_string().replace(key.trim(), "[redacted:api-key]");
+                let text = value.to_string().replace(key.trim(), &mask_of("api-key"));
                 serde_json::from_str(&text).unwrap_or_default()
             }
             None => value,

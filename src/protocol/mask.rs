@@ -5,6 +5,7 @@
 //! `[redacted:KIND]`.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use aho_corasick::packed;
@@ -16,6 +17,22 @@ use super::envelope::{Envelope, Verdict};
 
 /// How a mask begins; its kind and `]` follow.
 pub const MASK: &str = "[redacted:";
+
+/// The mask of a secret of this kind.
+pub fn mask_of(kind: &str) -> String {
+    format!("{MASK}{kind}]")
+}
+
+/// The masks in a text.
+pub fn masks_in(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    text.match_indices(MASK).filter_map(|(start, mark)| {
+        let kind = &text[start + mark.len()..];
+        let end = kind.find(']')?;
+        let is_kind = end > 0
+            && kind[..end].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        is_kind.then_some(start..start + mark.len() + end + 1)
+    })
+}
 
 /// Kind and pattern of well-known secrets. The secret is the pattern's first group if it has one, else the
 /// whole match. The patterns also match in JSON: they contain nothing that JSON escapes, except the line
@@ -127,7 +144,7 @@ impl Masker {
         let mut values: Vec<(String, String)> = environment
             .into_iter()
             .filter(|(name, value)| is_secret_name(name) && looks_secret(value))
-            .map(|(name, value)| (value, format!("{MASK}{name}]")))
+            .map(|(name, value)| (value, mask_of(&name)))
             .collect();
         // A secret that contains another is masked first.
         values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
@@ -137,7 +154,7 @@ impl Masker {
     /// Adds a value that is known to be secret, such as a key in use.
     pub fn add(&mut self, kind: &str, value: &str) {
         if value.len() >= 4 {
-            self.values.insert(0, (value.to_owned(), format!("{MASK}{kind}]")));
+            self.values.insert(0, (value.to_owned(), mask_of(kind)));
         }
     }
 
@@ -222,8 +239,8 @@ fn mask_shape<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str>
     let masked = shape.replace_all(&text, |found: &regex::Captures<'_>| {
         let whole = &found[0];
         match found.get(1) {
-            Some(secret) => whole.replace(secret.as_str(), &format!("{MASK}{kind}]")),
-            None => format!("{MASK}{kind}]"),
+            Some(secret) => whole.replace(secret.as_str(), &mask_of(kind)),
+            None => mask_of(kind),
         }
     });
     match masked {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::mask::{is_secret_name, known_shapes};
+use super::mask::{is_secret_name, known_shapes, mask_of};
 
 /// Shorter values are too common to be secrets.
 const MIN_LENGTH: usize = 8;
@@ -29,7 +29,7 @@ impl Redactor {
                 let value = value.trim();
                 let is_known = values.iter().any(|(known, _)| known == value);
                 if value.len() >= MIN_LENGTH && !is_path(value) && !is_known {
-                    values.push((value.to_owned(), format!("[redacted:{name}]")));
+                    values.push((value.to_owned(), mask_of(name)));
                 }
             }
         }

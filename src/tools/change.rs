@@ -12,6 +12,7 @@ use super::nearest;
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::line_diff::LineDiff;
+use crate::protocol::mask::{MASK, masks_in};
 use crate::workspace::{
     Change, CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, Workspace, plain,
 };
@@ -259,7 +260,7 @@ fn refuse_masks(old: &str, new: &str, path: &ProjectPath) -> Result<(), Failure>
 
 /// A redaction mark (`[redacted:KIND]`) in a new line, if the old line has other text in its place.
 fn masks_something(old: &str, new: &str) -> Option<String> {
-    memchr::memmem::find(new.as_bytes(), b"[redacted:")?;
+    memchr::memmem::find(new.as_bytes(), MASK.as_bytes())?;
     let diff = LineDiff::of_texts(old, new);
     let of_kind = |kind: ChangeTag| {
         diff.changes().filter(move |change| change.tag() == kind).map(|c| c.value())
@@ -276,16 +277,6 @@ fn masks_something(old: &str, new: &str) -> Option<String> {
                 && !old.contains(&line[mask.clone()])
         });
         is_replaced.then(|| line[mask].to_owned())
-    })
-}
-
-fn masks_in(line: &str) -> impl Iterator<Item = Range<usize>> + '_ {
-    line.match_indices("[redacted:").filter_map(|(start, mark)| {
-        let kind = &line[start + mark.len()..];
-        let end = kind.find(']')?;
-        let is_kind = end > 0
-            && kind[..end].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        is_kind.then_some(start..start + mark.len() + end + 1)
     })
 }
 
