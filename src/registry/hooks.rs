@@ -10,7 +10,7 @@ use super::arguments::{self, LOCK_FIELDS};
 use super::call::{Known, Wanted};
 use super::{Entry, Registry};
 use crate::protocol::Object;
-use crate::protocol::control::{ChangedInput, Reason, Ruling};
+use crate::protocol::control::{ChangedInput, Interrupt, Reason, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::hook::{Asked, HookEvent, HookRuling, HookedCall, Hooks, Occasion, Outcome};
 use crate::protocol::message::ToolCall;
@@ -18,6 +18,8 @@ use crate::protocol::tool::{Effect, mcp_name};
 
 /// How long hooks may delay the end of a turn that the user interrupts, or of the program.
 const END_TIME: Duration = Duration::from_secs(10);
+/// The same when the program is terminated: whoever does it may kill it after 10 s.
+const TERMINATION_TIME: Duration = Duration::from_secs(3);
 
 /// Who changed the arguments of a call.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +42,9 @@ impl Registry {
 
     /// Asks hooks although the turn or the session is over: they cannot delay its end for long.
     pub async fn ask_last_hooks(&self, occasion: Occasion<'_>) -> Outcome {
-        self.ask_within(occasion, Some(END_TIME)).await
+        let is_terminated = self.control.interrupted() == Some(Interrupt::Terminate);
+        let limit = if is_terminated { TERMINATION_TIME } else { END_TIME };
+        self.ask_within(occasion, Some(limit)).await
     }
 
     async fn ask_within(&self, occasion: Occasion<'_>, limit: Option<Duration>) -> Outcome {
@@ -147,8 +151,8 @@ impl Registry {
     }
 
     /// A call as hooks see it. Whichever way a tool of an MCP server is called, it has one name, and matchers may also use
-    /// the name that is not shortened. A matcher for Edit also fits `MultiEdit`: Claude Code has no `MultiEdit`, and who
-    /// guards edits means all of them.
+    /// the name that is not shortened. A matcher for Edit also fits `MultiEdit`: Claude Code has no `MultiEdit`, and a
+    /// hook for Edit is meant for every edit.
     fn as_hooks_see_it<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -225,7 +229,7 @@ impl Registry {
     ) -> Result<(), Refused> {
         let arguments = input.into_arguments(&wanted.arguments).map_err(|name| {
             let why = format!(
-                "the user changed {name} around a masked secret, which nobody but the call knows; the call was not made"
+                "{name} was changed, but still contains the mark of a masked secret; the call was not made; leave the masked text unchanged, or replace all of it"
             );
             Refused::new(Failure::new(ErrorCode::InvalidParam, why), false)
         })?;
