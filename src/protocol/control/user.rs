@@ -55,7 +55,7 @@ impl Approval {
         let mut choices = vec![("Allow".to_owned(), Self::Once)];
         choices.extend(grants.into_iter().map(|grant| {
             let words = match &grant {
-                Grant::Rules(rules) => format!("Always allow {}", rules.join(", ")),
+                Grant::Rules(rules) => format!("Allow {} for this session", rules.join(", ")),
                 Grant::Mode(mode) => format!("Allow, and switch to mode {}", mode.as_str()),
             };
             (words, Self::Always(grant))

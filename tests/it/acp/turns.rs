@@ -59,7 +59,7 @@ fn editor_sees_each_step_and_permits_a_change() {
             options.map(|it| format!("{}: {}", it["kind"], it["name"]).replace('"', "")).collect();
         let expected = [
             "allow_once: Allow",
-            "allow_always: Always allow Edit(./a.txt)",
+            "allow_always: Allow Edit(./a.txt) for this session",
             "allow_always: Allow, and switch to mode auto-edit",
             "reject_once: Reject",
         ];

@@ -51,8 +51,8 @@ fn client_that_can_ask_its_user_is_asked() {
     assert!(message.starts_with("Write d/a\n") && message.contains("+new"), "{message}");
     let expected = [
         "Allow",
-        "Always allow Edit(d/a)",
-        "Always allow Edit(d/**)",
+        "Allow Edit(d/a) for this session",
+        "Allow Edit(d/**) for this session",
         "Allow, and switch to mode auto-edit",
         "Reject",
     ];
