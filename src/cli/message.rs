@@ -10,7 +10,7 @@ pub(super) const MAX_TEXT: usize = 10 << 20;
 pub(super) fn too_long(what: &str) -> String {
     let limit = MAX_TEXT >> 20;
     format!(
-        "{what} has more than {limit} MiB of text: put it into a file of the project and name that"
+        "{what} has more than {limit} MiB of text: write it to a file in the project and mention that file"
     )
 }
 

@@ -1,6 +1,5 @@
 //! Standard output for a program that reads lines. It is written by a separate thread, since a blocking write cannot
-//! be interrupted but the work must be: a program that does not read delays nothing but models
-//! ([`Control::keep_pace`]).
+//! be cancelled. A slow reader delays only requests to models ([`Control::keep_pace`]).
 
 use std::io;
 use std::sync::Arc;

@@ -160,7 +160,7 @@ impl Reader {
     fn request(&self, message: &Value, size: usize) {
         let id = message["request_id"].as_str().unwrap_or_default().to_owned();
         let request = &message["request"];
-        // (What ends the turn is always heard.)
+        // (An interrupt is accepted even above the limit.)
         let limit = if request["subtype"] == "interrupt" { usize::MAX } else { MAX_WAITING };
         match self.waiting.share(size, limit) {
             Some(share) => {

@@ -71,7 +71,7 @@ impl Program {
         self.pass_on(request, limit, None, then)
     }
 
-    /// The same with a message of someone else, who may take it back.
+    /// Forwards a request of an MCP client, which may cancel it.
     pub(super) fn pass_on(
         &self,
         request: &Value,

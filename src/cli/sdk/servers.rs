@@ -12,8 +12,8 @@ use crate::mcp;
 
 /// JSON-RPC: the server could not answer.
 const INTERNAL_ERROR: i32 = -32603;
-/// The session has given up by then.
-const MORE: Duration = Duration::from_secs(5);
+/// Added to the time limit of a call, so that the call's own limit expires first.
+const GRACE: Duration = Duration::from_secs(5);
 /// Shorter time limits are taken as mistakes.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -53,7 +53,7 @@ pub(super) fn settings(
         let timeout = own.filter(|it| *it >= MIN_TIMEOUT).unwrap_or(timeout);
         mcp::Settings {
             name: name.to_owned(),
-            start: mcp::Start::Host(host(name, timeout + MORE, program, senders)),
+            start: mcp::Start::Host(host(name, timeout + GRACE, program, senders)),
             timeout,
             enabled_tools: Vec::new(),
             disabled_tools: Vec::new(),
