@@ -38,7 +38,7 @@ pub struct Made {
     pub input: Object,
     /// Arguments were cut: the call cannot be repeated from them.
     pub is_cut: bool,
-    /// What a command runs: see [`Effect::Command`].
+    /// What a command runs: see [`Effect::Command`]; of a success what it proves to have succeeded.
     pub programs: Vec<String>,
     /// Who made it.
     pub by: Caller,
@@ -46,7 +46,7 @@ pub struct Made {
     pub parent: Option<String>,
     /// The failure, if it failed.
     pub failed: Option<Failed>,
-    /// A stage of its pipelines failed although the call succeeded: `make | tail` hides the failure of `make`.
+    /// A program of it failed or may have failed although the call succeeded: `make | tail` hides the failure of `make`.
     pub hides_failure: bool,
     /// Its result in one line.
     pub result: String,
@@ -129,6 +129,16 @@ pub fn programs(effect: Option<&Effect>) -> Vec<String> {
     }
 }
 
+/// The programs that have succeeded if the call has.
+pub fn proven(effect: Option<&Effect>) -> Vec<String> {
+    match effect {
+        Some(Effect::Command { programs, unproven, .. }) => {
+            programs.iter().filter(|it| !unproven.contains(it)).cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The failure of a call, from its envelope; `None` if it did not fail or was interrupted.
 pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
@@ -145,9 +155,12 @@ pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
     Some(failure(code, input, error_text, &format!("{message}\n{}", output.trim()), exit_code))
 }
 
-/// A stage failed, of the last pipeline or of an earlier one. (A stage may end with SIGPIPE because a later one has
-/// read enough.)
-pub fn hides_failure(envelope: &Envelope) -> bool {
+/// No program of it has certainly succeeded, or a stage failed, of the last pipeline or of an earlier one. (A stage may
+/// end with SIGPIPE because a later one has read enough.)
+pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
+    if !programs(effect).is_empty() && proven(effect).is_empty() {
+        return true;
+    }
     const SIGPIPE: i64 = 128 + 13;
     let earlier = envelope.data.get("pipelines").and_then(Value::as_array);
     let earlier = earlier.into_iter().flatten().filter_map(Value::as_array).flatten();

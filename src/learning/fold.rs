@@ -207,12 +207,15 @@ impl Fold {
             tool: tool.clone(),
             input,
             is_cut,
-            programs: call::programs(effect.as_ref()),
+            programs: match failed {
+                Some(_) => call::programs(effect.as_ref()),
+                None => call::proven(effect.as_ref()),
+            },
             by: *by,
             parent: parent_call.clone(),
             result: shorten(envelope.text.lines().next().unwrap_or_default(), 160),
             failed,
-            hides_failure: call::hides_failure(envelope),
+            hides_failure: call::hides_failure(effect.as_ref(), envelope),
             was_read_only: self.mode.is_read_only(),
             acts: effect.is_some_and(|effect| effect != Effect::Plan && !effect.is_read_only()),
         });

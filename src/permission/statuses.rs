@@ -74,6 +74,33 @@ impl Line {
         (at == end).then_some(ran)
     }
 
+    /// The programs (of [`Line::programs`]) that may fail although the line exits with 0. Within a pipeline the statuses
+    /// of its stages show it.
+    pub fn unproven(&self) -> Vec<String> {
+        let mut programs = self.programs();
+        let proven: Vec<String> = match self.proven() {
+            Some(all) if all.len() == self.pipelines().len() => return Vec::new(),
+            Some(pipelines) => {
+                let text = |pipeline: &Pipeline| pipeline.stages.join("|");
+                pipelines.iter().flat_map(|it| Self::read(&text(it)).programs()).collect()
+            }
+            None => Vec::new(),
+        };
+        programs.retain(|program| !proven.contains(program));
+        programs
+    }
+
+    /// The pipelines that have succeeded if the line exits with 0: those at its end that `&&` joins.
+    fn proven(&self) -> Option<&[Pipeline]> {
+        let pipelines = self.pipelines();
+        let after = self.after_each()?;
+        let rest = self.text().get(pipelines.last()?.at.end..)?.trim_start();
+        let is_simple = self.is_understood() && pipelines.iter().all(|one| one.is_simple);
+        let first = after.iter().rposition(|after| *after == After::Anything).unwrap_or_default();
+        let is_joined = !after[first..].contains(&After::Failure) && !rest.starts_with('&');
+        (is_simple && is_joined).then_some(&pipelines[first..])
+    }
+
     /// The condition under which each pipeline runs, if the operators are simple.
     fn after_each(&self) -> Option<Vec<After>> {
         let mut end = 0;
@@ -152,6 +179,32 @@ mod tests {
         check("for x in 1; do a | b; done; c", "0 0 0|0 0", None);
         check("set +o pipefail; a | b; c", "0 0 0 0|0 0", None);
         check("a", "0", Some(&[]));
+    }
+
+    #[test]
+    fn programs_are_proven_by_the_status_of_the_line() {
+        for (line, expected) in [
+            ("make", ""),
+            ("cd web && make 2>&1", ""),
+            ("cd web; make", ""),
+            ("export A=1; make && make test", ""),
+            ("echo start; make | tail -2", ""),
+            ("source bin/activate && time make", ""),
+            ("cat a", ""),
+            ("touch a; make", "touch a"),
+            ("make clean; make", "make clean"),
+            ("cat a; cat b", "cat a"),
+            ("cat a 2>/dev/null || echo none", "cat a, echo none"),
+            ("make || true", "make"),
+            ("make; echo exit=$?", "make"),
+            ("make & wait; echo done", "make"),
+            ("make &", "make"),
+            ("! make", "make"),
+            ("if make; then echo yes; fi", "make"),
+            ("(cd web && make)", "make"),
+        ] {
+            assert_eq!(Line::read(line).unproven().join(", "), expected, "{line}");
+        }
     }
 
     #[test]

@@ -34,7 +34,14 @@ fn bash(line: &str) -> (&'static str, Effect) {
     let (command, directory) = (line.to_owned(), ".".to_owned());
     (
         "Bash",
-        Effect::Command { command, directory, reads_only, programs: Vec::new(), background: false },
+        Effect::Command {
+            command,
+            directory,
+            reads_only,
+            programs: Vec::new(),
+            unproven: Vec::new(),
+            background: false,
+        },
     )
 }
 
@@ -176,6 +183,7 @@ fn ruling_considers_the_directory_argument() {
             directory,
             reads_only: false,
             programs: Vec::new(),
+            unproven: Vec::new(),
             background: false,
         };
         shown(&Policy::new(AutoEdit, true).rule_on("Bash", &effect, &Facts))
@@ -441,6 +449,7 @@ fn non_terminating_commands_run_only_in_the_background() {
             directory,
             reads_only: false,
             programs: Vec::new(),
+            unproven: Vec::new(),
             background: true,
         };
         check(AutoEdit, &["--allow Bash"], &("Bash", effect), expected);

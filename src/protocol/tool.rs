@@ -78,6 +78,9 @@ pub enum Effect {
         /// test`).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         programs: Vec<String>,
+        /// Those of them that may fail although it exits with 0: `make || true`, `make; echo done`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unproven: Vec<String>,
         /// It runs in the background until it is ended.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         background: bool,

@@ -75,9 +75,14 @@ impl Tool for Bash {
         let directory = checked_path.path().relative().to_owned();
         let line = Line::read(&args.command);
         let reads_only = !args.background && line.is_read_only();
-        let programs = line.programs();
-        let (command, background) = (args.command, args.background);
-        let effect = Effect::Command { command, directory, reads_only, programs, background };
+        let effect = Effect::Command {
+            directory,
+            reads_only,
+            programs: line.programs(),
+            unproven: line.unproven(),
+            command: args.command,
+            background: args.background,
+        };
         Ok(Target { effect, checked_path: Some(checked_path) })
     }
 

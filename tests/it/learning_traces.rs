@@ -248,6 +248,9 @@ fn calls_without_a_relation_and_hidden_failures_teach_nothing() {
     assert_eq!(case().lessons(&[bash("./t.sh"), bash("./t.sh 2>&1 | tail -2")]), []);
     assert_eq!(case().lessons(&[bash("./t.sh"), bash("./t.sh | tail -2; echo done")]), []);
     assert_eq!(case().lessons(&[bash("./t.sh"), bash("mkdir out")]), []);
+    for hiding in ["./t.sh || true", "./t.sh; echo exit=$?", "./t.sh & wait; echo done"] {
+        assert_eq!(case().lessons(&[bash("./t.sh"), bash(hiding)]), [], "{hiding}");
+    }
     // Operators and redirections are no operands.
     let calls = [bash("cd . && ./t.sh 2>&1"), bash("touch x 2>&1 && mkdir out")];
     assert_eq!(case().lessons(&calls), []);

@@ -85,6 +85,7 @@ fn effect_of(command: &str) -> Effect {
         directory: ".".to_owned(),
         reads_only: Line::read(command).is_read_only(),
         programs: Vec::new(),
+        unproven: Vec::new(),
         background: false,
     }
 }

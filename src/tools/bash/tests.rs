@@ -150,6 +150,7 @@ async fn directory_argument_must_be_inside_the_project() {
         directory: "sub".into(),
         reads_only: true,
         programs: vec!["ls".into()],
+        unproven: Vec::new(),
         background: false,
     };
     assert_eq!(effect(json!({"command": "ls", "directory": "sub"})), Ok(expected));
