@@ -178,6 +178,7 @@ fn session(project: &Path, wanted: u64) -> Vec<(Place, Body)> {
             Body::TurnStarted {
                 input: format!("task number {turn}: find out why it fails"),
                 shown: None,
+                command: false,
                 mentions: Vec::new(),
                 images: Vec::new(),
                 blocked: false,

@@ -158,10 +158,10 @@ pub fn failed(input: &Object, envelope: &Envelope) -> Option<Failed> {
 /// No program of it has certainly succeeded, or a stage failed, of the last pipeline or of an earlier one. (A stage may
 /// end with SIGPIPE because a later one has read enough.)
 pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
+    const SIGPIPE: i64 = 128 + 13;
     if !programs(effect).is_empty() && proven(effect).is_empty() {
         return true;
     }
-    const SIGPIPE: i64 = 128 + 13;
     let earlier = envelope.data.get("pipelines").and_then(Value::as_array);
     let earlier = earlier.into_iter().flatten().filter_map(Value::as_array).flatten();
     let earlier = earlier.filter_map(|stage| stage["exit_code"].as_i64());

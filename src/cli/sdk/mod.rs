@@ -327,7 +327,7 @@ impl Driven {
             is_turn: false,
         };
         let carrying = carry_out(&mut self.session, &self.options, &self.known, deferred);
-        let done = busy.until_done(carrying, input).await;
+        let done = busy.until_done(Box::pin(carrying), input).await;
         control.begin_turn();
         done
     }
@@ -365,7 +365,7 @@ impl Driven {
                 deferred: &mut self.deferred,
                 is_turn: true,
             };
-            let finished = busy.until_done(self.session.run(message), input).await;
+            let finished = busy.until_done(Box::pin(self.session.run(message)), input).await;
             self.last = match finished.ending {
                 // It is what the program wanted.
                 Ending::Interrupted => Ending::Completed,
