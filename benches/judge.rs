@@ -48,6 +48,7 @@ fn main() {
                     directory: ".".to_owned(),
                     reads_only,
                     programs: Vec::new(),
+                    unproven: Vec::new(),
                     background: false,
                 };
                 black_box(policy.rule_on("Bash", &effect, &Files));
