@@ -104,7 +104,7 @@ impl Session {
     fn check_running(&self, options: UndoOptions) -> Result<(), String> {
         if let Some(running) = self.running().filter(|_| !options.force) {
             return Err(format!(
-                "{running} is running in the background and may still write; `/tasks stop` ends it, or use /undo force"
+                "{running} may still write in the background; `/tasks stop` ends it, or use /undo force"
             ));
         }
         Ok(())

@@ -50,9 +50,9 @@ fn is_control(char: char) -> bool {
     char != '\n' && (char.is_control() || is_mark)
 }
 
-/// The characters that Unicode has displays ignore.
+/// The characters that Unicode has displays ignore, and those that look like a space.
 static IGNORED: LazyLock<ClassUnicode> =
-    LazyLock::new(|| class(r"\p{Default_Ignorable_Code_Point}"));
+    LazyLock::new(|| class(r"[\p{Default_Ignorable_Code_Point}\p{White_Space}\x{2800}]"));
 
 /// Those that change how the text around them looks are not among these.
 static HIDING: LazyLock<ClassUnicode> = LazyLock::new(|| {
@@ -122,6 +122,7 @@ mod tests {
             ("cp e\u{301}te\u{301} हिन्दी 中文 한글", "cp e\u{301}te\u{301} हिन्दी 中文 한글"),
             ("a\u{fe0f}b\u{34f}c\u{200d}d\u{e0100}", "a<U+FE0F>b<U+034F>c<U+200D>d<U+E0100>"),
             ("x\u{1160}y\u{ffa0}z", "x<U+1160>y<U+FFA0>z"),
+            ("a b\u{a0}c\u{2003}d\u{3000}e\u{2800}f", "a b<U+00A0>c<U+2003>d<U+3000>e<U+2800>f"),
             ("ls \\\r\n-l\r", "ls \\␍\n-l␍"),
             ("\x1b]8;;u\x07link", "␛]8;;u␇link"),
         ] {

@@ -347,7 +347,7 @@ fn question_of_a_sub_agent_is_answered_in_the_chat() {
     pty.say("please");
     pty.wait_for_question();
     let screen = pty.screen();
-    for part in ["? Write a.txt", "the sub-agent general asks", "Allow Write a.txt?"] {
+    for part in ["? Write a.txt", "the sub-agent general (", "Allow Write a.txt?"] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
     pty.send("y");

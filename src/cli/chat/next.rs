@@ -113,7 +113,7 @@ fn reopenable(session: &Session) -> Result<String, String> {
     }
     if let Some(running) = session.running() {
         return Err(format!(
-            "{running} runs in the background and would be ended; `/tasks stop` ends it, or wait for its end"
+            "this would end {running} in the background; `/tasks stop` ends it, or wait for its end"
         ));
     }
     Ok(session.id().to_owned())

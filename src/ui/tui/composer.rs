@@ -367,6 +367,14 @@ impl Composer {
         self.put(self.cursor, self.cursor, &killed);
     }
 
+    /// Inserts it at this byte as a line of its own, before a line or behind one.
+    pub(super) fn yank_line(&mut self, at: usize, before: bool) {
+        let mut line = self.killed.clone();
+        let end = if before { line.text.len() } else { 0 };
+        line.splice(end, end, &Written::own("\n"));
+        self.put(at, at, &line);
+    }
+
     /// Stores these bytes for yanking.
     pub(super) fn keep(&mut self, from: usize, to: usize) {
         self.killed = self.written.part(from, to);

@@ -68,6 +68,8 @@ pub(super) struct Conversation {
     pub(super) window: Option<u64>,
     /// Tokens and cost of all answers, also of sub-agents.
     pub(super) spending: Spending,
+    /// The part of it from before a rewind.
+    earlier: Spending,
     /// An estimate of what the running request costs so far.
     pub(super) running_cost_usd: Option<f64>,
     /// The mode for which the reason of questions was explained.

@@ -259,6 +259,10 @@ impl State {
         let Some(turn) = &self.conversation.turn else {
             return self.is_working.then_some("starting");
         };
+        // (Several sub-agents may ask.)
+        if self.asked.is_some() {
+            return Some("waiting for you");
+        }
         Some(match &turn.doing {
             Doing::Waiting => "waiting for the model",
             Doing::Thinking => "thinking",

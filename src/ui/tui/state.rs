@@ -563,6 +563,11 @@ impl State {
                 self.shells.retain(|shell| shell.id != id);
                 let shell = Shell { command, output, left_out, exit_code };
                 self.conversation.aside(Cell::Shell(Box::new(shell)));
+                if exit_code != Some(0) && self.is_idle() && self.shells.is_empty() {
+                    let mut returned = Vec::new();
+                    self.return_follow_ups(&mut returned, true);
+                    self.give_back(returned);
+                }
                 return self.send_follow_ups();
             }
             News::Page { title, text, place } => self.page(&title, text, place),
@@ -622,16 +627,21 @@ impl State {
         if ended != Ended::Well {
             self.return_follow_ups(&mut returned, ended == Ended::Failed);
         }
-        match returned.as_slice() {
-            [] => {}
-            [command] if keys::was_command(command) => self.edit_again(command, true),
-            _ => self.edit_again(&UserInput::joined(returned, "\n"), false),
-        }
+        self.give_back(returned);
         let actions = self.send_follow_ups();
         if ended != Ended::Interrupted && !self.is_working {
             self.ask_about_plan();
         }
         actions
+    }
+
+    /// Puts messages that were not sent into the input.
+    fn give_back(&mut self, messages: Vec<UserInput>) {
+        match messages.as_slice() {
+            [] => {}
+            [command] if keys::was_command(command) => self.edit_again(command, true),
+            _ => self.edit_again(&UserInput::joined(messages, "\n"), false),
+        }
     }
 
     /// What was to follow comes back. A command stays one only if it is alone in the input: as a part of a message

@@ -92,15 +92,12 @@ impl Vi {
         match (self.keeps_lines, before) {
             (true, true) => {
                 let start = line_start(text, at);
-                composer.replace(start, start, "\n");
-                composer.go_to(start);
-                composer.yank();
+                composer.yank_line(start, before);
                 composer.go_to(start);
             }
             (true, false) => {
                 let end = line_end(text, at);
-                composer.replace(end, end, "\n");
-                composer.yank();
+                composer.yank_line(end, before);
                 composer.go_to(end + 1);
             }
             (false, _) => {
@@ -359,6 +356,8 @@ mod tests {
             ("ab", "⎋0xp", "b|a"),
             ("one\ntwo", "⎋ggyyp", "one\n|one\ntwo"),
             ("one\ntwo", "⎋yyggP", "|two\none\ntwo"),
+            ("one", "⎋yypu0x", "|ne"),
+            ("one", "⎋yyPu0x", "|ne"),
             ("one\ntwo", "⎋dd", "|one"),
             ("one\ntwo", "⎋ggddp", "two\n|one"),
             ("a b", "⎋ddione", "one|"),

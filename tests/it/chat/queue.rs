@@ -56,6 +56,28 @@ fn queued_command_waits_for_a_shell_command_and_keeps_the_draft_and_its_list() {
     assert!(!test.has_event("session.forked"));
 }
 
+#[test]
+fn what_follows_a_failed_shell_command_is_returned() {
+    let test = Test::new().script(WAITS);
+    let mut pty = busy(&test, &[]);
+    pty.send("!exit 3\t");
+    pty.wait_for("▸ after this turn: !exit 3");
+    pty.send("commit it\t");
+    pty.wait_for("▸ after this turn: commit it");
+    test.write("go", "");
+    pty.wait_for("the work failed: what was to follow it is not sent");
+    pty.wait_for("\n› commit it\n");
+    assert_eq!(said(&test), ["begin"]);
+    // Without a turn as well.
+    pty.send("\x15");
+    pty.say("!sleep 0.5; exit 3");
+    pty.wait_for("! sleep 0.5");
+    pty.send("commit it now\t");
+    pty.wait_for("▸ after your command: commit it now");
+    pty.wait_for("\n› commit it now\n");
+    assert_eq!(said(&test), ["begin"]);
+}
+
 /// A command alone comes back as a command. Next to a message it would be sent to the model with it.
 #[test]
 fn queued_commands_come_back_as_commands_or_are_named() {

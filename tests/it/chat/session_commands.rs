@@ -285,7 +285,7 @@ fn fork_and_add_dir_wait_for_background_commands_and_clear_says_what_it_ended() 
     for command in ["/fork", "/add-dir ../other"] {
         pty.say(command);
         pty.wait_for("`/tasks stop` ends it");
-        assert!(pty.screen().contains("bg_1 (`sleep 312.62`) runs in the background"));
+        assert!(pty.screen().contains("this would end bg_1 (`sleep 312.62`) in the background"));
         assert!(!running("sleep 312.62").is_empty());
         pty.say("/theme dark");
         pty.wait_for("/help");

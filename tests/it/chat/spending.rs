@@ -91,3 +91,19 @@ fn stopped_answer_is_an_estimate_everywhere() {
     // What was interrupted within a call is no part of the conversation.
     assert_eq!(test.events_of("model.responded")[0]["discarded"], true);
 }
+
+#[test]
+fn rewind_does_not_reset_the_cost() {
+    let server = Server::with(|_, n| server::sse_text(&format!("answer {n}")));
+    let (_test, mut pty) = chat(&server, |test| test);
+    for n in 0..2 {
+        pty.say("go");
+        pty.wait_for(&format!("answer {n}"));
+        pty.wait_for("/help");
+    }
+    pty.say("/rewind 2 conversation");
+    pty.wait_for("back to before turn 2");
+    pty.send("\x15");
+    pty.say("/cost");
+    pty.wait_for("input   20 tokens");
+}

@@ -11,7 +11,8 @@ use crate::protocol::{counted, thousands};
 /// A sub-agent that works.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
-    role: String,
+    /// Its role and its task in a few words.
+    name: String,
     /// Its last call.
     doing: String,
     calls: u32,
@@ -32,7 +33,9 @@ impl Conversation {
         let id = event.header.agent.as_str();
         let mut agent = self.agents.remove(id).unwrap_or_default();
         match &event.body {
-            Body::AgentStarted { role, .. } => agent.role.clone_from(role),
+            Body::AgentStarted { role, description, .. } => {
+                agent.name = format!("{role} ({description})");
+            }
             Body::ModelRequested(_) if agent.doing.is_empty() => {
                 "thinking".clone_into(&mut agent.doing);
             }
@@ -62,7 +65,7 @@ impl Conversation {
             Body::PermissionRequested { call, tool, input, reason, rule, grants, diff, .. } => {
                 self.does(Doing::Asking, now);
                 let why = self.why(reason, rule);
-                let why = format!("the sub-agent {} asks; {why}", agent.role);
+                let why = format!("the sub-agent {} asks; {why}", agent.name);
                 let why = why.trim_end_matches("; ").to_owned();
                 let question = Question { why, grants: grants.clone(), diff: diff.clone() };
                 let arguments = serde_json::to_string(input).unwrap_or_default();

@@ -11,7 +11,8 @@ const RECALLED: usize = 3;
 impl Conversation {
     /// A new conversation after the printed part of another one.
     pub(in crate::ui::tui) fn below(other: &Self, is_reopened: bool) -> Self {
-        Self { last: other.last, is_below: true, is_reopened, ..Self::default() }
+        let earlier = if is_reopened { other.spending } else { Spending::default() };
+        Self { last: other.last, is_below: true, is_reopened, earlier, ..Self::default() }
     }
 
     /// Takes the lines that will not change any more, for the scrollback.
@@ -76,7 +77,7 @@ impl Conversation {
             let text = format!("{from} earlier items are not printed again; Ctrl-T shows them");
             self.cells.insert(from, Cell::Note(Tone::Quiet, text));
         }
-        self.spending = Spending::default();
+        self.spending = self.earlier;
         self.running_cost_usd = None;
         self.explained = None;
     }

@@ -162,7 +162,9 @@ impl Conversation {
                 }
                 let what = if *is_redo { "redone" } else { "undone" };
                 let part = if *is_complete { "" } else { " in part" };
-                let text = format!("turn {undone} {what}{part}: {}", files.join(", "));
+                let files =
+                    if files.is_empty() { "no file differed".to_owned() } else { files.join(", ") };
+                let text = format!("turn {undone} {what}{part}: {files}");
                 self.note(Tone::Quiet, &text);
             }
             _ => {}

@@ -183,7 +183,10 @@ impl State {
             }
             KeyAction::SearchHistory => self.focus = Focus::Search(String::new(), 0),
             KeyAction::Complete if self.asked.is_some() => self.focus = Focus::Question,
-            KeyAction::Complete if !self.is_idle() && self.focus == Focus::Composer => {
+            KeyAction::Complete
+                if self.focus == Focus::Composer
+                    && (!self.is_idle() || !self.shells.is_empty()) =>
+            {
                 return self.follow_up();
             }
             KeyAction::Complete => {}
