@@ -60,7 +60,8 @@ pub(super) fn next(
                  with the files, /rewind TURN conversation only with the conversation; `force` at the end: also \
                  over changes that others made since",
             )?;
-            Next::Rewind(session.id().to_owned(), back)
+            let id = if back.force { session.id().to_owned() } else { reopenable(session)? };
+            Next::Rewind(id, back)
         }
         CommandAction::Fork if !arguments.is_empty() => {
             let id = chosen(options, arguments)?;

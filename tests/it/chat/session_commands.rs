@@ -273,7 +273,7 @@ fn resume_says_which_background_commands_it_ended() {
 }
 
 #[test]
-fn fork_and_add_dir_wait_for_background_commands_and_clear_says_what_it_ended() {
+fn fork_add_dir_and_rewind_wait_for_background_commands_and_clear_says_what_it_ended() {
     // In mode read-only it needs no checkpoint.
     let line = "call: Bash {\"command\": \"sleep 312.62\", \"background\": true}\n---\ntext: begun";
     let test = Test::new().script(line);
@@ -282,7 +282,7 @@ fn fork_and_add_dir_wait_for_background_commands_and_clear_says_what_it_ended() 
     pty.say("begin");
     pty.wait_for("begun");
     pty.wait_for("/help");
-    for command in ["/fork", "/add-dir ../other"] {
+    for command in ["/fork", "/add-dir ../other", "/rewind 1", "/rewind 99"] {
         pty.say(command);
         pty.wait_for("`/tasks stop` ends it");
         assert!(pty.screen().contains("this would end bg_1 (`sleep 312.62`) in the background"));
