@@ -184,6 +184,21 @@ fn trace_export_config_and_model_commands_work() {
 }
 
 #[test]
+fn summary_without_a_model_is_announced_as_such() {
+    let (test, mut pty) = chat(
+        "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\nfor: summary\ntimes: any\nfault: empty",
+    );
+    test.write("a.txt", "a line of the file\n".repeat(200));
+    for (message, answer) in [("first", "one"), ("second", "two"), ("third", "three")] {
+        pty.say(message);
+        pty.wait_for(answer);
+        pty.wait_for("/help");
+    }
+    pty.say("/compact");
+    pty.wait_for("became a summary from the record: no model wrote one");
+}
+
+#[test]
 fn parts_of_the_context_add_up_after_a_compaction() {
     let (test, mut pty) = chat(
         "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\

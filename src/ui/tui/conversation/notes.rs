@@ -1,7 +1,7 @@
 //! Notes about decisions, rules, checks and compactions.
 
 use super::{Cell, Conversation, Tone};
-use crate::protocol::event::{Body, McpState, mode_changed};
+use crate::protocol::event::{Body, McpState, SummaryAuthor, mode_changed};
 use crate::protocol::hook::HookFinished;
 use crate::protocol::recall::Moment;
 use crate::protocol::visible::literal_line;
@@ -98,9 +98,15 @@ impl Conversation {
                         "nothing to compact: the latest messages stay as they are".to_owned()
                     }
                     0 => format!("compacted: {before} → {after} tokens, results were shortened"),
-                    n => format!(
-                        "compacted: {before} → {after} tokens, {n} messages became a summary"
-                    ),
+                    n => {
+                        let by = match compacted.by {
+                            SummaryAuthor::Model => "",
+                            SummaryAuthor::Program => " from the record: no model wrote one",
+                        };
+                        format!(
+                            "compacted: {before} → {after} tokens, {n} messages became a summary{by}"
+                        )
+                    }
                 };
                 self.note(Tone::Quiet, &text);
             }
