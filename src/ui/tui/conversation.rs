@@ -179,9 +179,10 @@ impl Conversation {
                 self.does(Doing::Answering, now);
             }
             Body::ModelResponded(answer) => self.responded(answer),
-            Body::ToolStarted { call, tool, .. } => {
+            Body::ToolStarted { call, tool, input, .. } => {
                 self.does(Doing::Calling(tool.clone()), now);
                 if let Some(call) = self.call(call) {
+                    call.is_made_with(input);
                     call.state = CallState::Running { tail: String::new() };
                 }
             }
@@ -198,11 +199,17 @@ impl Conversation {
                     self.plan_is(&Plan { methodology, ..plan });
                 }
             }
-            Body::PermissionRequested { call, reason, rule, grants, diff, .. } => {
+            Body::PermissionRequested { call, input, reason, rule, grants, diff, .. } => {
                 self.does(Doing::Asking, now);
-                let why = self.why(reason, rule);
-                let question = Question { why, grants: grants.clone(), diff: diff.clone() };
+                let mut why = self.why(reason, rule);
                 if let Some(call) = self.call(call) {
+                    if let Some(written) = call.is_made_with(input) {
+                        let end = if why.is_empty() { "" } else { "; " };
+                        why = format!(
+                            "a hook changed this call; the model wrote: {written}{end}{why}"
+                        );
+                    }
+                    let question = Question { why, grants: grants.clone(), diff: diff.clone() };
                     call.question = Some(Box::new(question));
                 }
             }

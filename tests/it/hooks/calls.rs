@@ -174,6 +174,38 @@ fn arguments_that_a_hook_changed_are_used_and_told() {
     assert_eq!(envelopes(&test)[0]["context"]["params_input"]["path"], "b");
 }
 
+/// Whoever approves a call sees what is run, not what the model wrote.
+#[test]
+fn question_shows_the_call_as_a_hook_changed_it() {
+    let changing = |input: &serde_json::Value| json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": input}});
+    let hooks = [
+        answering("PreToolUse", "Bash", &changing(&json!({"command": "touch HOOKED"}))),
+        answering("PreToolUse", "Write", &changing(&json!({"file_path": "b", "content": "new"}))),
+    ];
+    let test = with(
+        &hooks,
+        "call: Bash {\"command\":\"ls\"}\n---\n\
+         call: Write {\"path\":\"a\",\"content\":\"old\"}\n---\ntext: done",
+    );
+    let mut chat = Pty::chat(&test, &[]);
+    chat.wait_for("/help");
+    chat.say("go");
+    chat.wait_for_question();
+    chat.wait_for("? Bash touch HOOKED");
+    chat.wait_for("a hook changed this call; the model wrote: ls");
+    chat.wait_for("Allow Bash touch HOOKED?");
+    chat.send("y");
+    chat.wait_for("? Write b");
+    chat.wait_for("a hook changed this call; the model wrote: a");
+    chat.wait_for_question();
+    chat.send("y");
+    chat.wait_for("done");
+    for cell in ["✓ Bash touch HOOKED", "✓ Write b"] {
+        assert!(chat.all().contains(cell), "{}", chat.all());
+    }
+    assert!(test.root().join("HOOKED").exists() && test.read("b") == "new");
+}
+
 #[test]
 fn changed_arguments_are_validated_and_judged_anew() {
     let hooks = [

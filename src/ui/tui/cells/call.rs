@@ -107,6 +107,14 @@ impl Call {
         }
     }
 
+    /// The call is made with this input. Returns the subject that the model wrote if a hook or a program changed it.
+    pub(in crate::ui::tui) fn is_made_with(&mut self, input: &Object) -> Option<String> {
+        let made = subject(&self.tool, input);
+        let is_changed = made != self.subject && !self.subject.is_empty();
+        let written = std::mem::replace(&mut self.subject, made);
+        is_changed.then_some(written)
+    }
+
     pub(in crate::ui::tui) fn finish(&mut self, envelope: &Envelope) {
         self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope)));
     }
