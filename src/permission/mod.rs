@@ -17,6 +17,7 @@ mod statuses;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::protocol::control::{PermissionMode, Reason, Ruling};
@@ -24,7 +25,7 @@ use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::SessionRule;
 use crate::protocol::tool::{CHANGE_TOOLS, Effect};
 
-use judge::{Context, Finding, FindingClass, Right};
+use judge::{Command, Context, Finding, FindingClass, Right};
 use paths::Guarded;
 
 pub use foreign::ForeignRule;
@@ -62,6 +63,8 @@ struct Entry {
     verb: Verb,
     origin: Origin,
     rule: Rule,
+    /// The directories in which it allows commands; empty: everywhere.
+    directories: Vec<String>,
 }
 
 const ANOTHER_WAY: &str = "find another way, or say what you would need it for";
@@ -134,7 +137,8 @@ impl Policy {
         origin: Origin,
         rules: impl IntoIterator<Item = Rule>,
     ) -> Self {
-        let rules = rules.into_iter().map(|rule| Entry { verb, origin, rule });
+        let rules =
+            rules.into_iter().map(|rule| Entry { verb, origin, rule, directories: Vec::new() });
         Arc::make_mut(&mut self.entries).extend(rules);
         self
     }
@@ -273,18 +277,18 @@ impl Policy {
                 let allows = |rule: &Rule| rule.fits_path(path, &self.places);
                 let asks = |rule: &Rule| rule.holds_for_path(path, &self.places);
                 self.asked_to_read(question)
-                    .unwrap_or_else(|| self.rule_outcome(question.tool, allows, asks, None))
+                    .unwrap_or_else(|| self.rule_outcome(question.tool, allows, asks, None, None))
             }
-            (Effect::Command { .. }, Some((line, findings))) => {
-                return self.decided_for_line(question.tool, line, findings);
+            (Effect::Command { directory, .. }, Some((line, findings))) => {
+                return self.decided_for_line(question.tool, (line, directory), findings);
             }
             (Effect::Mcp { server, tool, .. }, _) => {
                 let fits = |rule: &Rule| rule.fits_tool_of(server, tool);
-                self.rule_outcome(question.tool, fits, fits, None)
+                self.rule_outcome(question.tool, fits, fits, None, None)
             }
             (Effect::Skill { name } | Effect::Agent { role: name, .. }, _) => {
                 let fits = |rule: &Rule| rule.fits_name(name);
-                self.rule_outcome(question.tool, fits, fits, None)
+                self.rule_outcome(question.tool, fits, fits, None, None)
             }
             (
                 Effect::Command { .. }
@@ -293,7 +297,7 @@ impl Policy {
                 | Effect::Ask
                 | Effect::Lookup,
                 _,
-            ) => self.rule_outcome(question.tool, Rule::is_bare, Rule::is_bare, None),
+            ) => self.rule_outcome(question.tool, Rule::is_bare, Rule::is_bare, None, None),
         };
         match outcome {
             RuleOutcome::Allowed(reason) => Some(Ruling::Allow(reason)),
@@ -315,14 +319,19 @@ impl Policy {
     }
 
     /// A line is allowed if each of its commands is allowed or only reads, and one is allowed by a rule.
-    fn decided_for_line(&self, tool: &str, line: &Line, findings: &[Finding]) -> Option<Ruling> {
+    fn decided_for_line(
+        &self,
+        tool: &str,
+        (line, directory): (&Line, &str),
+        findings: &[Finding],
+    ) -> Option<Ruling> {
         if !line.is_understood() || line.commands().is_empty() {
             let counting = findings.iter().filter(|finding| self.counts(finding));
             let finding = counting.max_by_key(|finding| finding.class);
             let asks = |rule: &Rule| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             };
-            return match self.rule_outcome(tool, Rule::is_bare, asks, finding) {
+            return match self.rule_outcome(tool, Rule::is_bare, asks, finding, None) {
                 RuleOutcome::Allowed(reason) => Some(Ruling::Allow(reason)),
                 RuleOutcome::Asks(reason) => {
                     let hint = reason.hint.map(|_| allowing_hint(&["Bash".to_owned()]));
@@ -335,7 +344,7 @@ impl Policy {
         let mut is_open = false;
         let mut asked: Vec<Reason> = Vec::new();
         for at in 0..line.commands().len() {
-            match self.outcome_of(tool, line, findings, at) {
+            match self.outcome_of(tool, (line, directory), findings, at) {
                 RuleOutcome::Asks(reason) => asked.push(reason),
                 RuleOutcome::Allowed(reason) => _ = allowed.get_or_insert(reason),
                 RuleOutcome::OnlyReads => {}
@@ -350,7 +359,7 @@ impl Policy {
             return Some(Ruling::Ask(Reason {
                 rule: first.rule.clone(),
                 text: texts.join("; "),
-                hint: has_hint.then(|| self.allowing(tool, line, findings)),
+                hint: has_hint.then(|| self.allowing(tool, (line, directory), findings)),
                 by_instruction: asked.iter().any(|reason| reason.by_instruction),
                 only_person: asked.iter().any(|reason| reason.only_person),
             }));
@@ -359,8 +368,15 @@ impl Policy {
     }
 
     /// The result of rules and judge for one command of a line.
-    fn outcome_of(&self, tool: &str, line: &Line, findings: &[Finding], at: usize) -> RuleOutcome {
+    fn outcome_of(
+        &self,
+        tool: &str,
+        (line, directory): (&Line, &str),
+        findings: &[Finding],
+        at: usize,
+    ) -> RuleOutcome {
         let command = &line.commands()[at];
+        let place = self.place_of(command, directory);
         let whole = line.commands().iter().find(|other| other.of == command.of);
         let whole = whole.unwrap_or(command);
         // A pattern does not cover the target of a redirection.
@@ -374,7 +390,7 @@ impl Policy {
             .iter()
             .filter(|finding| finding.at == at && self.counts(finding))
             .max_by_key(|finding| finding.class);
-        match self.rule_outcome(tool, allows, asks, finding) {
+        match self.rule_outcome(tool, allows, asks, finding, place.as_deref()) {
             RuleOutcome::Undecided if judge::only_reads(command, line.text()) => {
                 RuleOutcome::OnlyReads
             }
@@ -395,6 +411,27 @@ impl Policy {
         }
     }
 
+    /// The directories in which the commands of a line run that need a rule: an answer "always" holds in these.
+    pub fn directories_of(&self, effect: &Effect) -> Vec<String> {
+        let Effect::Command { command, directory, .. } = effect else { return Vec::new() };
+        let line = Line::read(command);
+        let needing = line.commands().iter().filter(|it| !judge::only_reads(it, line.text()));
+        let places = needing.filter_map(|it| self.place_of(it, directory));
+        places.collect::<BTreeSet<String>>().into_iter().collect()
+    }
+
+    /// The directory in which a command of a line in `directory` runs, if it is known. Relative to the root, which is `.`.
+    fn place_of(&self, command: &Command, directory: &str) -> Option<String> {
+        let place = shell::directory::join(directory, command.directory.as_deref()?);
+        let root = &self.places.project;
+        let below = place.strip_prefix(root.as_str()).filter(|_| !root.is_empty());
+        let place = match below {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
+            _ => &place,
+        };
+        Some(if place.is_empty() { "." } else { place }.to_owned())
+    }
+
     /// Combines rules and finding in order of precedence: allowed on the command line, the latest rule of the
     /// session, asked, allowed by a file, the judge's finding.
     fn rule_outcome(
@@ -403,11 +440,17 @@ impl Policy {
         allows: impl Fn(&Rule) -> bool,
         asks: impl Fn(&Rule) -> bool,
         finding: Option<&Finding>,
+        place: Option<&str>,
     ) -> RuleOutcome {
         let allowed =
             |entry: &Entry| RuleOutcome::Allowed(reason(entry.shown(), "a rule allows this"));
         let asked = |entry: &Entry| RuleOutcome::Asks(self.asking(entry));
-        let is_allow = |entry: &Entry| entry.verb == Verb::Allow && allows(&entry.rule);
+        let is_here = |entry: &Entry| {
+            let directories = &entry.directories;
+            directories.is_empty() || directories.iter().any(|it| place == Some(it))
+        };
+        let is_allow =
+            |entry: &Entry| entry.verb == Verb::Allow && is_here(entry) && allows(&entry.rule);
         let is_ask = |entry: &Entry| entry.verb == Verb::Ask && asks(&entry.rule);
         // Except on the command line, a rule that allows everything does not apply to commands with findings.
         let is_given = |entry: &Entry| entry.origin == Origin::Compatible;
@@ -531,9 +574,11 @@ impl Policy {
                 let text = format!("a tool of the MCP server {server} needs approval: {how}");
                 Ruling::Ask(reason(mode, text))
             }
-            (Effect::Command { .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
+            (Effect::Command { directory, .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
                 let how = match &question.command {
-                    Some((line, findings)) => self.allowing(question.tool, line, findings),
+                    Some((line, findings)) => {
+                        self.allowing(question.tool, (line, directory), findings)
+                    }
                     None => allowing_hint(&["Bash".to_owned()]),
                 };
                 Ruling::Ask(reason(mode, format!("this command needs approval: {how}")))
@@ -542,11 +587,16 @@ impl Policy {
     }
 
     /// How the user can allow a line: the narrowest missing rules.
-    fn allowing(&self, tool: &str, line: &Line, findings: &[Finding]) -> String {
+    fn allowing(
+        &self,
+        tool: &str,
+        (line, directory): (&Line, &str),
+        findings: &[Finding],
+    ) -> String {
         let mut rules: Vec<String> = Vec::new();
         if line.is_understood() {
             for (at, command) in line.commands().iter().enumerate() {
-                match self.outcome_of(tool, line, findings, at) {
+                match self.outcome_of(tool, (line, directory), findings, at) {
                     RuleOutcome::Allowed(_) | RuleOutcome::OnlyReads => continue,
                     RuleOutcome::Asks(_) | RuleOutcome::Undecided => {}
                 }

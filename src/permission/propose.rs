@@ -52,8 +52,9 @@ fn rules_for_line(line: &Line, rule: impl Fn(&Command) -> Option<String>) -> Opt
         if judge::only_reads(command, line.text()) {
             continue;
         }
-        // The input is no part of a rule, and may be a program: `bash -s < FILE`.
-        let rule = rule(command).filter(|_| !command.has_input)?;
+        // The input is no part of a rule, and may be a program: `bash -s < FILE`. A rule holds where it was granted.
+        let is_known = !command.has_input && command.directory.is_some();
+        let rule = rule(command).filter(|_| is_known)?;
         if !rules.contains(&rule) {
             rules.push(rule);
         }

@@ -33,12 +33,15 @@ impl Policy {
         facts: &dyn PathFacts,
     ) -> Rights {
         let question = self.question(tool, effect, facts);
-        let Some((line, findings)) = &question.command else {
+        let (Some((line, findings)), Effect::Command { directory, .. }) =
+            (&question.command, effect)
+        else {
             return Rights { read_only: effect.is_read_only(), ..Rights::default() };
         };
         let is_full = self.mode == PermissionMode::Full;
         let is_read_only_mode = self.mode.is_read_only();
-        let is_granted = is_full || is_approved || self.is_allowed_by_rules(tool, line, findings);
+        let is_granted =
+            is_full || is_approved || self.is_allowed_by_rules(tool, (line, directory), findings);
         let grants = |right: Right| {
             let is_it = |finding: &Finding| finding.class == FindingClass::Asks(Some(right));
             is_granted && findings.iter().any(is_it)
@@ -54,16 +57,26 @@ impl Policy {
     }
 
     /// Each command of the line is allowed by a rule or only reads.
-    fn is_allowed_by_rules(&self, tool: &str, line: &Line, findings: &[Finding]) -> bool {
+    fn is_allowed_by_rules(
+        &self,
+        tool: &str,
+        (line, directory): (&Line, &str),
+        findings: &[Finding],
+    ) -> bool {
         if !line.is_understood() {
             let counting = findings.iter().filter(|finding| self.counts(finding));
             let finding = counting.max_by_key(|finding| finding.class);
             let bare = super::Rule::is_bare;
-            return matches!(self.rule_outcome(tool, bare, bare, finding), RuleOutcome::Allowed(_));
+            return matches!(
+                self.rule_outcome(tool, bare, bare, finding, None),
+                RuleOutcome::Allowed(_)
+            );
         }
-        (0..line.commands().len()).all(|at| match self.outcome_of(tool, line, findings, at) {
-            RuleOutcome::Allowed(_) | RuleOutcome::OnlyReads => true,
-            RuleOutcome::Asks(_) | RuleOutcome::Undecided => false,
+        (0..line.commands().len()).all(|at| {
+            match self.outcome_of(tool, (line, directory), findings, at) {
+                RuleOutcome::Allowed(_) | RuleOutcome::OnlyReads => true,
+                RuleOutcome::Asks(_) | RuleOutcome::Undecided => false,
+            }
         })
     }
 }

@@ -40,7 +40,12 @@ impl Policy {
             Verb::Allow => rule.whole(),
         };
         let origin = Origin::Session(added.id);
-        Arc::make_mut(&mut self.entries).push(Entry { verb, origin, rule });
+        Arc::make_mut(&mut self.entries).push(Entry {
+            verb,
+            origin,
+            rule,
+            directories: added.directories.clone(),
+        });
         self.session_rules.push(added.clone());
     }
 

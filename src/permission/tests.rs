@@ -411,16 +411,15 @@ fn denied_paths_are_literal_paths_of_deny_rules() {
     ];
     let places = Places { project: "/p".to_owned(), home: Some("/home/me".to_owned()) };
     let mut policy = policy(AutoEdit, &rules).at(places);
-    let rule = SessionRule {
-        id: 1,
-        rule: "deny Write(docs/)".into(),
-        words: String::new(),
-        is_written: false,
-    };
+    let rule = SessionRule { id: 1, rule: "deny Write(docs/)".into(), ..SessionRule::default() };
     policy.apply(&Body::RuleAdded { rule }, &Facts);
     let rule = "deny Edit(./app/[[]slug[]]/)".into();
-    let rule =
-        SessionRule { id: 2, rule, words: "Don't touch app/[slug].".into(), is_written: false };
+    let rule = SessionRule {
+        id: 2,
+        rule,
+        words: "Don't touch app/[slug].".into(),
+        ..SessionRule::default()
+    };
     policy.apply(&Body::RuleAdded { rule }, &Facts);
     let (read, write) = policy.denied_paths();
     let paths = |denied: &[DeniedPath]| -> Vec<String> {
@@ -876,15 +875,19 @@ mod properties {
 /// Applies the answer "always".
 fn answered(policy: &mut Policy, rule: &str) {
     let rule = format!("allow {rule}");
-    let rule = SessionRule { id: 1, rule, words: String::new(), is_written: false };
+    let rule = SessionRule { id: 1, rule, words: String::new(), ..SessionRule::default() };
     policy.apply(&Body::RuleAdded { rule }, &Facts);
 }
 
 #[test]
 fn later_session_rule_overrides_an_earlier_one() {
     let add = |policy: &mut Policy, id, rule: &str| {
-        let rule =
-            SessionRule { id, rule: rule.to_owned(), words: String::new(), is_written: false };
+        let rule = SessionRule {
+            id,
+            rule: rule.to_owned(),
+            words: String::new(),
+            ..SessionRule::default()
+        };
         policy.apply(&Body::RuleAdded { rule }, &Facts);
     };
     let (tool, effect) = bash("git push x");
@@ -904,8 +907,12 @@ fn later_session_rule_overrides_an_earlier_one() {
 fn session_deny_rule_overrides_rules_and_modes() {
     let mut policy = policy(Full, &["--allow Write", "--allow Bash"]);
     let words = "Don't touch tests/.".to_owned();
-    let rule =
-        SessionRule { id: 3, rule: "deny Edit(./tests/)".to_owned(), words, is_written: false };
+    let rule = SessionRule {
+        id: 3,
+        rule: "deny Edit(./tests/)".to_owned(),
+        words,
+        ..SessionRule::default()
+    };
     policy.apply(&Body::RuleAdded { rule: rule.clone() }, &Facts);
     for (path, expected) in [
         ("tests/a.rs", "ACCESS_DENIED: deny Edit(./tests/) (session rule 3)"),

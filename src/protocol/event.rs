@@ -840,7 +840,7 @@ pub struct Pin {
 }
 
 /// A permission rule of this session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRule {
     /// Its number in the session, from 1; not reused.
     pub id: u32,
@@ -849,6 +849,10 @@ pub struct SessionRule {
     /// The user's sentence that it was made from; empty for an answer "always".
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
+    /// The directories in which it allows commands: those of the call that an answer "always" was about. Empty:
+    /// everywhere. Relative to the root, which is `.`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<String>,
     /// The user wrote the rule: as in the configuration, further words may follow those of a command.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_written: bool,

@@ -190,16 +190,37 @@ pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {
     })
 }
 
-/// A call in one line: `Read src/a.rs`.
+/// A call in one line: `Read src/a.rs`, `Bash (in web) npm test`.
 pub fn call_line(tool: &str, input: &Object) -> String {
     let subject = literal_line(&subject(tool, input)).into_owned();
-    let line = format!("{} {}", literal_line(tool), shorten(&subject, 90));
+    let place =
+        place_of_command(tool, input).map(|place| shorten(&literal_line(&place), 40).into());
+    let line = format!("{} {}", named(&literal_line(tool), place), shorten(&subject, 90));
     line.trim_end().to_owned()
 }
 
 /// A call with all of its command, path or other subject.
 pub fn call_in_full(tool: &str, input: &Object) -> String {
-    literal(&format!("{tool} {}", subject(tool, input))).trim_end().to_owned()
+    let tool_and_place = named(tool, place_of_command(tool, input));
+    literal(&format!("{tool_and_place} {}", subject(tool, input))).trim_end().to_owned()
+}
+
+fn named(tool: &str, place: Option<String>) -> String {
+    place.map_or_else(|| tool.to_owned(), |place| format!("{tool} ({place})"))
+}
+
+/// Where and how a command runs, if not in the foreground in the root: `in web, in the background`.
+pub fn place_of_command(tool: &str, input: &Object) -> Option<String> {
+    if tool != "Bash" {
+        return None;
+    }
+    let directory = input.get("directory").and_then(Value::as_str);
+    let directory = directory.filter(|it| !matches!(it.trim_end_matches('/'), "" | "."));
+    let directory = directory.map(|directory| format!("in {directory}"));
+    let is_background = input.get("background").is_some_and(|it| *it == true);
+    let background = is_background.then(|| "in the background".to_owned());
+    let parts: Vec<String> = directory.into_iter().chain(background).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn subject(tool: &str, input: &Object) -> String {

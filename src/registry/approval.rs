@@ -260,8 +260,9 @@ impl Registry {
                 let text = format!("yes, and for this session: {}", grant.in_words());
                 match grant {
                     Grant::Rules(rules) => {
+                        let directories = self.permissions().policy.directories_of(effect);
                         for rule in &rules {
-                            self.add_rule(format!("allow {rule}"), "");
+                            self.grant_rule(format!("allow {rule}"), directories.clone());
                         }
                     }
                     // It was requested together with the answer.

@@ -249,18 +249,25 @@ impl Registry {
     /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was
     /// made from one. A known or invalid rule is not added.
     pub fn add_rule(&self, rule: String, words: &str) {
-        self.add(SessionRule { id: 0, rule, words: words.to_owned(), is_written: false });
+        self.add(SessionRule { rule, words: words.to_owned(), ..SessionRule::default() });
+    }
+
+    /// Adds a permission rule for this session because of an answer about a call.
+    pub(super) fn grant_rule(&self, rule: String, directories: Vec<String>) {
+        self.add(SessionRule { rule, directories, ..SessionRule::default() });
     }
 
     /// Adds a permission rule that the user wrote; false if it is known or invalid.
     pub fn add_written_rule(&self, rule: String) -> bool {
-        self.add(SessionRule { id: 0, rule, words: String::new(), is_written: true })
+        self.add(SessionRule { rule, is_written: true, ..SessionRule::default() })
     }
 
     /// Adds a rule under the next number.
     fn add(&self, rule: SessionRule) -> bool {
-        let is_same =
-            |known: &SessionRule| known.rule == rule.rule && known.is_written == rule.is_written;
+        let is_same = |known: &SessionRule| {
+            let of = |it: &SessionRule| (it.rule.clone(), it.is_written, it.directories.clone());
+            of(known) == of(&rule)
+        };
         let is_new =
             !self.session_rules().iter().any(is_same) && Policy::is_session_rule(&rule.rule);
         if is_new {

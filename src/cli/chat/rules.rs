@@ -177,13 +177,15 @@ fn in_words(session: &Session, options: &Options) -> String {
     if rules.is_empty() {
         text.push_str("  none\n");
     }
-    for SessionRule { id, rule, words, is_written } in &rules {
+    for SessionRule { id, rule, words, directories, is_written } in &rules {
         let source = match (is_written, words.as_str()) {
             (true, _) => "/permissions add",
             (false, "") => "your answer “always”",
             (false, words) => words,
         };
-        text.push_str(&format!("{id:>3}  {rule}  · {source}\n"));
+        let here = if directories.is_empty() { "" } else { " in " };
+        let here = format!("{here}{}", directories.join(", "));
+        text.push_str(&format!("{id:>3}  {rule}{here}  · {source}\n"));
     }
     text.push_str("\nConfigured rules:\n");
     if options.config.rules.is_empty() {

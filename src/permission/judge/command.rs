@@ -25,7 +25,7 @@ pub(in super::super) struct Command {
     /// `timeout` ends it.
     pub(super) is_limited: bool,
     /// The directory in which it runs, if known.
-    pub(super) directory: Option<String>,
+    pub(in super::super) directory: Option<String>,
     /// The index of its simple command in the script.
     pub(in super::super) of: usize,
     /// It only runs the command after it.

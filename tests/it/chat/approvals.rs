@@ -414,3 +414,62 @@ fn approved_call_does_not_follow_a_swapped_directory() {
         }
     }
 }
+
+#[test]
+fn question_says_where_a_command_runs_and_an_answer_holds_there() {
+    let test = Test::new();
+    for folder in ["", "src/evil/"] {
+        test.write(&format!("{folder}build.sh"), "echo >> count\n");
+    }
+    let root = test.root().canonicalize().unwrap().display().to_string();
+    let call = |line: &str, directory: &str| {
+        let input = serde_json::json!({"command": line, "directory": directory});
+        format!("call: Bash {input}\n---\n")
+    };
+    let calls = [
+        call("sh build.sh", "."),
+        call(&format!("cd {root} && sh build.sh"), "."),
+        call("cd src/evil && sh build.sh", "."),
+        call("sh build.sh", "src/evil"),
+    ];
+    let test = test.script(&format!("{}text: built", calls.concat()));
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("please");
+    pty.wait_for_question();
+    pty.send("a");
+    // The second is the same program in the same folder; the third and the fourth are another one.
+    pty.wait_for("Allow Bash cd src/evil && sh build.sh?");
+    pty.wait_for_question();
+    pty.send("y");
+    pty.wait_for("? Bash (in src/evil) sh build.sh");
+    pty.wait_for("Allow Bash (in src/evil) sh build.sh?");
+    pty.wait_for_question();
+    pty.send("n");
+    pty.wait_for("built");
+    pty.wait_for("✗ Bash (in src/evil) sh build.sh");
+    assert_eq!(test.read("count"), "\n\n");
+    assert_eq!(test.read("src/evil/count"), "\n");
+    pty.say("/permissions");
+    pty.wait_for("allow Bash(sh build.sh) in .");
+}
+
+#[test]
+fn question_shows_the_whole_directory_and_the_background() {
+    let folder = format!("{}/{}", "a".repeat(90), "b".repeat(90));
+    let input = serde_json::json!({"command": "rm -rf *", "directory": folder, "background": true});
+    let (_test, mut pty) = {
+        let test = Test::new()
+            .file(&format!("{folder}/x"), "")
+            .script(&format!("call: Bash {input}\n---\ntext: left"));
+        let mut pty = Pty::chat(&test, &[]);
+        pty.wait_for("/help");
+        pty.say("please");
+        (test, pty)
+    };
+    pty.wait_for_question();
+    let whole: String = pty.all().split_whitespace().collect();
+    assert!(whole.contains(&format!("in{folder},inthebackground")), "{}", pty.all());
+    pty.send("n");
+    pty.wait_for("left");
+}

@@ -11,10 +11,10 @@ use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::question::{Question as Inquiry, UserAnswer};
-use crate::protocol::view::{mcp_subject, view};
-use crate::protocol::visible::{literal, prose};
+use crate::protocol::view::{mcp_subject, place_of_command, view};
+use crate::protocol::visible::{literal, literal_line, prose};
 use crate::protocol::{Object, counted};
-use crate::ui::tui::text::hang;
+use crate::ui::tui::text::{cut, hang};
 use crate::ui::tui::theme::Part;
 
 /// Limits in brief: lines of a diff, of an output, and of the output of a failed command.
@@ -31,6 +31,8 @@ pub(in crate::ui::tui) struct Call {
     pub(in crate::ui::tui) tool: String,
     /// Its subject: a path, a pattern, a command.
     pub(in crate::ui::tui) subject: String,
+    /// Where and how a command runs, if not in the foreground in the root.
+    place: Option<String>,
     pub(in crate::ui::tui) question: Option<Box<Question>>,
     /// What it asks the user.
     pub(in crate::ui::tui) asks: Vec<Inquiry>,
@@ -101,6 +103,7 @@ impl Call {
             id: id.to_owned(),
             tool: tool.to_owned(),
             subject: subject(tool, &input),
+            place: place_of_command(tool, &input),
             question: None,
             asks: Vec::new(),
             state: CallState::Waiting,
@@ -110,6 +113,7 @@ impl Call {
     /// The call is made with this input. Returns the subject that the model wrote if a hook or a program changed it.
     pub(in crate::ui::tui) fn is_made_with(&mut self, input: &Object) -> Option<String> {
         let made = subject(&self.tool, input);
+        self.place = place_of_command(&self.tool, input);
         let is_changed = made != self.subject && !self.subject.is_empty();
         let written = std::mem::replace(&mut self.subject, made);
         is_changed.then_some(written)
@@ -143,10 +147,11 @@ impl Call {
     /// The permission question with its details.
     pub(in crate::ui::tui) fn question_lines(&self, look: Look) -> Vec<Line<'static>> {
         let Some(question) = &self.question else { return Vec::new() };
-        let mut lines =
-            vec![title(("? ", Part::Warn), &self.tool, &first_line(&self.subject), "", look)];
+        let (name, subject) = (self.name(look), first_line(&self.subject));
+        let mut lines = vec![title(("? ", Part::Warn), &name, &subject, "", look)];
         let is_whole = self.is_whole_in(&lines[0]);
         let quiet = look.theme.style(Part::Quiet);
+        lines.extend(self.place_lines(&name, look));
         if !question.why.is_empty() {
             let indent = Span::raw("  ");
             let why = Span::styled(literal(&question.why).into_owned(), quiet);
@@ -161,6 +166,24 @@ impl Call {
         lines
     }
 
+    /// The tool, and where its command runs. A long directory is cut.
+    pub(in crate::ui::tui) fn name(&self, look: Look) -> String {
+        match &self.place {
+            None => self.tool.clone(),
+            Some(place) => {
+                format!("{} ({})", self.tool, cut(&literal_line(place), look.width / 2))
+            }
+        }
+    }
+
+    /// The whole place, if this name does not contain it.
+    fn place_lines(&self, name: &str, look: Look) -> Vec<Line<'static>> {
+        let place = self.place.as_deref().map(literal_line);
+        let Some(place) = place.filter(|place| !name.contains(&**place)) else { return Vec::new() };
+        let indent = Span::raw("  ");
+        hang(&indent, &indent, &[Span::raw(place.into_owned())], look.width)
+    }
+
     /// This title contains the whole subject.
     fn is_whole_in(&self, title: &Line<'_>) -> bool {
         title.to_string().contains(literal(&self.subject).trim())
@@ -172,13 +195,13 @@ impl Call {
         look: Look,
         detail: Detail,
     ) -> Vec<Line<'static>> {
-        let subject = first_line(&self.subject);
+        let (name, subject) = (self.name(look), first_line(&self.subject));
         let outcome = match &self.state {
             CallState::Waiting => {
-                return vec![title(("· ", Part::Quiet), &self.tool, &subject, "", look)];
+                return vec![title(("· ", Part::Quiet), &name, &subject, "", look)];
             }
             CallState::Running { tail } => {
-                let mut lines = vec![title(("◦ ", Part::User), &self.tool, &subject, "", look)];
+                let mut lines = vec![title(("◦ ", Part::User), &name, &subject, "", look)];
                 lines.extend(live_output(tail, RUNNING_LINES, look));
                 lines.extend(self.asks.iter().flat_map(|asks| inquiry_lines(asks, look)));
                 return lines;
@@ -199,9 +222,12 @@ impl Call {
         if outcome.time_ms >= 1000 && self.question.is_none() {
             how.push_str(&format!("  {}", seconds(outcome.time_ms)));
         }
-        let mut lines = vec![title(mark, &self.tool, &subject, how.trim(), look)];
-        if detail == Detail::Full && !self.is_whole_in(&lines[0]) {
-            lines.extend(command_lines(&self.subject, look));
+        let mut lines = vec![title(mark, &name, &subject, how.trim(), look)];
+        if detail == Detail::Full {
+            lines.extend(self.place_lines(&name, look));
+            if !self.is_whole_in(&lines[0]) {
+                lines.extend(command_lines(&self.subject, look));
+            }
         }
         let indent = Span::raw("  ");
         if !outcome.note.is_empty() {
@@ -292,7 +318,7 @@ impl Outcome {
                     (_, Some(0), _) => String::new(),
                     (_, Some(exit), _) => format!("exit {exit}"),
                     (_, None, _) if data.contains_key("background_id") => {
-                        format!("in the background as {}", text("background_id"))
+                        format!("as {}", text("background_id"))
                     }
                     (_, None, _) => String::new(),
                 }

@@ -94,7 +94,7 @@ impl Foot {
         let ask = match (state.asked.as_ref().map(|asked| &asked.about), state.asked_call()) {
             (Some(Subject::Plan(_)), _) => "Carry out this plan?".to_owned(),
             (_, Some(call)) => {
-                let call = format!("{} {}", call.tool, call.subject);
+                let call = format!("{} {}", call.name(look), call.subject);
                 format!("Allow {}?", literal(&call).trim().replace('\n', " ⏎ "))
             }
             (_, None) => return,
