@@ -193,8 +193,7 @@ pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {
 /// A call in one line: `Read src/a.rs`, `Bash (in web) npm test`.
 pub fn call_line(tool: &str, input: &Object) -> String {
     let subject = literal_line(&subject(tool, input)).into_owned();
-    let place =
-        place_of_command(tool, input).map(|place| shorten(&literal_line(&place), 40).into());
+    let place = place_of_command(tool, input).map(|place| shorten(&literal_line(&place), 40));
     let line = format!("{} {}", named(&literal_line(tool), place), shorten(&subject, 90));
     line.trim_end().to_owned()
 }
