@@ -27,7 +27,7 @@ use crate::protocol::hook::HookFinished;
 use crate::protocol::model::StopReason;
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::tool::Effect;
-use crate::protocol::view::call_line;
+use crate::protocol::view::{call_in_full, call_line};
 use crate::protocol::visible::{literal_line, prose};
 
 /// Sources of errors that are shown to the user. Others end the turn, and are in its result.
@@ -371,7 +371,9 @@ impl Updates {
                 call, tool, input, effect, reason, grants, diff, ..
             } => {
                 let parts = (call, tool.as_str(), input, effect);
-                let mut content: Vec<ToolCallContent> = vec![calls::text(reason)];
+                // (The title is shortened.)
+                let whole = calls::text(&calls::fenced(&call_in_full(tool, input)));
+                let mut content: Vec<ToolCallContent> = vec![whole, calls::text(reason)];
                 if let (Some(diff), Effect::Write { path }) = (diff, effect) {
                     content = calls::diffs(diff, &self.root.join(path));
                 }

@@ -82,6 +82,21 @@ fn editor_sees_each_step_and_permits_a_change() {
     assert_eq!(test.read("a.txt"), "one\n2\n");
 }
 
+/// A title is one short line.
+#[test]
+fn permission_request_contains_the_whole_command_and_where_it_runs() {
+    let line = format!("echo {}; touch last", "x".repeat(300));
+    let input = json!({"command": line, "directory": "d", "background": true});
+    let test = Test::new().file("d/x", "").script(&format!("call: Bash {input}\n---\ntext: done"));
+    let code = edit(&test, &[], User::choosing("reject"), async |editor| {
+        let session = editor.open(&test).await.session_id;
+        editor.say(&session, "go").await.unwrap();
+        let shown = editor.asked()[0]["toolCall"]["content"][0]["content"]["text"].clone();
+        assert_eq!(shown, format!("```\nBash (in d, in the background) {line}\n```"));
+    });
+    assert_eq!(code, Some(0));
+}
+
 /// The last update of each call.
 fn finished(updates: &[Value]) -> BTreeMap<String, Value> {
     let ends = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call_update");
