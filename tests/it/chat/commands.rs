@@ -184,6 +184,15 @@ fn trace_export_config_and_model_commands_work() {
 }
 
 #[test]
+fn text_behind_a_command_without_arguments_is_kept() {
+    let (test, mut pty) = chat("text: unused");
+    pty.say("/cost please fix the test");
+    pty.wait_for("/cost takes no arguments");
+    pty.wait_for("› /cost please fix the test");
+    assert!(!test.has_event("turn.started"));
+}
+
+#[test]
 fn summary_without_a_model_is_announced_as_such() {
     let (test, mut pty) = chat(
         "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\nfor: summary\ntimes: any\nfault: empty",

@@ -151,9 +151,15 @@ impl State {
     }
 
     pub(super) fn command(&mut self, action: CommandAction, arguments: &str) -> Vec<Action> {
+        let (name, args) = (action.command().name, action.command().args);
+        if args.is_empty() && !arguments.is_empty() {
+            self.edit_again(&format!("/{name} {arguments}").as_str().into(), true);
+            self.say(&format!("/{name} takes no arguments: delete what follows it, or its slash"));
+            return Vec::new();
+        }
         let timing = action.timing(arguments);
         if let Some(who) = self.hinders(timing) {
-            let text = format!("/{} {arguments}", action.command().name);
+            let text = format!("/{name} {arguments}");
             // It is kept, and can be sent when nothing runs any more.
             self.edit_again(&text.trim_end().into(), true);
             let how = if self.has_screen {
