@@ -8,7 +8,7 @@ use super::fold::{Harvest, text_of};
 use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
 use super::lesson_filter;
 use super::trace::{error_type, skill_of};
-use crate::protocol::envelope::{ErrorClass, ErrorCode};
+use crate::protocol::envelope::ErrorCode;
 use crate::protocol::event::Caller;
 use crate::protocol::recall::LessonKind;
 use crate::protocol::{Object, shorten};
@@ -42,7 +42,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     let (first, last) = (*chain.failures.first()?, *chain.failures.last()?);
     let (made, success_at) = (&calls[first], chain.success?);
     let success = &calls[success_at];
-    let is_of_use = |failed: &&Failed| is_of_use(failed, made) && !made.was_read_only;
+    let is_of_use = |failed: &&Failed| is_of_use(failed) && !made.was_read_only;
     let failed = made.failed.as_ref().filter(is_of_use)?;
     // A fix that the kernel applied is already known.
     if success.parent.is_some() && success.by == Caller::Kernel && success.tool != CHECK {
@@ -91,21 +91,37 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
 }
 
 /// The failure may occur in later sessions: it does not depend on the state of this one, and is no denial.
-fn is_of_use(failed: &Failed, made: &Made) -> bool {
-    let code = failed.code;
-    match code.class(&made.tool) {
-        ErrorClass::Policy => false,
-        ErrorClass::Caller => {
-            !matches!(code, ErrorCode::RepeatedCall | ErrorCode::AskUserUnavailable)
-        }
-        ErrorClass::State => !matches!(
-            code,
-            ErrorCode::NotRead
-                | ErrorCode::Conflict
-                | ErrorCode::Cancelled
-                | ErrorCode::SubagentFailed
-        ),
-        ErrorClass::Tool => matches!(code, ErrorCode::Timeout | ErrorCode::ExecutionError),
+fn is_of_use(failed: &Failed) -> bool {
+    match failed.code {
+        ErrorCode::NotFound
+        | ErrorCode::InvalidParam
+        | ErrorCode::NoMatch
+        | ErrorCode::MultipleMatches
+        | ErrorCode::IsDirectory
+        | ErrorCode::NotADirectory
+        | ErrorCode::BinaryFile
+        | ErrorCode::Encoding
+        | ErrorCode::TooLarge
+        | ErrorCode::UnknownTool
+        | ErrorCode::CommandFailed
+        | ErrorCode::McpFailed
+        | ErrorCode::Timeout
+        | ErrorCode::ExecutionError => true,
+        ErrorCode::RepeatedCall
+        | ErrorCode::AskUserUnavailable
+        | ErrorCode::NotRead
+        | ErrorCode::Conflict
+        | ErrorCode::Cancelled
+        | ErrorCode::SubagentFailed
+        | ErrorCode::AccessDenied
+        | ErrorCode::PermissionDenied
+        | ErrorCode::CommandBlocked
+        | ErrorCode::ApprovalRequired
+        | ErrorCode::ApprovalRejected
+        | ErrorCode::CircuitOpen
+        | ErrorCode::InternalError
+        | ErrorCode::McpUnavailable
+        | ErrorCode::McpTimeout => false,
     }
 }
 
