@@ -132,6 +132,8 @@ pub fn programs(effect: Option<&Effect>) -> Vec<String> {
 /// The programs that have succeeded if the call has.
 pub fn proven(effect: Option<&Effect>) -> Vec<String> {
     match effect {
+        // (It has only begun.)
+        Some(Effect::Command { background: true, .. }) => Vec::new(),
         Some(Effect::Command { programs, unproven, .. }) => {
             programs.iter().filter(|it| !unproven.contains(it)).cloned().collect()
         }

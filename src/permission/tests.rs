@@ -879,6 +879,41 @@ fn answered(policy: &mut Policy, rule: &str) {
     policy.apply(&Body::RuleAdded { rule }, &Facts);
 }
 
+/// The same words may be another program in another directory.
+#[test]
+fn answer_about_a_command_holds_in_its_directories() {
+    let effect = |line: &str, directory: &str| match bash(line).1 {
+        Effect::Command { command, reads_only, programs, unproven, background, .. } => {
+            let directory = directory.to_owned();
+            Effect::Command { command, directory, reads_only, programs, unproven, background }
+        }
+        other => other,
+    };
+    let places = Places { project: "/p".to_owned(), home: None };
+    let mut policy = policy(Ask, &[]).at(places);
+    let directories = policy.directories_of(&effect("cd web && make; cat x", "."));
+    assert_eq!(directories, ["web"]);
+    let rule = "allow Bash(make)".to_owned();
+    let rule = SessionRule { id: 1, rule, directories, ..SessionRule::default() };
+    policy.apply(&Body::RuleAdded { rule }, &Facts);
+    for (line, directory, is_allowed) in [
+        ("cd web && make", ".", true),
+        ("make", "web", true),
+        ("timeout 60 make", "web", true),
+        ("cd /p/web && make", ".", true),
+        ("cd .. && make", "web/a", true),
+        ("make", ".", false),
+        ("cd a && make", "web", false),
+        ("cd \"$X\" && make", "web", false),
+        ("env -C a make", "web", false),
+        ("timeout 5 env --chdir=a make", "web", false),
+        ("find a -name Makefile -execdir make ';'", "web", false),
+    ] {
+        let ruling = policy.rule_on("Bash", &effect(line, directory), &Facts);
+        assert_eq!(matches!(ruling, Ruling::Allow(_)), is_allowed, "{line} in {directory}");
+    }
+}
+
 #[test]
 fn later_session_rule_overrides_an_earlier_one() {
     let add = |policy: &mut Policy, id, rule: &str| {

@@ -251,6 +251,8 @@ fn calls_without_a_relation_and_hidden_failures_teach_nothing() {
     for hiding in ["./t.sh || true", "./t.sh; echo exit=$?", "./t.sh & wait; echo done"] {
         assert_eq!(case().lessons(&[bash("./t.sh"), bash(hiding)]), [], "{hiding}");
     }
+    let begun = ("Bash", json!({"command": "./t.sh", "background": true}));
+    assert_eq!(case().lessons(&[bash("./t.sh"), begun]), []);
     // Operators and redirections are no operands.
     let calls = [bash("cd . && ./t.sh 2>&1"), bash("touch x 2>&1 && mkdir out")];
     assert_eq!(case().lessons(&calls), []);

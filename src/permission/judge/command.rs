@@ -107,9 +107,11 @@ impl Commands {
         if wrapper.appends {
             words.push(Word { text: "{}".to_owned(), kind: Kind::Output });
         }
+        let is_elsewhere = wrapper.directory.iter().any(|option| command.has(option));
         let inner = Command {
             words,
             assignments,
+            directory: command.directory.clone().filter(|_| !is_elsewhere),
             is_limited: command.is_limited || command.name() == "timeout",
             ..command.clone()
         };
@@ -168,6 +170,7 @@ impl Commands {
         };
         let mut rest = command.arguments();
         while let Some(at) = rest.iter().position(runs) {
+            let is_elsewhere = matches!(rest[at].text.as_str(), "-execdir" | "-okdir");
             rest = &rest[at + 1..];
             let is_end = |word: &Word| matches!(word.text.as_str(), ";" | "+");
             let end = rest.iter().position(is_end).unwrap_or(rest.len());
@@ -179,7 +182,10 @@ impl Commands {
             let words: Vec<Word> = rest[..end].iter().map(unknown).collect();
             rest = &rest[end..];
             if !words.is_empty() {
-                self.add(Command { words, assignments: Vec::new(), ..command.clone() }, depth);
+                let directory = command.directory.clone().filter(|_| !is_elsewhere);
+                let inner =
+                    Command { words, assignments: Vec::new(), directory, ..command.clone() };
+                self.add(inner, depth);
             }
         }
     }

@@ -33,6 +33,9 @@ pub(super) struct Wrapper {
     words: Vec<String>,
     #[serde(default)]
     pub(super) values: Vec<String>,
+    /// The options with which the command runs in another directory.
+    #[serde(default)]
+    pub(super) directory: Vec<String>,
     /// The number of its own arguments before the command.
     #[serde(default)]
     pub(super) operands: usize,
