@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{code, envelopes, known, server, states, with};
+use crate::chat::Pty;
 use crate::support::{Done, Test, running};
 
 const SEARCH: &str = "call: McpTool {\"search\":\"\"}\n---\ncall: McpTool {\"tool\":\"t.echo\",\"arguments\":{}}\n---\ntext: done";
@@ -107,6 +108,21 @@ fn call_without_an_answer_is_a_timeout() {
     assert!(hint.contains("mcp.servers.t.timeout"), "{hint}");
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("notifications/cancelled"), "{log}");
+}
+
+#[test]
+fn interrupted_call_is_not_shown_as_one_that_was_not_made() {
+    let test = known(&with("t", "hangs", ""))
+        .script("call: mcp__t__echo {\"text\":\"x\"}\n---\ntext: not reached");
+    let mut pty = Pty::chat(&test, &["--allow", "mcp"]);
+    pty.wait_for("/help");
+    pty.say("go");
+    pty.wait("a call that runs", |_| test.has_event("tool.started"));
+    pty.wait_for("◦ mcp__t__echo");
+    pty.send("\u{1b}");
+    pty.wait_for("stopped by you");
+    pty.wait_for("t.echo was cancelled; it may have had its effect");
+    assert!(!pty.all().contains("not run"), "{}", pty.all());
 }
 
 #[test]

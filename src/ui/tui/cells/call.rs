@@ -120,7 +120,8 @@ impl Call {
     }
 
     pub(in crate::ui::tui) fn finish(&mut self, envelope: &Envelope) {
-        self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope)));
+        let has_begun = matches!(self.state, CallState::Running { .. });
+        self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope, has_begun)));
     }
 
     /// The turn ended without a result.
@@ -276,7 +277,7 @@ impl Call {
 }
 
 impl Outcome {
-    fn new(tool: &str, envelope: &Envelope) -> Self {
+    fn new(tool: &str, envelope: &Envelope, has_begun: bool) -> Self {
         let data = &envelope.data;
         let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
         let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -327,6 +328,11 @@ impl Outcome {
                 note = envelope.error().map_or_else(String::new, |error| error.message.clone());
                 is_explained = true;
                 "interrupted".to_owned()
+            }
+            (_, Some(ErrorCode::Cancelled)) if has_begun => {
+                note = envelope.error().map_or_else(String::new, |error| error.message.clone());
+                is_explained = true;
+                "stopped".to_owned()
             }
             // The user gave this reason.
             (_, Some(ErrorCode::Cancelled)) => {
