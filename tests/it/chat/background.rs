@@ -7,9 +7,9 @@ use crate::support::{Test, running, say};
 fn background_commands_are_counted_listed_and_ended() {
     let test = Test::new().script(
         "call: Bash {\"command\": \"sleep 313.71\", \"background\": true}\n\
-         call: Bash {\"command\": \"sleep 0.2\", \"background\": true}\n\
+         call: Bash {\"command\": \"sleep 0.2; exit 3\", \"background\": true}\n\
          call: Bash {\"command\": \"sleep 313.72 > /dev/null & echo begun\"}\n---\n\
-         text: all run\n---\ncall: BashOutput {\"id\": \"bg_1\"}\n---\ntext: it has ended",
+         text: all run\n---\ncall: BashOutput {\"id\": \"bg_1\"}\ncall: BashOutput {\"id\": \"bg_2\"}\n---\ntext: it has ended",
     );
     let mut pty = Pty::chat(&test, &["--permission-mode", "read-only"]);
     pty.wait_for("/help");
@@ -35,8 +35,9 @@ fn background_commands_are_counted_listed_and_ended() {
     assert!(running("sleep 313.72").is_empty());
     pty.say("and now?");
     pty.wait_for("it has ended");
+    pty.wait_for("✓ BashOutput bg_2  ended, exit 3");
     let outputs = test.events_of("tool.finished");
-    let text = outputs.last().unwrap()["envelope"]["text"].to_string();
+    let text = outputs[outputs.len() - 2]["envelope"]["text"].to_string();
     assert!(text.contains("ended"), "{text}");
 }
 

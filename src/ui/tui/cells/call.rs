@@ -385,7 +385,11 @@ impl Outcome {
             ("BashOutput", None) => {
                 body = command_output(envelope);
                 let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
-                if is_running { "running".to_owned() } else { "ended".to_owned() }
+                match data.get("exit_code").and_then(Value::as_i64) {
+                    _ if is_running => "running".to_owned(),
+                    None | Some(0) => "ended".to_owned(),
+                    Some(code) => format!("ended, exit {code}"),
+                }
             }
             ("AskUser", None) => {
                 let answers = data.get("answers").cloned().unwrap_or_default();
