@@ -134,7 +134,9 @@ fn is_same_target(failed: &Made, made: &Made) -> bool {
         return false;
     }
     if failed.command().is_some() {
-        return failed.programs.iter().any(|program| made.programs.contains(program));
+        return failed
+            .decisive()
+            .is_some_and(|program| made.programs.iter().any(|it| it == program));
     }
     failed.path().is_some() && failed.target() == made.target()
 }
@@ -145,9 +147,22 @@ fn is_akin(failed: &Made, made: &Made) -> bool {
         return failed.tool == made.tool && failed.input == made.input;
     }
     if failed.command().is_some() {
-        return failed.program_names().any(|name| made.program_names().any(|other| other == name));
+        let name = name_of(failed.decisive());
+        return name.is_some()
+            && further(failed, made).any(|program| name_of(Some(program)) == name);
     }
     is_same_target(failed, made)
+}
+
+/// The programs of a call that the failed line did not run before the one that decided its status: that those run shows
+/// nothing new.
+fn further<'a>(failed: &'a Made, made: &'a Made) -> impl Iterator<Item = &'a String> {
+    let before = failed.programs.split_last().map_or(&[][..], |(_, before)| before);
+    made.programs.iter().filter(|program| !before.contains(program))
+}
+
+fn name_of(program: Option<&String>) -> Option<&str> {
+    program?.split(' ').next()
 }
 
 fn is_same_tool(failed: &Made, made: &Made) -> bool {
@@ -161,10 +176,12 @@ fn names_target(failed: &Made, made: &Made) -> bool {
     let is_end = |c: char| c.is_whitespace() || "'\";|&()=".contains(c);
     let mut words = line.split(is_end).filter(|word| !word.is_empty());
     match failed.command() {
-        Some(_) => words.any(|word| {
-            let word = word.rsplit('/').next().unwrap_or(word);
-            failed.program_names().any(|name| name == word)
-        }),
+        Some(_) => {
+            let name = name_of(failed.decisive());
+            name.is_some()
+                && further(failed, made).next().is_some()
+                && words.any(|word| Some(word.rsplit('/').next().unwrap_or(word)) == name)
+        }
         None => failed.path().is_some_and(|path| words.any(|word| word == path)),
     }
 }
@@ -184,10 +201,11 @@ fn is_same_search(failed: &Made, made: &Made) -> bool {
 
 /// Two commands have the first operand of a program in common: `eng/build.sh release` after `make release`.
 fn shares_operand(failed: &Made, made: &Made) -> bool {
-    fn operands(made: &Made) -> impl Iterator<Item = &str> {
-        made.programs.iter().filter_map(|program| Some(program.split_once(' ')?.1))
+    fn operand(program: &String) -> Option<&str> {
+        Some(program.split_once(' ')?.1)
     }
-    operands(failed).any(|operand| operands(made).any(|other| other == operand))
+    let known = failed.decisive().and_then(operand);
+    known.is_some() && made.programs.iter().any(|program| operand(program) == known)
 }
 
 #[cfg(test)]

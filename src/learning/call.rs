@@ -92,6 +92,12 @@ impl Made {
         self.programs.iter().filter_map(|program| program.split(' ').next())
     }
 
+    /// The program of a failed line that decided its status: the last one. (Which of several in a `&&` list it was is not
+    /// known; with the last one, all have succeeded.)
+    pub fn decisive(&self) -> Option<&String> {
+        self.programs.last()
+    }
+
     /// The call was not allowed: by a rule, a mode, a hook, the user or the system. A way around that is no lesson.
     pub fn was_denied(&self) -> bool {
         let class = self.failed.as_ref().map(|failed| failed.code.class(&self.tool));

@@ -253,6 +253,14 @@ fn calls_without_a_relation_and_hidden_failures_teach_nothing() {
     }
     let begun = ("Bash", json!({"command": "./t.sh", "background": true}));
     assert_eq!(case().lessons(&[bash("./t.sh"), begun]), []);
+    // What a line had done before it failed may be done again.
+    let calls = [bash("mkdir -p out && ./t.sh"), bash("mkdir -p out2")];
+    assert_eq!(case().lessons(&calls), []);
+    let vcs = "#!/bin/bash\n[ \"$1\" != commit ] || { echo 'error: no e-mail' >&2; exit 1; }\n";
+    let case = || case().file("vcs.sh", vcs);
+    let failed = bash("./vcs.sh add . && ./vcs.sh commit x");
+    assert_eq!(case().lessons(&[failed.clone(), bash("./vcs.sh add b.py")]), []);
+    assert_eq!(case().lessons(&[failed, bash("./vcs.sh --email me commit x")]).len(), 1);
     // Operators and redirections are no operands.
     let calls = [bash("cd . && ./t.sh 2>&1"), bash("touch x 2>&1 && mkdir out")];
     assert_eq!(case().lessons(&calls), []);
