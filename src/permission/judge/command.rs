@@ -2,7 +2,9 @@
 //! `find -exec` and so on.
 
 use super::table::{Wrapper, table};
-use crate::permission::shell::{How, Kind, Redirect, Script, Simple, Word, is_assignment};
+use crate::permission::shell::{
+    How, Kind, Redirect, Script, Simple, Word, directory, is_assignment,
+};
 
 /// Maximal nesting of commands that run commands.
 const MAX_DEPTH: usize = 8;
@@ -107,11 +109,18 @@ impl Commands {
         if wrapper.appends {
             words.push(Word { text: "{}".to_owned(), kind: Kind::Output });
         }
-        let is_elsewhere = wrapper.directory.iter().any(|option| command.has(option));
+        let own = &command.words[1..start.min(command.words.len())];
+        let mut directory = command.directory.clone();
+        for option in &wrapper.directory {
+            if own.iter().any(|word| Command::is_option(&word.text, option)) {
+                let place = value_of(own, option);
+                directory = place.and_then(|it| directory::path_of(directory.as_deref(), &it));
+            }
+        }
         let inner = Command {
             words,
             assignments,
-            directory: command.directory.clone().filter(|_| !is_elsewhere),
+            directory,
             is_limited: command.is_limited || command.name() == "timeout",
             ..command.clone()
         };
@@ -189,6 +198,19 @@ impl Commands {
             }
         }
     }
+}
+
+/// The value of an option: the next word, or the rest of its own (`-Cweb`, `--chdir=web`).
+fn value_of(words: &[Word], option: &str) -> Option<Word> {
+    let at = words.iter().position(|word| Command::is_option(&word.text, option))?;
+    let rest = match words[at].text.split_once('=') {
+        Some((_, rest)) if option.starts_with("--") => rest,
+        _ => words[at].text.strip_prefix(option)?,
+    };
+    if rest.is_empty() {
+        return words.get(at + 1).cloned();
+    }
+    Some(Word { text: rest.to_owned(), ..words[at].clone() })
 }
 
 impl Wrapper {

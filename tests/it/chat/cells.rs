@@ -94,3 +94,15 @@ fn messages_of_the_user_stand_out() {
     }
     assert_ne!(dark, light);
 }
+
+#[test]
+fn long_output_of_a_successful_command_is_a_success() {
+    let test = Test::new()
+        .script("call: Bash {\"command\": \"seq 1 20000\"}\n---\ntext: counted");
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("count");
+    pty.wait_for("counted");
+    assert_eq!(test.events_of("tool.finished")[0]["envelope"]["status"], "partial");
+    pty.wait_for("✓ Bash seq 1 20000");
+}

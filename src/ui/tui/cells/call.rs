@@ -287,7 +287,8 @@ impl Outcome {
             Some(error) => (Mark::Bad, error.in_words()),
             // A page of a file or list is complete as requested.
             None if envelope.status() == "partial"
-                && (tool == "Bash" || data.contains_key("encoding_guessed")) =>
+                && (tool == "Bash" && !failing_stages(data).is_empty()
+                    || data.contains_key("encoding_guessed")) =>
             {
                 (Mark::Partial, String::new())
             }
