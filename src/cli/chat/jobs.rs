@@ -350,12 +350,15 @@ impl<'a> Jobs<'a> {
             watcher.tell(News::ShellOutput { id, tail: masks.mask(tail).into_owned() });
         };
         let run = self.run(command.clone(), Some(Box::new(watcher)));
+        let places = self.places;
         self.running.push(
             async move {
                 let Shown { output, left_out, exit_code } = run.await;
                 let output = masker.mask(&output).into_owned();
                 let (shown, wrote) = (command.clone(), output.clone());
                 handle.tell(News::Shell { id, command: shown, output: wrote, left_out, exit_code });
+                // (It may be a command of git.)
+                handle.tell(News::Branch(places.branch()));
                 Some(Ran { command, output, exit_code })
             }
             .boxed_local(),

@@ -201,14 +201,9 @@ impl Conversation {
             }
             Body::PermissionRequested { call, input, reason, rule, grants, diff, .. } => {
                 self.does(Doing::Asking, now);
-                let mut why = self.why(reason, rule);
+                let why = self.why(reason, rule);
                 if let Some(call) = self.call(call) {
-                    if let Some(written) = call.is_made_with(input) {
-                        let end = if why.is_empty() { "" } else { "; " };
-                        why = format!(
-                            "a hook changed this call; the model wrote: {written}{end}{why}"
-                        );
-                    }
+                    call.is_made_with(input);
                     let question = Question { why, grants: grants.clone(), diff: diff.clone() };
                     call.question = Some(Box::new(question));
                 }

@@ -97,8 +97,7 @@ fn messages_of_the_user_stand_out() {
 
 #[test]
 fn long_output_of_a_successful_command_is_a_success() {
-    let test = Test::new()
-        .script("call: Bash {\"command\": \"seq 1 20000\"}\n---\ntext: counted");
+    let test = Test::new().script("call: Bash {\"command\": \"seq 1 20000\"}\n---\ntext: counted");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
     pty.say("count");

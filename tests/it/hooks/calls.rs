@@ -192,7 +192,7 @@ fn question_shows_the_call_as_a_hook_changed_it() {
     chat.say("go");
     chat.wait_for_question();
     chat.wait_for("? Bash touch HOOKED");
-    chat.wait_for("a hook changed this call; the model wrote: ls");
+    chat.wait_for("a hook changed this call; the model wrote: ls\n");
     chat.wait_for("Allow Bash touch HOOKED?");
     chat.send("y");
     chat.wait_for("? Write b");
@@ -204,6 +204,18 @@ fn question_shows_the_call_as_a_hook_changed_it() {
         assert!(chat.all().contains(cell), "{}", chat.all());
     }
     assert!(test.root().join("HOOKED").exists() && test.read("b") == "new");
+}
+
+#[test]
+fn cell_of_a_call_says_that_a_hook_changed_it() {
+    let hooks = [updating("Bash", &json!({"command": "touch HOOKED"}))];
+    let test = with(&hooks, "call: Bash {\"command\":\"ls\"}\n---\ntext: done");
+    let mut chat = Pty::chat(&test, &[]);
+    chat.wait_for("/help");
+    chat.say("go");
+    chat.wait_for("done");
+    let cell = "✓ Bash touch HOOKED\n  a hook changed this call; the model wrote: ls\n";
+    assert!(chat.all().contains(cell), "{}", chat.all());
 }
 
 #[test]

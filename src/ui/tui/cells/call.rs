@@ -33,6 +33,8 @@ pub(in crate::ui::tui) struct Call {
     pub(in crate::ui::tui) subject: String,
     /// Where and how a command runs, if not in the foreground in the root.
     place: Option<String>,
+    /// Its subject as the model wrote it, if a hook changed the call.
+    written: Option<String>,
     pub(in crate::ui::tui) question: Option<Box<Question>>,
     /// What it asks the user.
     pub(in crate::ui::tui) asks: Vec<Inquiry>,
@@ -104,19 +106,29 @@ impl Call {
             tool: tool.to_owned(),
             subject: subject(tool, &input),
             place: place_of_command(tool, &input),
+            written: None,
             question: None,
             asks: Vec::new(),
             state: CallState::Waiting,
         }
     }
 
-    /// The call is made with this input. Returns the subject that the model wrote if a hook or a program changed it.
-    pub(in crate::ui::tui) fn is_made_with(&mut self, input: &Object) -> Option<String> {
+    /// The call is made with this input.
+    pub(in crate::ui::tui) fn is_made_with(&mut self, input: &Object) {
         let made = subject(&self.tool, input);
         self.place = place_of_command(&self.tool, input);
         let is_changed = made != self.subject && !self.subject.is_empty();
         let written = std::mem::replace(&mut self.subject, made);
-        is_changed.then_some(written)
+        if is_changed {
+            self.written.get_or_insert(written);
+        }
+    }
+
+    fn change_lines(&self, look: Look) -> Vec<Line<'static>> {
+        let Some(written) = &self.written else { return Vec::new() };
+        let text = format!("a hook changed this call; the model wrote: {}", literal_line(written));
+        let (indent, quiet) = (Span::raw("  "), look.theme.style(Part::Quiet));
+        hang(&indent, &indent, &[Span::styled(text, quiet)], look.width)
     }
 
     pub(in crate::ui::tui) fn finish(&mut self, envelope: &Envelope) {
@@ -153,6 +165,7 @@ impl Call {
         let is_whole = self.is_whole_in(&lines[0]);
         let quiet = look.theme.style(Part::Quiet);
         lines.extend(self.place_lines(&name, look));
+        lines.extend(self.change_lines(look));
         if !question.why.is_empty() {
             let indent = Span::raw("  ");
             let why = Span::styled(literal(&question.why).into_owned(), quiet);
@@ -226,9 +239,13 @@ impl Call {
         let mut lines = vec![title(mark, &name, &subject, how.trim(), look)];
         if detail == Detail::Full {
             lines.extend(self.place_lines(&name, look));
+            lines.extend(self.change_lines(look));
             if !self.is_whole_in(&lines[0]) {
                 lines.extend(command_lines(&self.subject, look));
             }
+        }
+        if self.question.is_none() {
+            lines.extend(self.change_lines(look));
         }
         let indent = Span::raw("  ");
         if !outcome.note.is_empty() {
