@@ -201,10 +201,10 @@ fn is_same_search(failed: &Made, made: &Made) -> bool {
 
 /// Two commands have the first operand of a program in common: `eng/build.sh release` after `make release`.
 fn shares_operand(failed: &Made, made: &Made) -> bool {
-    fn operand(program: &String) -> Option<&str> {
+    fn operand(program: &str) -> Option<&str> {
         Some(program.split_once(' ')?.1)
     }
-    let known = failed.decisive().and_then(operand);
+    let known = failed.decisive().and_then(|program| operand(program));
     known.is_some() && made.programs.iter().any(|program| operand(program) == known)
 }
 

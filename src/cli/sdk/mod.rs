@@ -4,9 +4,9 @@
 //! A thread reads what the program sends. Answers to our requests go from there to whoever asked; everything else goes
 //! through one channel to this loop.
 
-mod busy;
 mod face;
 mod hooks;
+mod inbox;
 mod input;
 mod permission;
 mod program;
@@ -33,8 +33,8 @@ use crate::protocol::directives::UserInput;
 use crate::protocol::event::Sink;
 use crate::protocol::own_command::OwnCommand;
 use crate::ui::{self, OutputFormat, StreamJson};
-use busy::Busy;
 use face::{Face, Sent, SharedKnown, locked};
+use inbox::Inbox;
 use input::{Input, Message, Request};
 use program::Program;
 use requests::{Deferred, Desk, answer_to, carry_out};
@@ -123,8 +123,8 @@ async fn work(
         None => return control.interrupted().unwrap_or(Interrupt::User).ending().exit_code(),
     };
     match introduces {
-        Some((id, _)) => driven.desk.answer(&id, Ok(driven.desk.introduction.clone())),
-        None => driven.waiting.push_back(first),
+        Some((id, _)) => driven.inbox.desk.answer(&id, Ok(driven.inbox.desk.introduction.clone())),
+        None => driven.inbox.waiting.push_back(first),
     }
     let ending = driven.run(&mut input).await;
     Box::pin(driven.close()).await;
@@ -148,13 +148,7 @@ async fn next(
 struct Driven {
     session: Session,
     options: Options,
-    desk: Desk,
-    commands: Vec<OwnCommand>,
-    known: SharedKnown,
-    /// What was sent while a turn ran, for after it.
-    waiting: VecDeque<Input>,
-    /// Requests for the idle session.
-    deferred: VecDeque<(String, Deferred)>,
+    inbox: Inbox,
     states: States,
     last: Ending,
 }
@@ -218,13 +212,16 @@ async fn open(
     let desk = Desk::new(&session, introduction, (program.clone(), Arc::clone(&known)), senders);
     let states = States::wanted(session.id());
     Ok(Driven {
+        inbox: Inbox {
+            control: control.clone(),
+            desk,
+            commands,
+            known,
+            waiting: VecDeque::new(),
+            deferred: VecDeque::new(),
+        },
         session,
         options,
-        desk,
-        commands,
-        known,
-        waiting: VecDeque::new(),
-        deferred: VecDeque::new(),
         states,
         last: Ending::Completed,
     })
@@ -270,11 +267,11 @@ impl Driven {
     /// Works until the program sends nothing any more, or ends.
     async fn run(&mut self, input: &mut UnboundedReceiver<Input>) -> Ending {
         loop {
-            while let Some((id, deferred)) = self.deferred.pop_front() {
+            while let Some((id, deferred)) = self.inbox.deferred.pop_front() {
                 let done = self.carry_out(deferred, input).await;
-                self.desk.answer(&id, done);
+                self.inbox.desk.answer(&id, done);
             }
-            let next = match self.waiting.pop_front() {
+            let next = match self.inbox.waiting.pop_front() {
                 Some(next) => Some(next),
                 None => self.idle(input).await,
             };
@@ -285,12 +282,12 @@ impl Driven {
                 },
                 Some(Input::Refused { why, .. }) => {
                     let refused = ui::refused(self.session.id(), &why);
-                    self.desk.program.send(&locked(&self.known).with_cost(refused));
+                    self.inbox.desk.program.send(&locked(&self.inbox.known).with_cost(refused));
                 }
                 Some(Input::Request(request)) => {
-                    let deferred = self.desk.take(request, false);
+                    let deferred = self.inbox.desk.take(request, false);
                     self.session.mode();
-                    self.deferred.extend(deferred);
+                    self.inbox.deferred.extend(deferred);
                 }
                 None => {
                     let by = self.session.control().interrupted();
@@ -301,12 +298,12 @@ impl Driven {
     }
 
     async fn idle(&mut self, input: &mut UnboundedReceiver<Input>) -> Option<Input> {
-        let program = self.desk.program.clone();
+        let program = self.inbox.desk.program.clone();
         let control = self.session.control().clone();
         tokio::select! {
             next = next(input, &program, &control) => next,
             never = self.session.idle() => match never {},
-            never = self.desk.work() => match never {},
+            never = self.inbox.desk.work() => match never {},
         }
     }
 
@@ -317,28 +314,20 @@ impl Driven {
         input: &mut UnboundedReceiver<Input>,
     ) -> Result<Value, String> {
         let control = self.session.control().clone();
-        let busy = Busy {
-            control: &control,
-            desk: &self.desk,
-            known: &self.known,
-            commands: &self.commands,
-            waiting: &mut self.waiting,
-            deferred: &mut self.deferred,
-            is_turn: false,
-        };
-        let carrying = carry_out(&mut self.session, &self.options, &self.known, deferred);
-        let done = busy.until_done(Box::pin(carrying), input).await;
+        let known = SharedKnown::clone(&self.inbox.known);
+        let carrying = carry_out(&mut self.session, &self.options, &known, deferred);
+        let done = self.inbox.until_done(Box::pin(carrying), input, false).await;
         control.begin_turn();
         done
     }
 
     /// Replaces the older part of the conversation by a summary.
     async fn compact(&mut self, focus: String, input: &mut UnboundedReceiver<Input>) {
-        let program = self.desk.program.clone();
+        let program = self.inbox.desk.program.clone();
         self.states.tell(&program, "running");
         let done = self.carry_out(Deferred::Compact(focus), input).await;
         let id = self.session.id();
-        program.send(&locked(&self.known).with_cost(match done {
+        program.send(&locked(&self.inbox.known).with_cost(match done {
             Ok(Value::Bool(false)) => ui::answered(id, "There is nothing to compact yet."),
             Ok(_) => ui::answered(id, ""),
             Err(why) => ui::refused(id, &why),
@@ -349,23 +338,15 @@ impl Driven {
     /// Works on these messages together, and on those that are sent meanwhile.
     async fn turn(&mut self, mut messages: Vec<Message>, input: &mut UnboundedReceiver<Input>) {
         let control = self.session.control().clone();
-        let program = self.desk.program.clone();
+        let program = self.inbox.desk.program.clone();
         self.states.tell(&program, "running");
         loop {
             control.begin_turn();
             let inputs: Vec<UserInput> =
                 messages.into_iter().map(|message| self.note(message)).collect();
             let message = UserInput::joined(inputs, "\n\n");
-            let busy = Busy {
-                control: &control,
-                desk: &self.desk,
-                known: &self.known,
-                commands: &self.commands,
-                waiting: &mut self.waiting,
-                deferred: &mut self.deferred,
-                is_turn: true,
-            };
-            let finished = busy.until_done(Box::pin(self.session.run(message)), input).await;
+            let finished =
+                self.inbox.until_done(Box::pin(self.session.run(message)), input, true).await;
             self.last = match finished.ending {
                 // It is what the program wanted.
                 Ending::Interrupted => Ending::Completed,
@@ -379,19 +360,23 @@ impl Driven {
             messages = undelivered.into_iter().map(Message::again).collect();
         }
         control.begin_turn();
-        if !self.waiting.iter().any(|next| matches!(next, Input::Message(_))) {
+        if !self.inbox.waiting.iter().any(|next| matches!(next, Input::Message(_))) {
             self.states.tell(&program, "idle");
         }
     }
 
     /// The message for the model; its id is remembered.
     fn note(&self, message: Message) -> UserInput {
-        if message.is_again { message.input } else { noted(&self.known, &self.commands, message) }
+        if message.is_again {
+            message.input
+        } else {
+            noted(&self.inbox.known, &self.inbox.commands, message)
+        }
     }
 
     async fn close(mut self) {
         // (A program that closed its input may still read the answers.)
-        _ = tokio::time::timeout(STOPPING, self.desk.stopped()).await;
+        _ = tokio::time::timeout(STOPPING, self.inbox.desk.stopped()).await;
         self.session.finish_distillation(DISTILLATION).await;
         self.session.close().await;
     }

@@ -402,12 +402,7 @@ impl Outcome {
             ("LS", None) => counted(stat("total_entries"), "entry"),
             ("BashOutput", None) => {
                 body = command_output(envelope);
-                let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
-                match data.get("exit_code").and_then(Value::as_i64) {
-                    _ if is_running => "running".to_owned(),
-                    None | Some(0) => "ended".to_owned(),
-                    Some(code) => format!("ended, exit {code}"),
-                }
+                state_of(data)
             }
             ("AskUser", None) => {
                 let answers = data.get("answers").cloned().unwrap_or_default();
@@ -434,6 +429,16 @@ impl Outcome {
         }
         let notes = envelope.notes().map(str::to_owned).collect();
         Self { mark, summary, note, body, notes, time_ms: stat("time_ms") }
+    }
+}
+
+/// The state of a background command.
+fn state_of(data: &Object) -> String {
+    let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
+    match data.get("exit_code").and_then(Value::as_i64) {
+        _ if is_running => "running".to_owned(),
+        None | Some(0) => "ended".to_owned(),
+        Some(code) => format!("ended, exit {code}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a program sends while a turn runs or a request is carried out.
+//! What a program sends, and what of it waits.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -13,26 +13,26 @@ use super::{compaction, noted};
 use crate::protocol::control::{Control, Interrupt};
 use crate::protocol::own_command::OwnCommand;
 
-/// Takes what the program sends while the session is busy.
-pub(super) struct Busy<'a> {
-    pub(super) control: &'a Control,
-    pub(super) desk: &'a Desk,
-    pub(super) known: &'a SharedKnown,
-    pub(super) commands: &'a [OwnCommand],
+/// Takes what the program sends.
+pub(super) struct Inbox {
+    pub(super) control: Control,
+    pub(super) desk: Desk,
+    pub(super) known: SharedKnown,
+    pub(super) commands: Vec<OwnCommand>,
     /// What waits for the idle session, in order.
-    pub(super) waiting: &'a mut VecDeque<Input>,
+    pub(super) waiting: VecDeque<Input>,
     /// Requests for the idle session that do not wait for messages.
-    pub(super) deferred: &'a mut VecDeque<(String, Deferred)>,
-    /// A turn runs: messages reach it.
-    pub(super) is_turn: bool,
+    pub(super) deferred: VecDeque<(String, Deferred)>,
 }
 
-impl Busy<'_> {
-    /// Takes input until the work is done. The end of the program interrupts the work.
+impl Inbox {
+    /// Takes input until the work is done. The end of the program interrupts the work. `is_turn`: a turn runs, and
+    /// messages reach it.
     pub(super) async fn until_done<T>(
-        mut self,
+        &mut self,
         work: impl Future<Output = T>,
         input: &mut UnboundedReceiver<Input>,
+        is_turn: bool,
     ) -> T {
         let mut work = pin!(work);
         let mut is_closed = false;
@@ -40,7 +40,7 @@ impl Busy<'_> {
             tokio::select! {
                 done = &mut work => return done,
                 next = input.recv(), if !is_closed => match next {
-                    Some(next) => self.take(next),
+                    Some(next) => self.take(next, is_turn),
                     None => is_closed = true,
                 },
                 () = self.desk.gone() => {
@@ -52,23 +52,23 @@ impl Busy<'_> {
         }
     }
 
-    fn take(&mut self, next: Input) {
+    fn take(&mut self, next: Input, is_turn: bool) {
         match next {
             Input::Message(message) if message.input.is_stop() => {
                 self.control.interrupt(Interrupt::User);
             }
             Input::Message(message)
-                if self.is_turn && !message.is_later && compaction(&message).is_none() =>
+                if is_turn && !message.is_later && compaction(&message).is_none() =>
             {
-                self.control.steer(noted(self.known, self.commands, message));
+                self.control.steer(noted(&self.known, &self.commands, message));
             }
             Input::Request(request) if request.is_interrupt() => self.interrupt(&request),
             // Messages that wait came before it.
-            Input::Request(request) if !self.is_turn && request.needs_idle() => {
+            Input::Request(request) if !is_turn && request.needs_idle() => {
                 self.waiting.push_back(Input::Request(request));
             }
             Input::Request(request) => {
-                self.deferred.extend(self.desk.take(request, self.is_turn));
+                self.deferred.extend(self.desk.take(request, is_turn));
             }
             later => self.waiting.push_back(later),
         }
@@ -79,7 +79,7 @@ impl Busy<'_> {
         let queued = self.queued();
         let answer = if request.asked["cancel_queued"] == true {
             _ = self.control.take_messages();
-            locked(self.known).sent.clear();
+            locked(&self.known).sent.clear();
             self.waiting.retain(|it| !matches!(it, Input::Message(_)));
             json!({"still_queued": [], "cancelled": queued})
         } else {
@@ -90,7 +90,7 @@ impl Busy<'_> {
 
     /// The ids of messages that no turn has taken yet, as far as the program gave them some.
     fn queued(&self) -> Vec<String> {
-        let known = locked(self.known);
+        let known = locked(&self.known);
         let sent = known.sent.iter().filter_map(|sent| sent.uuid.clone());
         let later = self.waiting.iter().filter_map(|input| match input {
             Input::Message(message) => message.uuid.clone(),
