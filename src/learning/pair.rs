@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::attempt_chain::Chain;
+use super::attempt_chain::{Chain, keeps_its_operand};
 use super::call::{CHECK, Failed, Made};
 use super::fold::{Harvest, text_of};
 use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
@@ -59,6 +59,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     let text = in_words(made, &failed.telling, success, &between, chain.is_same_call);
     let new_words = if chain.is_same_call { Vec::new() } else { new_words(made, success) };
     let is_single = first == last && last + 1 == success_at && made.tool == success.tool;
+    let is_fix = is_single && !success.is_cut && keeps_its_operand(made, success);
     let pattern = FailurePattern {
         skill: skill_of(made),
         condition: failed.telling.clone(),
@@ -70,7 +71,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
         input: made.input.clone(),
         is_same_call: chain.is_same_call,
         new_words: new_words.clone(),
-        fix: (is_single && !success.is_cut).then(|| success.input.clone()),
+        fix: is_fix.then(|| success.input.clone()),
         is_prepared: !between.is_empty(),
     };
     let done: Vec<String> = between.iter().map(|call| call.target()).collect();
@@ -347,8 +348,9 @@ mod tests {
             let lesson = pairs(&harvest(calls)).pop();
             lesson.and_then(|lesson| lesson.failure?.fix).map(Value::Object)
         };
-        let (failed, worked) = (bash("make a", Some("no")), bash("make b", None));
-        assert_eq!(fix(&[failed.clone(), worked.clone()]), Some(json!({"command": "make b"})));
+        let (failed, worked) = (bash("make a", Some("no")), bash("make a -B", None));
+        assert_eq!(fix(&[failed.clone(), worked.clone()]), Some(json!({"command": "make a -B"})));
+        assert_eq!(fix(&[failed.clone(), bash("make b", None)]), None, "it does something else");
         assert_eq!(fix(&[failed.clone(), failed.clone(), worked.clone()]), None);
         assert_eq!(fix(&[failed.clone(), bash("ls", None), worked]), None);
         let long = format!("make {}", "x".repeat(600));

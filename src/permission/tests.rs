@@ -908,6 +908,8 @@ fn answer_about_a_command_holds_in_its_directories() {
         ("env -C web make", ".", true),
         ("env -u X --chdir=../web make", "a", true),
         ("env -C a make", "web", false),
+        ("env -Ca make", "web", false),
+        ("env -Cweb make", ".", true),
         ("env -C \"$X\" make", "web", false),
         ("timeout 5 env --chdir=a make", "web", false),
         ("find a -name Makefile -execdir make ';'", "web", false),

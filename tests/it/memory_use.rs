@@ -40,6 +40,24 @@ fn deny_rule_overrides_a_fix_from_memory() {
     assert!(refused.is_none_or(|it| it["envelope"]["error"]["code"] == "COMMAND_BLOCKED"));
 }
 
+/// It is a call that the model did not write.
+#[test]
+fn question_about_a_fix_from_memory_shows_what_runs() {
+    let test = old_is_new();
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("Say hello.");
+    pty.wait_for("Allow Bash ./old.sh all?");
+    pty.wait_for_question();
+    pty.send("y");
+    pty.wait_for("? Bash ./new.sh all");
+    pty.wait_for("Allow Bash ./new.sh all?");
+    pty.wait_for_question();
+    pty.send("n");
+    pty.wait_for("done");
+    assert!(!test.root().join("ran").exists());
+}
+
 #[test]
 fn recalled_lessons_survive_a_compaction() {
     let fill = |from: u32| -> String {

@@ -112,8 +112,8 @@ impl Commands {
         let own = &command.words[1..start.min(command.words.len())];
         let mut directory = command.directory.clone();
         for option in &wrapper.directory {
-            if own.iter().any(|word| Command::is_option(&word.text, option)) {
-                let place = value_of(own, option);
+            if let Some(at) = own.iter().position(|word| begins_with(&word.text, option)) {
+                let place = value_of(&own[at..], option);
                 directory = place.and_then(|it| directory::path_of(directory.as_deref(), &it));
             }
         }
@@ -202,15 +202,20 @@ impl Commands {
 
 /// The value of an option: the next word, or the rest of its own (`-Cweb`, `--chdir=web`).
 fn value_of(words: &[Word], option: &str) -> Option<Word> {
-    let at = words.iter().position(|word| Command::is_option(&word.text, option))?;
-    let rest = match words[at].text.split_once('=') {
-        Some((_, rest)) if option.starts_with("--") => rest,
-        _ => words[at].text.strip_prefix(option)?,
-    };
-    if rest.is_empty() {
-        return words.get(at + 1).cloned();
+    let (first, others) = words.split_first()?;
+    match first.text.split_once('=').filter(|_| option.starts_with("--")) {
+        Some((_, rest)) => Some(Word { text: rest.to_owned(), ..first.clone() }),
+        None if option.starts_with("--") => others.first().cloned(),
+        None => match first.text.strip_prefix(option)? {
+            "" => others.first().cloned(),
+            rest => Some(Word { text: rest.to_owned(), ..first.clone() }),
+        },
     }
-    Some(Word { text: rest.to_owned(), ..words[at].clone() })
+}
+
+/// The word is this option, perhaps with its value.
+fn begins_with(word: &str, option: &str) -> bool {
+    Command::is_option(word, option) || !option.starts_with("--") && word.starts_with(option)
 }
 
 impl Wrapper {

@@ -199,9 +199,14 @@ impl Conversation {
                     self.plan_is(&Plan { methodology, ..plan });
                 }
             }
-            Body::PermissionRequested { call, input, reason, rule, grants, diff, .. } => {
+            Body::PermissionRequested { call, tool, input, reason, rule, grants, diff, .. } => {
                 self.does(Doing::Asking, now);
                 let why = self.why(reason, rule);
+                // The kernel tries a call that the model did not write.
+                if self.call(call).is_none() {
+                    let arguments = serde_json::to_string(input).unwrap_or_default();
+                    self.aside(Cell::Call(Box::new(Call::new(call, tool, &arguments))));
+                }
                 if let Some(call) = self.call(call) {
                     call.is_made_with(input);
                     let question = Question { why, grants: grants.clone(), diff: diff.clone() };
