@@ -199,16 +199,6 @@ fn is_same_search(failed: &Made, made: &Made) -> bool {
     made.input.contains_key("pattern") || name(failed).is_some() && name(failed) == name(made)
 }
 
-/// A command that may replace the failed one: it keeps its first operand, or another program runs the failed one.
-/// (`make build` does something else than `make test`.)
-pub(super) fn keeps_its_operand(failed: &Made, made: &Made) -> bool {
-    let has_none = failed.decisive().is_none_or(|program| !program.contains(' '));
-    let name = name_of(failed.decisive());
-    let is_run_by_another =
-        || names_target(failed, made) && made.program_names().all(|program| Some(program) != name);
-    has_none || shares_operand(failed, made) || is_run_by_another()
-}
-
 /// Two commands have the first operand of a program in common: `eng/build.sh release` after `make release`.
 fn shares_operand(failed: &Made, made: &Made) -> bool {
     fn operand(program: &str) -> Option<&str> {

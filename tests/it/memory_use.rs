@@ -40,6 +40,21 @@ fn deny_rule_overrides_a_fix_from_memory() {
     assert!(refused.is_none_or(|it| it["envelope"]["error"]["code"] == "COMMAND_BLOCKED"));
 }
 
+/// What another operand does is not known: it is told, and not run.
+#[test]
+fn command_with_another_operand_is_not_run_because_of_a_lesson() {
+    let test = Test::new();
+    let db = "#!/bin/sh\n[ \"$1\" = reset ] && rm -f data/app.db && exit; echo 'error: it is broken'; exit 1\n";
+    executable(&test, "db.sh", db);
+    learnt(&test, &format!("{}{}", bash("./db.sh check"), bash("./db.sh reset")));
+    test.write("data/app.db", "x");
+    let test = test.script(&format!("{}text: done", bash("./db.sh check")));
+    test.run(&["Say hello.", "--allow", "Bash"]).expect_code(0);
+    assert!(test.root().join("data/app.db").exists());
+    assert!(test.events_of("tool.finished").iter().all(|it| it["by"] != "kernel"));
+    assert!(test.has_event("memory.recalled"));
+}
+
 /// It is a call that the model did not write.
 #[test]
 fn question_about_a_fix_from_memory_shows_what_runs() {
