@@ -59,7 +59,6 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     let text = in_words(made, &failed.telling, success, &between, chain.is_same_call);
     let new_words = if chain.is_same_call { Vec::new() } else { new_words(made, success) };
     let is_single = first == last && last + 1 == success_at && made.tool == success.tool;
-    let is_fix = is_single && !success.is_cut && has_same_operands(made, success);
     let pattern = FailurePattern {
         skill: skill_of(made),
         condition: failed.telling.clone(),
@@ -71,7 +70,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
         input: made.input.clone(),
         is_same_call: chain.is_same_call,
         new_words: new_words.clone(),
-        fix: is_fix.then(|| success.input.clone()),
+        fix: (is_single && !success.is_cut).then(|| success.input.clone()),
         is_prepared: !between.is_empty(),
     };
     let done: Vec<String> = between.iter().map(|call| call.target()).collect();
@@ -89,22 +88,6 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     };
     (!lesson_filter::holds_secret(&serde_json::to_string(&lesson).unwrap_or_default()))
         .then_some(lesson)
-}
-
-/// A command has the operands of the failed one: only the program and options differ. What another operand does is not
-/// known: after `db.py check` has failed, `db.py reset` may be anything. (Words are compared as they are written; one
-/// that is read wrongly only prevents a retry.)
-fn has_same_operands(failed: &Made, success: &Made) -> bool {
-    let programs: Vec<&str> = failed.program_names().chain(success.program_names()).collect();
-    let is_operand = |word: &&str| {
-        let name = word.rsplit('/').next().unwrap_or(word);
-        !word.starts_with('-') && !programs.contains(&name)
-    };
-    let operands = |made: &Made| -> Vec<String> {
-        let words = made.command().unwrap_or_default().split_whitespace();
-        words.filter(is_operand).map(str::to_owned).collect()
-    };
-    failed.command().is_none() || operands(failed) == operands(success)
 }
 
 /// The failure may occur in later sessions: it does not depend on the state of this one, and is no denial.
@@ -364,15 +347,8 @@ mod tests {
             let lesson = pairs(&harvest(calls)).pop();
             lesson.and_then(|lesson| lesson.failure?.fix).map(Value::Object)
         };
-        let (failed, worked) = (bash("make a", Some("no")), bash("make a -B", None));
-        assert_eq!(fix(&[failed.clone(), worked.clone()]), Some(json!({"command": "make a -B"})));
-        for other in ["make b", "make a b", "make"] {
-            assert_eq!(
-                fix(&[failed.clone(), bash(other, None)]),
-                None,
-                "{other} does something else"
-            );
-        }
+        let (failed, worked) = (bash("make a", Some("no")), bash("make b", None));
+        assert_eq!(fix(&[failed.clone(), worked.clone()]), Some(json!({"command": "make b"})));
         assert_eq!(fix(&[failed.clone(), failed.clone(), worked.clone()]), None);
         assert_eq!(fix(&[failed.clone(), bash("ls", None), worked]), None);
         let long = format!("make {}", "x".repeat(600));

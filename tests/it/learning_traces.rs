@@ -167,7 +167,7 @@ fn lesson_includes_the_calls_between_failure_and_success() {
         &[bash("./test.sh"), bash("./gen.sh && ./test.sh")],
         &["`./test.sh` failed: error: out.txt is missing. `./gen.sh && ./test.sh` worked."],
     );
-    assert_eq!(fix(&lessons[0]), None, "what another program does is not known");
+    assert!(fix(&lessons[0]).is_some());
 }
 
 #[test]

@@ -29,48 +29,62 @@ fn old_is_new() -> Test {
 #[test]
 fn deny_rule_overrides_a_fix_from_memory() {
     let test = old_is_new();
-    test.run(&["Say hello.", "--allow", "Bash"]).expect_code(0);
+    let allow = ["Say hello.", "--allow", "Bash(./new.sh *)"];
+    test.run(&allow).expect_code(0);
     assert!(test.root().join("ran").exists(), "nothing forbids it");
     let test = old_is_new();
     let deny = ["--deny", "Bash(./new.sh all)"];
-    test.run(&[&["Say hello.", "--allow", "Bash"][..], &deny].concat()).expect_code(0);
+    test.run(&[&allow[..], &deny].concat()).expect_code(0);
     assert!(!test.root().join("ran").exists());
     // A refused fix does not count as a permission that the task needed: the run succeeds.
     let refused = test.events_of("tool.finished").into_iter().find(|e| e["by"] == "kernel");
     assert!(refused.is_none_or(|it| it["envelope"]["error"]["code"] == "COMMAND_BLOCKED"));
 }
 
-/// What another operand does is not known: it is told, and not run.
+/// What a program does is not known: such a lesson is told, and not followed by the kernel.
 #[test]
-fn command_with_another_operand_is_not_run_because_of_a_lesson() {
-    let test = Test::new();
-    let db = "#!/bin/sh\n[ \"$1\" = reset ] && rm -f data/app.db && exit; echo 'error: it is broken'; exit 1\n";
-    executable(&test, "db.sh", db);
-    learnt(&test, &format!("{}{}", bash("./db.sh check"), bash("./db.sh reset")));
-    test.write("data/app.db", "x");
-    let test = test.script(&format!("{}text: done", bash("./db.sh check")));
-    test.run(&["Say hello.", "--allow", "Bash"]).expect_code(0);
-    assert!(test.root().join("data/app.db").exists());
-    assert!(test.events_of("tool.finished").iter().all(|it| it["by"] != "kernel"));
-    assert!(test.has_event("memory.recalled"));
+fn command_that_no_rule_names_is_not_run_because_of_a_lesson() {
+    for (check, reset) in [("check", "reset"), ("--check", "--reset")] {
+        let test = Test::new();
+        let db = format!(
+            "#!/bin/sh\n[ \"$1\" = {reset} ] && rm -f data/app.db && exit; echo 'error: broken'; exit 1\n"
+        );
+        executable(&test, "db.sh", &db);
+        let [check, reset] = [check, reset].map(|option| bash(&format!("./db.sh {option}")));
+        learnt(&test, &format!("{check}{reset}"));
+        test.write("data/app.db", "x");
+        let test = test.script(&format!("{check}text: done"));
+        for args in [&[][..], &["--allow", "Bash"], &["--yolo"]] {
+            test.run(&[&["Say hello."], args].concat()).expect_code(0);
+            assert!(test.root().join("data/app.db").exists());
+            assert!(test.events_of("tool.finished").iter().all(|it| it["by"] != "kernel"));
+            assert!(test.has_event("memory.recalled"));
+        }
+    }
 }
 
 /// It is a call that the model did not write.
 #[test]
 fn question_about_a_fix_from_memory_shows_what_runs() {
-    let test = old_is_new();
+    let test = Test::new().file("a.txt", "one two\n");
+    let edit = |old: &str| {
+        let input = json!({"path": "a.txt", "old_string": old, "new_string": "three"});
+        format!("call: Edit {input}\n---\n")
+    };
+    let read = "call: Read {\"path\": \"a.txt\"}\n---\n";
+    learnt(&test, &format!("{read}{}{}", edit("two  "), edit("two")));
+    test.write("a.txt", "one two\n");
+    let test = test.script(&format!("{read}{}text: done", edit("two  ")));
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
     pty.say("Say hello.");
-    pty.wait_for("Allow Bash ./old.sh all?");
-    pty.wait_for_question();
-    pty.send("y");
-    pty.wait_for("? Bash ./new.sh all");
-    pty.wait_for("Allow Bash ./new.sh all?");
+    pty.wait_for("? Edit a.txt");
+    pty.wait_for("1 + one three");
+    pty.wait_for("Allow Edit a.txt?");
     pty.wait_for_question();
     pty.send("n");
     pty.wait_for("done");
-    assert!(!test.root().join("ran").exists());
+    assert_eq!(test.read("a.txt"), "one two\n");
 }
 
 #[test]

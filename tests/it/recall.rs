@@ -77,7 +77,7 @@ fn known_failure_is_fixed_by_the_kernel_as_a_counted_retry() {
     let lesson = old_is_new(&test);
     assert_eq!(lesson.text, LESSON);
     let test = test.script(&format!("{}when: new a b\ntext: done", bash("./old.sh a b")));
-    test.run(&["say hello"]).expect_code(0).expect_stdout("done\n");
+    test.run(&["say hello", "--allow", "Bash(./new.sh *)"]).expect_code(0).expect_stdout("done\n");
     let decisions = decisions(&test);
     assert!(decisions.len() == 1 && decisions[0].starts_with("retry"), "{decisions:?}");
     assert_eq!(recalled(&test, "failure"), [(LESSON.to_owned(), true)]);
@@ -224,7 +224,7 @@ fn fixes_do_not_write_in_read_only_mode() {
         old_is_new(&test);
         executable(&test, "new.sh", "#!/bin/sh\necho new; touch made.txt; true\n");
         let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
-        test.run(&[&["say hello"], args].concat());
+        test.run(&[&["say hello", "--allow", "Bash(./new.sh *)"], args].concat());
         test.root().join("made.txt").exists()
     };
     assert!(run(&[]));
@@ -251,7 +251,7 @@ fn failed_fix_is_not_retried_and_lowers_confidence() {
     executable(&test, "new.sh", "#!/bin/sh\necho 'new.sh: error: no zone' >&2; exit 3\n");
     let old = bash("./old.sh a b");
     let test = test.script(&format!("{old}{old}text: done"));
-    test.run(&["say hello"]).expect_code(0);
+    test.run(&["say hello", "--allow", "Bash(./new.sh *)"]).expect_code(0);
     assert_eq!(by_the_kernel(&test).len(), 1);
     let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
     assert_eq!((known.recalled, known.helped, known.hurt), (1, 1, 1));
@@ -264,7 +264,7 @@ fn fix_with_the_same_failure_lowers_confidence() {
     let gone = "#!/bin/sh\necho \"old.sh: error: is gone\" >&2; exit 3\n";
     executable(&test, "new.sh", gone);
     let test = test.script(&format!("{}text: done", bash("./old.sh a b")));
-    test.run(&["say hello"]).expect_code(0);
+    test.run(&["say hello", "--allow", "Bash(./new.sh *)"]).expect_code(0);
     let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
     assert_eq!((known.helped, known.hurt), (1, 1));
 }
