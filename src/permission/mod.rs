@@ -385,7 +385,7 @@ impl Policy {
         at: usize,
     ) -> RuleOutcome {
         let command = &line.commands()[at];
-        let place = self.place_of(command, directory);
+        let place = self.place_of(line, command, directory);
         let whole = line.commands().iter().find(|other| other.of == command.of);
         let whole = whole.unwrap_or(command);
         // A pattern does not cover the target of a redirection.
@@ -420,18 +420,23 @@ impl Policy {
         }
     }
 
-    /// The directories in which the commands of a line run that need a rule: an answer "always" holds in these.
-    pub fn directories_of(&self, effect: &Effect) -> Vec<String> {
-        let Effect::Command { command, directory, .. } = effect else { return Vec::new() };
+    /// The directories in which the commands of a line run that this rule fits: an answer "always" holds in these. Empty:
+    /// the rule is about something else.
+    pub fn directories_of(&self, effect: &Effect, rule: &str) -> Vec<String> {
+        let (Effect::Command { command, directory, .. }, Ok(rule)) = (effect, Rule::parse(rule))
+        else {
+            return Vec::new();
+        };
         let line = Line::read(command);
-        let needing = line.commands().iter().filter(|it| !judge::only_reads(it, line.text()));
-        let places = needing.filter_map(|it| self.place_of(it, directory));
+        let fits = |it: &&Command| rule.tool() == "Bash" && rule.fits_words(&it.written());
+        let fitting = line.commands().iter().filter(fits);
+        let places = fitting.filter_map(|it| self.place_of(&line, it, directory));
         places.collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     /// The directory in which a command of a line in `directory` runs, if it is known. Relative to the root, which is `.`.
-    fn place_of(&self, command: &Command, directory: &str) -> Option<String> {
-        let place = shell::directory::join(directory, command.directory.as_deref()?);
+    fn place_of(&self, line: &Line, command: &Command, directory: &str) -> Option<String> {
+        let place = shell::directory::join(directory, line.directory_of(command)?);
         let root = &self.places.project;
         let below = place.strip_prefix(root.as_str()).filter(|_| !root.is_empty());
         let place = match below {

@@ -53,7 +53,7 @@ fn rules_for_line(line: &Line, rule: impl Fn(&Command) -> Option<String>) -> Opt
             continue;
         }
         // The input is no part of a rule, and may be a program: `bash -s < FILE`. A rule holds where it was granted.
-        let is_known = !command.has_input && command.directory.is_some();
+        let is_known = !command.has_input && line.directory_of(command).is_some();
         let rule = rule(command).filter(|_| is_known)?;
         if !rules.contains(&rule) {
             rules.push(rule);

@@ -4,6 +4,7 @@
 //! follows from the operators between the pipelines and the result of the previous one. Without a consistent
 //! match there is no result.
 
+use super::judge::Command;
 use super::line::Line;
 use super::shell::Pipeline;
 
@@ -90,12 +91,26 @@ impl Line {
         programs
     }
 
+    /// The directory in which a command of the line runs, if it is certain: with a `cd`, only if `&&` joins all commands,
+    /// since each has succeeded before the next runs.
+    pub(super) fn directory_of<'a>(&self, command: &'a Command) -> Option<&'a str> {
+        let changes = |it: &Command| matches!(it.name(), "cd" | "pushd" | "popd");
+        let is_certain = !self.commands().iter().any(changes)
+            || self.proven().is_some_and(|proven| proven.len() == self.pipelines().len());
+        command.directory.as_deref().filter(|_| is_certain)
+    }
+
     /// The pipelines that have succeeded if the line exits with 0: those at its end that `&&` joins.
     fn proven(&self) -> Option<&[Pipeline]> {
         let pipelines = self.pipelines();
         let after = self.after_each()?;
         let rest = self.text().get(pipelines.last()?.at.end..)?.trim_start();
-        let is_simple = self.is_understood() && pipelines.iter().all(|one| one.is_simple);
+        let ends = |stage: &String| {
+            let first = stage.split_ascii_whitespace().next();
+            first.is_some_and(|word| matches!(word, "exit" | "exec" | "return"))
+        };
+        let is_simple = self.is_understood()
+            && pipelines.iter().all(|one| one.is_simple && !one.stages.iter().any(ends));
         let first = after.iter().rposition(|after| *after == After::Anything).unwrap_or_default();
         let is_joined = !after[first..].contains(&After::Failure) && !rest.starts_with('&');
         (is_simple && is_joined).then_some(&pipelines[first..])
@@ -200,6 +215,7 @@ mod tests {
             ("make & wait; echo done", "make"),
             ("make &", "make"),
             ("! make", "make"),
+            ("make -q && exit 0; make all", "make, make all"),
             ("if make; then echo yes; fi", "make"),
             ("(cd web && make)", "make"),
         ] {

@@ -891,7 +891,10 @@ fn answer_about_a_command_holds_in_its_directories() {
     };
     let places = Places { project: "/p".to_owned(), home: None };
     let mut policy = policy(Ask, &[]).at(places);
-    let directories = policy.directories_of(&effect("cd web && make; cat x", "."));
+    let line = effect("cd web && make && cd ../api && npm test", ".");
+    assert_eq!(policy.directories_of(&line, "Bash(npm test)"), ["api"]);
+    assert_eq!(policy.directories_of(&line, "Edit(src/**)"), [""; 0]);
+    let directories = policy.directories_of(&line, "Bash(make)");
     assert_eq!(directories, ["web"]);
     let rule = "allow Bash(make)".to_owned();
     let rule = SessionRule { id: 1, rule, directories, ..SessionRule::default() };
@@ -905,11 +908,20 @@ fn answer_about_a_command_holds_in_its_directories() {
         ("make", ".", false),
         ("cd a && make", "web", false),
         ("cd \"$X\" && make", "web", false),
+        // It may not have moved, or not back.
+        ("cd web & make", ".", false),
+        ("cd web || make", ".", false),
+        ("cd ..; make", "web/a", false),
         ("env -C web make", ".", true),
         ("env -u X --chdir=../web make", "a", true),
         ("env -C a make", "web", false),
         ("env -Ca make", "web", false),
         ("env -Cweb make", ".", true),
+        ("env -C web -C a make", ".", false),
+        ("env -C a -C .. make", "web", false),
+        ("env --chdir=web -C a make", ".", false),
+        ("env -iCa make", "web", false),
+        ("env --ch=a make", "web", false),
         ("env -C \"$X\" make", "web", false),
         ("timeout 5 env --chdir=a make", "web", false),
         ("find a -name Makefile -execdir make ';'", "web", false),

@@ -260,9 +260,10 @@ impl Registry {
                 let text = format!("yes, and for this session: {}", grant.in_words());
                 match grant {
                     Grant::Rules(rules) => {
-                        let directories = self.permissions().policy.directories_of(effect);
                         for rule in &rules {
-                            self.grant_rule(format!("allow {rule}"), directories.clone());
+                            let directories =
+                                self.permissions().policy.directories_of(effect, rule);
+                            self.grant_rule(format!("allow {rule}"), directories);
                         }
                     }
                     // It was requested together with the answer.

@@ -111,11 +111,11 @@ impl Commands {
         }
         let own = &command.words[1..start.min(command.words.len())];
         let mut directory = command.directory.clone();
-        for option in &wrapper.directory {
-            if let Some(at) = own.iter().position(|word| begins_with(&word.text, option)) {
-                let place = value_of(&own[at..], option);
-                directory = place.and_then(|it| directory::path_of(directory.as_deref(), &it));
-            }
+        // The last one counts, relative to where the wrapper runs.
+        let is_moved = |at: &usize| wrapper.directory.iter().any(|it| may_be(&own[*at].text, it));
+        if let Some(at) = (0..own.len()).rfind(is_moved) {
+            let place = wrapper.directory.iter().find_map(|option| value_of(&own[at..], option));
+            directory = place.and_then(|it| directory::path_of(directory.as_deref(), &it));
         }
         let inner = Command {
             words,
@@ -200,22 +200,28 @@ impl Commands {
     }
 }
 
-/// The value of an option: the next word, or the rest of its own (`-Cweb`, `--chdir=web`).
+/// The value of the option that these words begin with: the next word, or the rest of its own (`-Cweb`, `--chdir=web`).
 fn value_of(words: &[Word], option: &str) -> Option<Word> {
     let (first, others) = words.split_first()?;
-    match first.text.split_once('=').filter(|_| option.starts_with("--")) {
-        Some((_, rest)) => Some(Word { text: rest.to_owned(), ..first.clone() }),
-        None if option.starts_with("--") => others.first().cloned(),
-        None => match first.text.strip_prefix(option)? {
-            "" => others.first().cloned(),
-            rest => Some(Word { text: rest.to_owned(), ..first.clone() }),
-        },
+    match first.text.strip_prefix(option)? {
+        "" => others.first().cloned(),
+        rest if option.starts_with("--") => {
+            Some(Word { text: rest.strip_prefix('=')?.to_owned(), ..first.clone() })
+        }
+        rest => Some(Word { text: rest.to_owned(), ..first.clone() }),
     }
 }
 
-/// The word is this option, perhaps with its value.
-fn begins_with(word: &str, option: &str) -> bool {
-    Command::is_option(word, option) || !option.starts_with("--") && word.starts_with(option)
+/// The word may be this option, also abbreviated or behind others (`-iC`).
+fn may_be(word: &str, option: &str) -> bool {
+    match (word.strip_prefix("--"), option.strip_prefix("--")) {
+        (Some(word), Some(long)) => {
+            let name = word.split('=').next().unwrap_or(word);
+            !name.is_empty() && long.starts_with(name)
+        }
+        (None, None) => word.starts_with('-') && word.contains(option.trim_start_matches('-')),
+        _ => false,
+    }
 }
 
 impl Wrapper {
