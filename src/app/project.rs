@@ -60,7 +60,7 @@ impl Project for ProjectFiles {
 
     fn outside(&self, path: &str) -> Option<Found> {
         let place = self.workspace.root().join(path);
-        // (`@/` and `@..` are rather text than mentions.)
+        // (`@/` and `@..` are text, not mentions.)
         place.file_name()?;
         let head = disk::beginning(&place, 16);
         let kind = if head.is_ok_and(|head| ImageKind::of(&head).is_some()) {

@@ -125,7 +125,7 @@ pub struct State {
     pub(crate) last_round: String,
     /// A call succeeded since the step was begun.
     pub(crate) step_had_success: bool,
-    /// Number of file changes so far; for each command, the number at its last failure, and the signature.
+    /// Number of file changes so far; and the last failure of each command.
     pub(crate) n_edits: u32,
     pub(crate) failed_commands: BTreeMap<String, FailedCommand>,
     /// The call of the last failure.

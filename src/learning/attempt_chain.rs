@@ -154,8 +154,7 @@ fn is_akin(failed: &Made, made: &Made) -> bool {
     is_same_target(failed, made)
 }
 
-/// The programs of a call that the failed line did not run before the one that decided its status: that those run shows
-/// nothing new.
+/// The programs of a call without those that the failed line ran before its last one: their success shows nothing new.
 fn further<'a>(failed: &'a Made, made: &'a Made) -> impl Iterator<Item = &'a String> {
     let before = failed.programs.split_last().map_or(&[][..], |(_, before)| before);
     made.programs.iter().filter(|program| !before.contains(program))

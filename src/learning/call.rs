@@ -92,8 +92,8 @@ impl Made {
         self.programs.iter().filter_map(|program| program.split(' ').next())
     }
 
-    /// The program of a failed line that decided its status: the last one. (Which of several in a `&&` list it was is not
-    /// known; with the last one, all have succeeded.)
+    /// The program by which a failed line is related: the last one. (Which of several that `&&` joins has failed is not
+    /// known; when the last one succeeds, all have succeeded.)
     pub fn decisive(&self) -> Option<&String> {
         self.programs.last()
     }

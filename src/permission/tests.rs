@@ -193,6 +193,23 @@ fn ruling_considers_the_directory_argument() {
     assert_eq!(asks("sub", "rm -rf ."), "allow: mode auto-edit");
 }
 
+/// A temporary directory may be removed at the end of the session.
+#[test]
+fn moving_an_uncovered_file_into_a_temporary_directory_asks() {
+    for (line, expected) in [
+        ("mv local /tmp/x", "ask: not undoable"),
+        ("mkdir /tmp/new && mv local /tmp/new/", "ask: not undoable"),
+        ("mv -t /var/tmp local", "ask: not undoable"),
+        ("mv local \"$TMPDIR/x\"", "ask: not undoable"),
+        ("mv a.txt /tmp/x", "allow: mode auto-edit"),
+        ("mv a.txt b.txt", "allow: mode auto-edit"),
+    ] {
+        let (tool, effect) = bash(line);
+        let ruling = Policy::new(AutoEdit, true).rule_on(tool, &effect, &Facts);
+        assert_eq!(shown(&ruling), expected, "{line}");
+    }
+}
+
 #[test]
 fn without_checkpoints_destructive_commands_ask() {
     for line in [

@@ -18,7 +18,7 @@ use crate::protocol::tool::{Effect, mcp_name};
 
 /// How long hooks may delay the end of a turn that the user interrupts, or of the program.
 const END_TIME: Duration = Duration::from_secs(10);
-/// The same when the program is terminated: whoever does it may kill it after 10 s.
+/// The same when the program is terminated: service managers kill it after 10 s.
 const TERMINATION_TIME: Duration = Duration::from_secs(3);
 
 /// Who changed the arguments of a call.

@@ -1,4 +1,4 @@
-//! What a program sends, and what of it waits.
+//! Takes what a program sends while the session is busy.
 
 use std::collections::VecDeque;
 use std::pin::pin;

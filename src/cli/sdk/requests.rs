@@ -91,7 +91,7 @@ impl Desk {
         }
     }
 
-    /// The program ended.
+    /// Waits until the program ends.
     pub(super) async fn gone(&self) {
         self.program.gone().cancelled().await;
     }

@@ -1,5 +1,7 @@
 //! The paths that commands delete, as far as the line names them.
 
+use std::path::Path;
+
 use super::command::Command;
 use super::{Context, PathKind};
 use crate::permission::shell::{Kind, Word, directory};
@@ -82,12 +84,21 @@ fn start_paths(command: &Command) -> Vec<Word> {
     if paths.is_empty() { vec![Word::literal(".")] } else { paths }
 }
 
-/// The paths that `mv` replaces: the destination, or the entries of that name in it.
+/// Directories that may be private to the session, and removed at its end.
+const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
+
+/// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves into a
+/// temporary directory, where they are lost.
 fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
     let mut operands: Vec<&Word> = command.operands().collect();
     let named = command.arguments().iter().skip_while(|word| word.text != "-t").nth(1);
     let Some(destination) = named.or_else(|| operands.pop()) else { return Vec::new() };
-    let Some(destination) = target(destination, command) else { return Vec::new() };
+    let is_variable = ["$TMPDIR", "${TMPDIR"].iter().any(|it| destination.text.starts_with(it));
+    let destination = target(destination, command);
+    if is_variable || destination.as_ref().is_some_and(|it| is_temporary(it, context)) {
+        return operands.iter().flat_map(|word| targets(word, command, context)).collect();
+    }
+    let Some(destination) = destination else { return Vec::new() };
     let inside = operands.iter().filter_map(|source| {
         let name = source.known()?.trim_end_matches('/').rsplit('/').next()?;
         Some(directory::join(&destination, name))
@@ -98,6 +109,14 @@ fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
     } else {
         inside
     }
+}
+
+/// The path is in a temporary directory, and in no directory that the session may change.
+fn is_temporary(path: &str, context: &Context<'_>) -> bool {
+    let kinds = Path::new(path).ancestors().filter_map(Path::to_str).map(|it| context.kind(it));
+    let existing = kinds.into_iter().find(|kind| *kind != PathKind::Missing);
+    TEMPORARY.iter().any(|place| Path::new(path).starts_with(place))
+        && matches!(existing, None | Some(PathKind::Elsewhere | PathKind::HomeOrAbove))
 }
 
 /// The paths that an operand names; a pattern in its last component is expanded.

@@ -11,7 +11,7 @@ use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
 use crate::protocol::question::{Question as Inquiry, UserAnswer};
-use crate::protocol::view::{mcp_subject, place_of_command, view};
+use crate::protocol::view::{TELLING, mcp_subject, place_of_command, view};
 use crate::protocol::visible::{literal, literal_line, prose};
 use crate::protocol::{Object, counted};
 use crate::ui::tui::text::{cut, hang};
@@ -33,6 +33,8 @@ pub(in crate::ui::tui) struct Call {
     pub(in crate::ui::tui) subject: String,
     /// Where and how a command runs, if not in the foreground in the root.
     place: Option<String>,
+    /// The model wrote the arguments that its subject is made of (not by other names).
+    is_told: bool,
     /// Its subject as the model wrote it, if a hook changed the call.
     written: Option<String>,
     pub(in crate::ui::tui) question: Option<Box<Question>>,
@@ -106,6 +108,8 @@ impl Call {
             tool: tool.to_owned(),
             subject: subject(tool, &input),
             place: place_of_command(tool, &input),
+            is_told: mcp_subject(tool, &input).is_some()
+                || TELLING.iter().any(|name| input.contains_key(*name)),
             written: None,
             question: None,
             asks: Vec::new(),
@@ -117,7 +121,7 @@ impl Call {
     pub(in crate::ui::tui) fn is_made_with(&mut self, input: &Object) {
         let made = subject(&self.tool, input);
         self.place = place_of_command(&self.tool, input);
-        let is_changed = made != self.subject && !self.subject.is_empty();
+        let is_changed = made != self.subject && self.is_told && !self.subject.is_empty();
         let written = std::mem::replace(&mut self.subject, made);
         if is_changed {
             self.written.get_or_insert(written);

@@ -154,7 +154,7 @@ impl State {
         let (name, args) = (action.command().name, action.command().args);
         if args.is_empty() && !arguments.is_empty() {
             self.edit_again(&format!("/{name} {arguments}").as_str().into(), true);
-            self.say(&format!("/{name} takes no arguments: delete what follows it, or its slash"));
+            self.say(&format!("/{name} takes no arguments: delete what follows it"));
             return Vec::new();
         }
         let timing = action.timing(arguments);
