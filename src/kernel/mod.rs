@@ -380,13 +380,14 @@ impl Kernel {
 
     /// Delivers messages that the user sent while the turn ran. After an interrupt the rest is undelivered.
     async fn listen(&mut self, turn: &mut Turn) {
+        let n_drops = self.parts.control.n_drops();
         let mut messages = VecDeque::from(self.parts.control.take_messages());
         while let Some(message) = messages.pop_front() {
             let texts = match self.admit(message.text.as_str()).await {
                 Ok(texts) => texts,
                 Err(_) if self.parts.control.interrupted().is_some() => {
                     messages.push_front(message);
-                    return self.parts.control.put_back(messages);
+                    return self.parts.control.put_back(messages, n_drops);
                 }
                 Err((_, why)) => {
                     self.turn_away(message.text, "hook", why);
@@ -397,7 +398,7 @@ impl Kernel {
             if let Some(why) = expanded.refused {
                 if self.parts.control.interrupted().is_some() {
                     messages.push_front(message);
-                    return self.parts.control.put_back(messages);
+                    return self.parts.control.put_back(messages, n_drops);
                 }
                 self.turn_away(message.text, "mention", why);
                 continue;

@@ -78,7 +78,7 @@ impl Inbox {
         self.control.interrupt(Interrupt::User);
         let queued = self.queued();
         let answer = if request.asked["cancel_queued"] == true {
-            _ = self.control.take_messages();
+            self.control.drop_messages();
             locked(&self.known).sent.clear();
             self.waiting.retain(|it| !matches!(it, Input::Message(_)));
             json!({"still_queued": [], "cancelled": queued})

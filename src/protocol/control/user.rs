@@ -102,6 +102,8 @@ struct Session {
 struct Requests {
     /// Messages that arrived while the turn runs.
     messages: VecDeque<UserInput>,
+    /// How often they were dropped.
+    n_drops: u64,
     mode: Option<PermissionMode>,
     /// The call that waits for the user, and their replies.
     asked: Option<(String, UnboundedSender<Reply>)>,
@@ -211,11 +213,26 @@ impl Control {
         locked(&self.session.requests).messages.drain(..).collect()
     }
 
-    /// Returns messages that were taken but could not be delivered.
-    pub fn put_back(&self, mut messages: VecDeque<UserInput>) {
+    /// Drops the messages that were not delivered yet.
+    pub fn drop_messages(&self) {
         let mut requests = locked(&self.session.requests);
-        messages.append(&mut requests.messages);
-        requests.messages = messages;
+        requests.messages.clear();
+        requests.n_drops += 1;
+    }
+
+    /// How often messages were dropped so far.
+    pub fn n_drops(&self) -> u64 {
+        locked(&self.session.requests).n_drops
+    }
+
+    /// Returns messages that were taken when there were `n_drops`, but could not be delivered. If messages were dropped
+    /// since, these are, too.
+    pub fn put_back(&self, mut messages: VecDeque<UserInput>, n_drops: u64) {
+        let mut requests = locked(&self.session.requests);
+        if requests.n_drops == n_drops {
+            messages.append(&mut requests.messages);
+            requests.messages = messages;
+        }
     }
 
     /// Takes back the latest message that was not delivered yet.
@@ -332,6 +349,22 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dropped_messages_do_not_come_back() {
+        let control = Control::default();
+        for (is_dropped, n_left) in [(false, 2), (true, 0)] {
+            control.steer("a".into());
+            control.steer("b".into());
+            let n_drops = control.n_drops();
+            let taken = control.take_messages();
+            if is_dropped {
+                control.drop_messages();
+            }
+            control.put_back(taken.into(), n_drops);
+            assert_eq!(control.take_messages().len(), n_left);
+        }
+    }
 
     #[tokio::test]
     async fn approval_answer_applies_only_to_its_question() {
