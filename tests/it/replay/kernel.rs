@@ -149,7 +149,7 @@ fn lesson_that_the_kernel_applied_comes_from_the_record() {
     executable(&test, "old.sh", "#!/bin/sh\necho \"old.sh: error: is gone\" >&2; exit 3\n");
     learnt(&test, &format!("{}{}", bash("./old.sh a b"), bash("./new.sh a b")));
     let test = test.script(&format!("{}when: new a b\ntext: done", bash("./old.sh a b")));
-    test.run(&["say hello"]).expect_code(0);
+    test.run(&["say hello", "--allow", "Bash(./new.sh *)"]).expect_code(0);
     let finished = test.events_of("tool.finished");
     assert!(finished.iter().any(|event| event["by"] == "kernel"), "{finished:?}");
     std::fs::remove_dir_all(test.home().join(".local/share/agent")).unwrap();
