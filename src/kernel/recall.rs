@@ -185,8 +185,8 @@ impl Kernel {
         match (&effect, before) {
             (Effect::Read { .. }, _) => true,
             (Effect::Write { path }, Some(Effect::Write { path: before })) => path == before,
-            // What a program does is not known: `db.py --reset` may follow a failed `db.py --check`. It only reads, or
-            // a rule of the user names it.
+            // What a program does is unknown: `db.py --reset` may follow a failed `db.py --check`. So the command only
+            // reads, or a rule of the user names it.
             (
                 Effect::Command { background: false, reads_only, .. },
                 Some(before @ Effect::Command { background: false, .. }),

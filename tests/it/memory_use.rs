@@ -41,7 +41,7 @@ fn deny_rule_overrides_a_fix_from_memory() {
     assert!(refused.is_none_or(|it| it["envelope"]["error"]["code"] == "COMMAND_BLOCKED"));
 }
 
-/// What a program does is not known: such a lesson is told, and not followed by the kernel.
+/// The kernel cannot know what a program does: it shows such a lesson, and runs nothing.
 #[test]
 fn command_that_no_rule_names_is_not_run_because_of_a_lesson() {
     for (check, reset) in [("check", "reset"), ("--check", "--reset")] {
