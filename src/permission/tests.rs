@@ -193,14 +193,18 @@ fn ruling_considers_the_directory_argument() {
     assert_eq!(asks("sub", "rm -rf ."), "allow: mode auto-edit");
 }
 
-/// A temporary directory may be removed at the end of the session.
+/// A temporary directory may be removed at the end of the session; a destination that is not known may be one.
 #[test]
-fn moving_an_uncovered_file_into_a_temporary_directory_asks() {
+fn moving_an_uncovered_file_out_of_the_project_asks() {
     for (line, expected) in [
         ("mv local /tmp/x", "ask: not undoable"),
         ("mkdir /tmp/new && mv local /tmp/new/", "ask: not undoable"),
         ("mv -t /var/tmp local", "ask: not undoable"),
         ("mv local \"$TMPDIR/x\"", "ask: not undoable"),
+        ("b=$(mktemp -d) && mv local \"$b\"/", "ask: not undoable"),
+        ("mv local ../elsewhere", "ask: not undoable"),
+        ("mv local/x sub/", "allow: mode auto-edit"),
+        ("mv a.txt \"$b\"/", "allow: mode auto-edit"),
         ("mv a.txt /tmp/x", "allow: mode auto-edit"),
         ("mv a.txt b.txt", "allow: mode auto-edit"),
     ] {

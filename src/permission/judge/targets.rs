@@ -84,21 +84,17 @@ fn start_paths(command: &Command) -> Vec<Word> {
     if paths.is_empty() { vec![Word::literal(".")] } else { paths }
 }
 
-/// Directories that may be private to the session, and removed at its end.
-const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
-
-/// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves into a
-/// temporary directory, where they are lost.
+/// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves to where they
+/// may be lost: to a destination that the line does not name, or outside of what the session may change, where only
+/// temporary directories are writable.
 fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
     let mut operands: Vec<&Word> = command.operands().collect();
     let named = command.arguments().iter().skip_while(|word| word.text != "-t").nth(1);
     let Some(destination) = named.or_else(|| operands.pop()) else { return Vec::new() };
-    let is_variable = ["$TMPDIR", "${TMPDIR"].iter().any(|it| destination.text.starts_with(it));
-    let destination = target(destination, command);
-    if is_variable || destination.as_ref().is_some_and(|it| is_temporary(it, context)) {
+    let destination = target(destination, command).filter(|path| is_kept(path, context));
+    let Some(destination) = destination else {
         return operands.iter().flat_map(|word| targets(word, command, context)).collect();
-    }
-    let Some(destination) = destination else { return Vec::new() };
+    };
     let inside = operands.iter().filter_map(|source| {
         let name = source.known()?.trim_end_matches('/').rsplit('/').next()?;
         Some(directory::join(&destination, name))
@@ -111,12 +107,11 @@ fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
     }
 }
 
-/// The path is in a temporary directory, and in no directory that the session may change.
-fn is_temporary(path: &str, context: &Context<'_>) -> bool {
+/// The path is in a directory that the session may change.
+fn is_kept(path: &str, context: &Context<'_>) -> bool {
     let kinds = Path::new(path).ancestors().filter_map(Path::to_str).map(|it| context.kind(it));
     let existing = kinds.into_iter().find(|kind| *kind != PathKind::Missing);
-    TEMPORARY.iter().any(|place| Path::new(path).starts_with(place))
-        && matches!(existing, None | Some(PathKind::Elsewhere | PathKind::HomeOrAbove))
+    !matches!(existing, None | Some(PathKind::Elsewhere | PathKind::HomeOrAbove))
 }
 
 /// The paths that an operand names; a pattern in its last component is expanded.
