@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::names::Names;
 use super::server::{Server, ToolInfo};
-use super::{Scope, Servers, call, search};
+use super::{Scope, Servers, TOOL, call, search};
 use crate::protocol::Object;
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::protocol::nearest;
-use crate::protocol::tool::{Effect, ToolSpec};
+use crate::protocol::tool::{Effect, ToolSpec, mcp_name};
 use crate::tools::{Target, Tool, ToolCx};
 
 /// How long a search waits for servers that are being started.
@@ -125,6 +125,17 @@ impl Tool for McpTool {
         }
         let (server, tool) = (server.name().to_owned(), tool.to_owned());
         Ok(Effect::Mcp { server, tool, reads_only }.into())
+    }
+
+    fn instead_of(&self, name: &str) -> Option<String> {
+        let servers = self.servers.servers().iter();
+        let name = servers.filter_map(|server| {
+            let tools = server.tools()?;
+            let tool = tools.iter().find(|tool| mcp_name(server.name(), &tool.name) == name)?;
+            Some(format!("{}.{}", server.name(), tool.name))
+        });
+        let name = name.into_iter().next()?;
+        Some(format!("call {TOOL} with `tool` {name:?} and the same `arguments`"))
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {

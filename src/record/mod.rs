@@ -148,11 +148,11 @@ pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
     let call = &unanswered.call;
     let (message, hint) = if unanswered.uncertain {
         (
-            "the program ended while this call ran: its outcome is unknown",
+            "the record ends while this call ran: its outcome is unknown",
             "check what it may have changed before you do anything else",
         )
     } else {
-        ("the program ended before this call had a result; it changed nothing", "call it again")
+        ("the record ends before this call had a result; it changed nothing", "call it again")
     };
     let mut data = Object::new();
     if unanswered.uncertain {

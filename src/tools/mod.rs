@@ -60,6 +60,11 @@ pub trait Tool: Send + Sync {
         input.clone()
     }
 
+    /// How this tool makes a call of an unknown name, if it can.
+    fn instead_of(&self, _: &str) -> Option<String> {
+        None
+    }
+
     /// Runs the call. The input matches the schema. Returns within 100 ms after a cancellation; an operation
     /// that must not be interrupted halfway is one blocking call.
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>>;

@@ -28,6 +28,8 @@ use crate::workspace::{Kind, Rules, Walk, Workspace};
 
 /// Time limit of a user's command.
 const PATIENCE: Duration = Duration::from_hours(1);
+/// The answer to `/diff` where nothing is recorded.
+const NO_CHANGE: &str = "no change of this session is recorded (what commands change in ignored directories is not)";
 /// Limit: files that are offered.
 const MAX_FILES: usize = 200_000;
 
@@ -199,7 +201,7 @@ impl<'a> Jobs<'a> {
                         .tell(News::Note(false, "nothing of this session is recorded".to_owned())),
                     Some("") => self
                         .handle
-                        .tell(News::Note(true, "this session has changed nothing".to_owned())),
+                        .tell(News::Note(true, NO_CHANGE.to_owned())),
                     Some(diff) => {
                         let (title, text) = ("Changes of this session", diff.to_owned());
                         self.page(title, Ok(text), PagePlace::Conversation);

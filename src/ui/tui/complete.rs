@@ -104,6 +104,8 @@ impl Finder {
         let mut config = Config::DEFAULT.match_paths();
         // A capital letter makes the search case-sensitive.
         config.ignore_case = !self.query.contains(char::is_uppercase);
+        // Only letters without accents find those with accents.
+        config.normalize = self.query.is_ascii();
         let mut matcher = Matcher::new(config);
         let mut of_query = Vec::new();
         let needle = Utf32Str::new(&self.query, &mut of_query);
@@ -193,15 +195,27 @@ pub(super) fn commands(query: &str, own: &[OwnCommand]) -> Vec<Item> {
     fitting.into_iter().map(|(_, item)| item).collect()
 }
 
-/// The words that match the text.
+/// The words, with their descriptions, that begin with the text.
 pub(super) fn words<'a>(
     query: &str,
     words: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Vec<Item> {
-    let fitting = words.into_iter().filter(|(word, what)| {
-        word.starts_with(query) || what.to_lowercase().contains(&query.to_lowercase())
-    });
-    let items = fitting.map(|(word, what)| Item {
+    items(words.into_iter().filter(|(word, _)| word.starts_with(query)))
+}
+
+/// The words that begin with the text, or whose description contains it.
+pub(super) fn described<'a>(
+    query: &str,
+    words: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<Item> {
+    let lower = query.to_lowercase();
+    items(words.into_iter().filter(|(word, what)| {
+        word.starts_with(query) || what.to_lowercase().contains(&lower)
+    }))
+}
+
+fn items<'a>(words: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Item> {
+    let items = words.map(|(word, what)| Item {
         insert: word.to_owned(),
         what: what.to_owned(),
         ..Item::default()
@@ -221,7 +235,7 @@ mod tests {
 
     #[test]
     fn files_are_found_by_fuzzy_search() {
-        let files = ["src/kernel/mod.rs", "src/ui/tui/mod.rs", "README.md", "docs/TUI.md"];
+        let files = ["src/kernel/mod.rs", "src/ui/tui/mod.rs", "README.md", "docs/TUI.md", "Übung.md"];
         let mut finder = Finder::default();
         finder.set_files(files.iter().map(|file| (*file).to_owned()).collect());
         let mut find = |query: &str| {
@@ -232,8 +246,11 @@ mod tests {
         assert_eq!(find("r"), ["@README.md", "@src/kernel/mod.rs", "@src/ui/tui/mod.rs"]);
         assert_eq!(find("re"), ["@README.md", "@src/kernel/mod.rs"]);
         assert_eq!(find("TUI"), ["@docs/TUI.md"]);
-        assert_eq!(find("").len(), 4);
+        assert_eq!(find("").len(), 5);
         assert_eq!(find("zzz"), [""; 0]);
+        assert_eq!(find("Ü"), ["@Übung.md"]);
+        assert_eq!(find("ü"), ["@Übung.md"]);
+        assert_eq!(find("ubung"), ["@Übung.md"]);
     }
 
     #[test]

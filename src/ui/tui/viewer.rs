@@ -23,10 +23,14 @@ pub(super) struct Viewer {
     /// Number of rows of each cell including the blank one before it, and for what they were measured.
     heights: Vec<usize>,
     look: Option<Look>,
+    /// Number of cells at the beginning that did not change any more when they were measured.
+    n_settled: usize,
     /// The rows of very long cells.
     long: BTreeMap<usize, Vec<Line<'static>>>,
     /// The first visible row, counted from the start.
     top: usize,
+    /// The first row, if the end is visible.
+    last_top: usize,
     /// Follows the end as the conversation grows.
     follows: bool,
     selected: usize,
@@ -83,6 +87,12 @@ impl Viewer {
         Self { follows: true, selected, all_full, has_details: true, ..Self::default() }
     }
 
+    /// Shows the end, and follows it.
+    pub(super) fn follow_end(&mut self, n_cells: usize) {
+        self.selected = n_cells.saturating_sub(1);
+        self.follows = true;
+    }
+
     /// The conversation was replaced.
     pub(super) fn reset(&mut self) {
         *self = Self::at_end(0, self.all_full);
@@ -110,8 +120,9 @@ impl Viewer {
             self.forget(0);
             self.look = Some(look);
         }
-        let open = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
-        self.forget(open.min(cells.len()));
+        // Also those that have ended since.
+        self.forget(self.n_settled);
+        self.n_settled = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
         for at in self.heights.len()..cells.len() {
             let rows = self.rows(cells, at, look);
             self.heights.push(rows.len());
@@ -123,6 +134,7 @@ impl Viewer {
 
     /// Forgets the layout from this cell on.
     fn forget(&mut self, from: usize) {
+        self.n_settled = self.n_settled.min(from);
         self.heights.truncate(from);
         self.long.split_off(&from);
     }
@@ -148,11 +160,11 @@ impl Viewer {
             end.extend(fit(markdown::render(&saying[from..], inner), inner.width));
         }
         let total = self.heights.iter().sum::<usize>() + end.len();
-        let last_top = total.saturating_sub(height);
+        self.last_top = total.saturating_sub(height);
         if self.follows {
-            self.top = last_top;
+            self.top = self.last_top;
         }
-        self.top = self.top.min(last_top);
+        self.top = self.top.min(self.last_top);
         let mut rows = Vec::with_capacity(height);
         let mut row = 0;
         let bar = Span::styled("▌ ", look.theme.style(Part::User));
@@ -271,8 +283,7 @@ impl Viewer {
                 (self.top, self.selected, self.follows) = (0, 0, false);
             }
             (Code::End | Code::Char('G'), _) => {
-                self.selected = cells.len().saturating_sub(1);
-                self.follows = true;
+                self.follow_end(cells.len());
             }
             (Code::Enter, _) => {
                 self.toggle(self.selected);
@@ -301,6 +312,7 @@ impl Viewer {
 
     pub(super) fn scroll_down(&mut self, rows: usize) {
         self.top += rows;
+        self.follows = self.top >= self.last_top;
         self.selected = self.cell_at(self.top);
     }
 

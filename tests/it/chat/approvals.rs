@@ -90,6 +90,34 @@ fn full_screen_shows_the_diff_above_the_question() {
     assert_eq!(test.read("a.txt"), "two\nmore\n");
 }
 
+/// The view had been scrolled back to an old answer.
+#[test]
+fn full_screen_returns_to_a_question_and_to_the_result_of_a_command() {
+    let long: String = (0..60).map(|n| format!("text: - point {n}\n")).collect();
+    let test = Test::new()
+        .file("a.txt", "one\nmore\n")
+        .script(&format!("{long}---\npause: 1500ms\n{EDIT}text: changed"));
+    let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
+    pty.wait_for("/help");
+    pty.say("points");
+    pty.wait_for("point 59");
+    pty.say("please");
+    pty.wait_for("waiting");
+    pty.send("\x1b[5~\x1b[5~");
+    pty.wait("the view moves", |screen| !screen.contains("point 59"));
+    pty.wait_for_question();
+    for part in ["? Edit a.txt", "    1 - one", "    1 + two", "y  yes"] {
+        assert!(pty.screen().contains(part), "{part}\n{}", pty.screen());
+    }
+    pty.send("y");
+    pty.wait_for("changed a.txt");
+    pty.wait_for("/help");
+    pty.send("\x1b[5~\x1b[5~");
+    pty.wait("the view moves", |screen| !screen.contains("changed"));
+    pty.say("/undo");
+    pty.wait_for("restored");
+}
+
 #[test]
 fn always_allow_applies_to_the_session_and_only_that_rule() {
     let script = "call: Bash {\"command\": \"touch x1 y1\"}\n---\ncall: Bash {\"command\": \"touch x1 x2\"}\n---\n\

@@ -16,7 +16,7 @@ use crate::ui::tui::composer::Written;
 use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::KeyAction;
 use crate::ui::tui::text::width;
-use crate::ui::tui::viewer::{PageViewer, Viewer};
+use crate::ui::tui::viewer::PageViewer;
 
 /// Limit of the first column of a page.
 const WIDEST_NAME: usize = 32;
@@ -71,15 +71,20 @@ impl State {
         if self.asked.as_ref().is_some_and(|asked| asked.call().is_none()) {
             self.drop_question();
         }
-        if let Some(viewer) = &mut self.viewer {
-            *viewer = Viewer::at_end(self.conversation.cells.len(), false);
-        }
+        self.show_end();
         if !self.is_idle() && message.is_stop() {
             return self.interrupt();
         }
         self.is_working = true;
         self.queue.push_back(message.clone());
         vec![Action::Ask(Request::Submit(message))]
+    }
+
+    /// The full-screen conversation shows its end, and follows it.
+    pub(super) fn show_end(&mut self) {
+        if let Some(viewer) = self.viewer.as_mut().filter(|_| self.settings.full_screen) {
+            viewer.follow_end(self.conversation.cells.len());
+        }
     }
 
     /// Starts a longer interruptible operation that is not a turn.
@@ -152,6 +157,8 @@ impl State {
 
     pub(super) fn command(&mut self, action: CommandAction, arguments: &str) -> Vec<Action> {
         let (name, args) = (action.command().name, action.command().args);
+        // Its result is added there.
+        self.show_end();
         if args.is_empty() && !arguments.is_empty() {
             self.edit_again(&format!("/{name} {arguments}").as_str().into(), true);
             self.say(&format!("/{name} takes no arguments: delete what follows it"));

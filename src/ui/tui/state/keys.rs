@@ -113,6 +113,9 @@ impl State {
         let outcome = viewer.key(key, &self.conversation.cells, rows);
         if outcome == Outcome::Close {
             self.browses = false;
+            if self.asked.is_some() {
+                self.show_end();
+            }
             if !self.settings.full_screen {
                 self.viewer = None;
                 return Some(vec![Action::Redraw]);

@@ -105,12 +105,12 @@ impl State {
                     let stop = |(id, line): &(String, String)| (format!("stop {id}"), line.clone());
                     let stops: Vec<_> = self.background.iter().map(stop).collect();
                     let words = stops.iter().map(|(stop, line)| (stop.as_str(), line.as_str()));
-                    complete::words(arguments, words)
+                    complete::described(arguments, words)
                 }
                 Some(CommandAction::Resume) => {
                     let sessions = self.sessions.iter();
                     let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
-                    let items = complete::words(arguments, sessions);
+                    let items = complete::described(arguments, sessions);
                     if self.sessions.is_empty() && arguments.is_empty() {
                         let ask = Request::Command(CommandAction::Sessions, "list".to_owned());
                         return vec![Action::Ask(ask)];
@@ -211,7 +211,7 @@ impl State {
                 (turn.number.to_string(), format!("{message}{files}"))
             })
             .collect();
-        complete::words(arguments, turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())))
+        complete::described(arguments, turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())))
     }
 
     /// What a rewind to before this turn can restore.

@@ -175,6 +175,10 @@ impl State {
 
     pub(super) fn ask(&mut self, about: Subject) {
         self.asked = Some(Asked::new(about));
+        if !self.browses {
+            // What is asked about is the last item.
+            self.show_end();
+        }
         // A draft is not replaced.
         if self.composer.is_empty() && self.focus == Focus::Composer {
             self.focus = Focus::Question;
