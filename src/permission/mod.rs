@@ -201,15 +201,6 @@ impl Policy {
             })
     }
 
-    /// A rule that names the call allows it, whatever the mode is.
-    pub fn is_allowed_by_rule(&self, tool: &str, effect: &Effect, facts: &dyn PathFacts) -> bool {
-        let mut policy = self.clone();
-        Arc::make_mut(&mut policy.entries)
-            .retain(|entry| entry.verb != Verb::Allow || !entry.rule.is_bare());
-        let ruling = policy.decided_by_rules(&policy.question(tool, effect, facts));
-        matches!(ruling, Some(Ruling::Allow(_)))
-    }
-
     /// It is a command that deletes or replaces something, or that cannot be undone.
     pub fn is_destructive(effect: &Effect, facts: &dyn PathFacts) -> bool {
         findings_of(effect, facts).is_some_and(|(_, findings)| {

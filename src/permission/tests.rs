@@ -162,6 +162,8 @@ fn irreversible_commands_ask() {
         ("rm /tmp/x", "allow: mode auto-edit"),
         ("git reset --hard", "allow: mode auto-edit"),
         ("git clean -fdx", "ask: not undoable"),
+        ("git clean -fd", "allow: mode auto-edit"),
+        ("git clean -ffd", "ask: not undoable"),
         ("timeout 5 sh -c 'rm local/x'", "ask: not undoable"),
         ("find local -exec rm {} +", "ask: not undoable"),
     ] {

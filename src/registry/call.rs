@@ -160,11 +160,6 @@ impl Registry {
         Ok(entry.tool.target(&arguments, &self.cx)?.effect)
     }
 
-    /// A rule that names such a call allows it, whatever the mode is.
-    pub fn is_allowed_by_rule(&self, tool: &str, effect: &Effect) -> bool {
-        self.permissions().policy.is_allowed_by_rule(tool, effect, &*self.cx.workspace)
-    }
-
     /// It would need no approval by itself, whatever rules and modes say.
     pub fn is_harmless(&self, effect: &Effect) -> bool {
         Policy::is_harmless(effect, &*self.cx.workspace)

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::chat::Pty;
 use crate::memory::{self, store};
-use crate::recall::{bash, executable, learnt};
+use crate::recall::{AT_OLD_PLACE, bash, executable, learnt, moved};
 use crate::support::Test;
 
 /// Stores a user rule for all projects; returns its id.
@@ -17,33 +17,24 @@ fn remember(test: &Test, text: &str) -> String {
     lesson.id
 }
 
-/// Memory knows that `./old.sh all` fails and `./new.sh all` works.
-fn old_is_new() -> Test {
-    let test = Test::new();
-    executable(&test, "new.sh", "#!/bin/sh\ntouch ran\necho new\n");
-    learnt(&test, &format!("{}{}", bash("./old.sh all"), bash("./new.sh all")));
-    std::fs::remove_file(test.root().join("ran")).unwrap();
-    test.script(&format!("{}text: done", bash("./old.sh all")))
-}
-
 #[test]
 fn deny_rule_overrides_a_fix_from_memory() {
-    let test = old_is_new();
-    let allow = ["Say hello.", "--allow", "Bash(./new.sh *)"];
-    test.run(&allow).expect_code(0);
-    assert!(test.root().join("ran").exists(), "nothing forbids it");
-    let test = old_is_new();
-    let deny = ["--deny", "Bash(./new.sh all)"];
-    test.run(&[&allow[..], &deny].concat()).expect_code(0);
-    assert!(!test.root().join("ran").exists());
-    // A refused fix does not count as a permission that the task needed: the run succeeds.
-    let refused = test.events_of("tool.finished").into_iter().find(|e| e["by"] == "kernel");
-    assert!(refused.is_none_or(|it| it["envelope"]["error"]["code"] == "COMMAND_BLOCKED"));
+    let run = |rules: &[&str]| {
+        let (test, _) = moved();
+        let test = test.script(&format!("{}text: done", bash(AT_OLD_PLACE)));
+        // A refused fix does not count as a permission that the task needed: the run succeeds.
+        test.run(&[&["Say hello."], rules].concat()).expect_code(0);
+        let own = test.events_of("tool.finished").into_iter().find(|e| e["by"] == "kernel");
+        own.map(|it| it["envelope"]["error"]["code"].clone())
+    };
+    assert_eq!(run(&[]), Some(json!(null)), "nothing forbids it");
+    let refused = run(&["--deny", "Bash(wc -l lib/a.txt)"]);
+    assert!(refused.as_ref().is_none_or(|code| code == "COMMAND_BLOCKED"), "{refused:?}");
 }
 
 /// The kernel cannot know what a program does: it shows such a lesson, and runs nothing.
 #[test]
-fn command_that_no_rule_names_is_not_run_because_of_a_lesson() {
+fn command_that_may_write_is_not_run_because_of_a_lesson() {
     for (check, reset) in [("check", "reset"), ("--check", "--reset")] {
         let test = Test::new();
         let db = format!(
@@ -54,7 +45,7 @@ fn command_that_no_rule_names_is_not_run_because_of_a_lesson() {
         learnt(&test, &format!("{check}{reset}"));
         test.write("data/app.db", "x");
         let test = test.script(&format!("{check}text: done"));
-        for args in [&[][..], &["--allow", "Bash"], &["--yolo"]] {
+        for args in [&[][..], &["--allow", "Bash(./db.sh *)"], &["--yolo"]] {
             test.run(&[&["Say hello."], args].concat()).expect_code(0);
             assert!(test.root().join("data/app.db").exists());
             assert!(test.events_of("tool.finished").iter().all(|it| it["by"] != "kernel"));

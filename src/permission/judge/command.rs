@@ -366,14 +366,19 @@ impl Command {
             let given = given.split('=').next().unwrap_or(given);
             return given == long || given.len() >= 3 && long.starts_with(given);
         }
-        let Some(letter) = option.strip_prefix('-').filter(|letter| letter.len() == 1) else {
+        let Some(wanted) = option.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
             return false;
         };
+        // A repeated letter (`-ff`) has to occur as often.
+        let letter = &wanted[..1];
+        if wanted.len() != wanted.matches(letter).count() {
+            return false;
+        }
         // `-rf`; not for programs whose options are words (`find -name`).
         let is_cluster = |letters: &str| {
             letters.len() <= 5
                 && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
-                && letters.contains(letter)
+                && letters.matches(letter).count() >= wanted.len()
         };
         word.strip_prefix('-').is_some_and(is_cluster)
     }

@@ -420,12 +420,14 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
     if let Some(State::NotCovered { why, .. }) = &step.target {
         return Some(Undone::Refused(format!("its old content is not kept: {why}")));
     }
-    if force || !step.is_broken && is_at(step.expected.as_ref(), now) {
+    // What is not stored could not come back.
+    let is_stored = !matches!(now.map(|now| &now.state), Some(State::NotCovered { .. }));
+    if force || !step.is_broken && is_stored && is_at(step.expected.as_ref(), now) {
         return None;
     }
     Some(Undone::Refused(match now.map(|now| &now.state) {
         Some(State::NotCovered { why, .. }) => format!(
-            "the current file cannot be compared or saved: {why}; undo with force to restore it anyway"
+            "its current content is not kept: {why}; undo with force to restore it anyway"
         ),
         now => {
             let what = if now.is_some() { "changed" } else { "removed" };

@@ -136,6 +136,22 @@ fn uncovered_file_is_reported() {
     assert_eq!(done[1], ("small".to_owned(), "restored".to_owned()));
 }
 
+/// Its content could not come back.
+#[test]
+fn undo_keeps_an_uncovered_file_that_was_moved() {
+    let large = "x".repeat(2000);
+    let project = Project::new(&[("large", &large)]);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        fs::rename(project.path("large"), project.path("moved")).unwrap();
+    });
+    let done = undo(&workspace, Undo::Latest, false);
+    assert!(done.iter().all(|(_, how)| how.starts_with("left as it is")), "{done:?}");
+    assert_eq!(fs::read_to_string(project.path("moved")).unwrap(), large);
+    undo(&workspace, Undo::Latest, true);
+    assert!(!project.path("moved").exists());
+}
+
 #[test]
 fn too_many_files_disable_checkpoints_of_commands() {
     let project = Project::new(&[("a", "1"), ("b", "1"), ("c", "1")]);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{codes, expect_equal_without_project};
-use crate::recall::{bash, executable, learnt};
+use crate::recall::{AT_OLD_PLACE, bash, moved};
 use crate::support::Test;
 
 fn recorded(script: &str, args: &[&str]) -> Test {
@@ -144,12 +144,9 @@ fn suspended_tool_is_suspended_again() {
 
 #[test]
 fn lesson_that_the_kernel_applied_comes_from_the_record() {
-    let test = Test::new();
-    executable(&test, "new.sh", "#!/bin/sh\necho new $*\n");
-    executable(&test, "old.sh", "#!/bin/sh\necho \"old.sh: error: is gone\" >&2; exit 3\n");
-    learnt(&test, &format!("{}{}", bash("./old.sh a b"), bash("./new.sh a b")));
-    let test = test.script(&format!("{}when: new a b\ntext: done", bash("./old.sh a b")));
-    test.run(&["say hello", "--allow", "Bash(./new.sh *)"]).expect_code(0);
+    let (test, _) = moved();
+    let test = test.script(&format!("{}when: 1 lib/a.txt\ntext: done", bash(AT_OLD_PLACE)));
+    test.run(&["say hello"]).expect_code(0);
     let finished = test.events_of("tool.finished");
     assert!(finished.iter().any(|event| event["by"] == "kernel"), "{finished:?}");
     std::fs::remove_dir_all(test.home().join(".local/share/agent")).unwrap();
