@@ -216,7 +216,7 @@ async fn work(
         chat.handle.tell(news);
     }
     let shown = chat.end();
-    if let Some(id) = last.filter(|_| !is_plain) {
+    if let Some(id) = last.filter(|_| tui::is_here()) {
         let id = options.recorded().short(&id);
         ui::print(&format!("Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"));
     }

@@ -150,6 +150,10 @@ fn file(project: bool) -> Result<PathBuf, OpenError> {
 
 fn add(args: AddArgs) -> Result<String, OpenError> {
     let AddArgs { name, project, url, header, env, pass_key, command } = args;
+    if name.is_empty() || !name.chars().all(|it| it.is_alphanumeric() || "-_.".contains(it)) {
+        let message = format!("{name:?}: a name has letters, digits, `-`, `_` and `.` only");
+        return Err(OpenError::Usage(message));
+    }
     let pairs = |items: &[String], separator: char, option: &str| {
         let pair = |item: &String| {
             let (name, value) = item.split_once(separator).ok_or_else(|| {

@@ -237,6 +237,10 @@ fn server_of(server: &Json) -> Result<Table, String> {
             table.insert(key.to_owned(), Value::Table(fields.collect()));
         }
     }
+    // In milliseconds there.
+    if let Some(timeout) = server["timeout"].as_u64() {
+        table.insert("timeout".to_owned(), format!("{timeout}ms").into());
+    }
     if server["disabled"] == true {
         table.insert("enabled".to_owned(), false.into());
     }

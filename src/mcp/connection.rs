@@ -228,7 +228,7 @@ async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolInfo>, String> {
         let answer = peer.send_request(request).await;
         let answer = answer.map_err(|error| match http::refused(&error) {
             Some(why) => why,
-            None => format!("it does not list its tools: {error}"),
+            None => format!("it does not list its tools: {}", http::innermost(&error)),
         })?;
         let next = match answer {
             ServerResult::ListToolsResult(list) => {

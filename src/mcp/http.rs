@@ -56,6 +56,8 @@ pub(super) fn not_connected(error: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } if is_not_connected(error) => {
             not_reached(error)
         }
+        // (It does not say that this error is its source.)
+        ClientInitializeError::TransportError { error, .. } => innermost(error),
         error => innermost(error),
     }
 }

@@ -312,7 +312,7 @@ async fn failed(server: &Server, connected: &Connected, error: &ServiceError) ->
             if let Some(why) = &refused {
                 server.reached(Err(why));
             }
-            let why = refused.unwrap_or_else(|| one_line(&error.to_string()));
+            let why = refused.unwrap_or_else(|| one_line(&http::innermost(error)));
             format!("the MCP server {name}: {}", shorten(&why, MESSAGE))
         }
     }

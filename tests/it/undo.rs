@@ -113,7 +113,7 @@ fn undo_restores_changed_files_and_removes_created_ones() {
     assert!(!test.root().join("new").exists(), "nor is the folder that was made for it");
     let undone = &test.events_of("turn.undone")[0];
     assert_eq!(undone["files"], json!({"a.txt": "restored", "new/b.txt": "removed"}));
-    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
+    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no change to undo");
     test.agent(&["session", "undo", "--turn", "7"]).expect_code(2).expect_stderr("turn 7");
 }
 
@@ -199,7 +199,7 @@ fn a_refused_change_leaves_nothing_to_undo() {
     let script = "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\ntext: not read";
     let test = Test::new().file("a.txt", "one\n").script(script);
     test.run(&["task"]).expect_code(0);
-    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no turn");
+    test.agent(&["session", "undo"]).expect_code(2).expect_one_line_of_stderr("no change to undo");
 }
 
 /// A turn that makes one edit of `a.txt`.

@@ -29,7 +29,8 @@ use crate::workspace::{Kind, Rules, Walk, Workspace};
 /// Time limit of a user's command.
 const PATIENCE: Duration = Duration::from_hours(1);
 /// The answer to `/diff` where nothing is recorded.
-const NO_CHANGE: &str = "no change of this session is recorded (what commands change in ignored directories is not)";
+const NO_CHANGE: &str =
+    "no change of this session is recorded (what commands change in ignored directories is not)";
 /// Limit: files that are offered.
 const MAX_FILES: usize = 200_000;
 
@@ -199,9 +200,7 @@ impl<'a> Jobs<'a> {
                     None => self
                         .handle
                         .tell(News::Note(false, "nothing of this session is recorded".to_owned())),
-                    Some("") => self
-                        .handle
-                        .tell(News::Note(true, NO_CHANGE.to_owned())),
+                    Some("") => self.handle.tell(News::Note(true, NO_CHANGE.to_owned())),
                     Some(diff) => {
                         let (title, text) = ("Changes of this session", diff.to_owned());
                         self.page(title, Ok(text), PagePlace::Conversation);

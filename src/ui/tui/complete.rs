@@ -209,9 +209,11 @@ pub(super) fn described<'a>(
     words: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Vec<Item> {
     let lower = query.to_lowercase();
-    items(words.into_iter().filter(|(word, what)| {
-        word.starts_with(query) || what.to_lowercase().contains(&lower)
-    }))
+    items(
+        words
+            .into_iter()
+            .filter(|(word, what)| word.starts_with(query) || what.to_lowercase().contains(&lower)),
+    )
 }
 
 fn items<'a>(words: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Item> {
@@ -235,7 +237,8 @@ mod tests {
 
     #[test]
     fn files_are_found_by_fuzzy_search() {
-        let files = ["src/kernel/mod.rs", "src/ui/tui/mod.rs", "README.md", "docs/TUI.md", "Übung.md"];
+        let files =
+            ["src/kernel/mod.rs", "src/ui/tui/mod.rs", "README.md", "docs/TUI.md", "Übung.md"];
         let mut finder = Finder::default();
         finder.set_files(files.iter().map(|file| (*file).to_owned()).collect());
         let mut find = |query: &str| {

@@ -6,12 +6,14 @@ mod notes;
 mod requests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
 
 use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, seconds};
 use super::markdown::Stream;
+use crate::protocol::Object;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
@@ -19,6 +21,7 @@ use crate::protocol::message::Image;
 use crate::protocol::plan::Plan;
 use crate::protocol::provider::Effort;
 use crate::protocol::spending::Spending;
+use crate::protocol::tool::Effect;
 
 /// The conversation and its current state.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
@@ -199,9 +202,21 @@ impl Conversation {
                     self.plan_is(&Plan { methodology, ..plan });
                 }
             }
-            Body::PermissionRequested { call, tool, input, reason, rule, grants, diff, .. } => {
+            Body::PermissionRequested {
+                call,
+                tool,
+                input,
+                effect,
+                reason,
+                rule,
+                grants,
+                diff,
+                ..
+            } => {
                 self.does(Doing::Asking, now);
-                let why = self.why(reason, rule);
+                let link = link(input, effect).into_iter();
+                let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
+                let why = link.chain(why).collect::<Vec<_>>().join("; ");
                 // The kernel tries a call that the model did not write.
                 if self.call(call).is_none() {
                     let arguments = serde_json::to_string(input).unwrap_or_default();
@@ -463,6 +478,13 @@ impl Conversation {
     pub(super) fn tail(&self, look: Look) -> Vec<Line<'static>> {
         if self.answer.is_empty() { Vec::new() } else { self.stream.tail(look) }
     }
+}
+
+/// The file that a call changes, if its path is a link to another one.
+fn link(input: &Object, effect: &Effect) -> Option<String> {
+    let Effect::Write { path } = effect else { return None };
+    let given = input.get("path")?.as_str()?;
+    (!Path::new(given).ends_with(path)).then(|| format!("the path is a link: {path} is changed"))
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub(super) fn run(
     let mut asked = None;
     // A pipe delivers all lines immediately: each waits until it can be processed.
     let mut waiting = VecDeque::new();
+    let mut continued = String::new();
     let mut is_closed = false;
     let mut actions = Vec::new();
     if let Some(words) = words {
@@ -54,8 +55,15 @@ pub(super) fn run(
     }
     while let Ok(message) = messages.recv() {
         match message {
-            Message::Line(line) => waiting.push_back(line),
-            Message::Closed => is_closed = true,
+            // `\` at the end of a line continues the message, as on the screen.
+            Message::Line(line) => match line.strip_suffix('\\') {
+                Some(part) => continued.push_str(&format!("{part}\n")),
+                None => waiting.push_back(std::mem::take(&mut continued) + &line),
+            },
+            Message::Closed => {
+                waiting.extend(Some(std::mem::take(&mut continued)).filter(|it| !it.is_empty()));
+                is_closed = true;
+            }
             Message::News(news) => actions.extend(state.update(Input::News(news), Instant::now())),
             Message::Typed(..) | Message::Resized | Message::Continued => {}
         }

@@ -22,8 +22,6 @@ use crate::workspace::{ProjectPath, Workspace};
 
 /// The name of an undo in the journal.
 const UNDO: &str = "undo";
-/// Who changes files outside of operations.
-const OTHERS: &str = "you or another process";
 /// Why a directory is not removed.
 pub(super) const NOT_EMPTY: &str = "it contains files that no checkpoint covers";
 /// Permissions that the owner of a directory needs to change it.
@@ -103,8 +101,8 @@ pub enum UndoError {
     Nothing,
     /// Another session or a background command worked at the same time: the user has to confirm.
     #[error(
-        "another session or a background command was working at the same time, so these changes may not all be the \
-         agent's; --force undoes them all the same: {}",
+        "other work may have gone on at the same time (another session, a background command, what a killed session left \
+         running), so these changes may not all be the agent's; --force undoes them all the same: {}",
         .0.join(", ")
     )]
     Shared(Vec<String>),
@@ -240,7 +238,7 @@ impl Workspace {
             let now = before[*name].as_ref().map(|entry| &entry.state);
             let path = root.join(name.as_path());
             if !is_still(&path, before[*name].as_deref()) {
-                done.insert(name, Undone::Refused(format!("it was changed just now by {OTHERS}")));
+                done.insert(name, Undone::Refused("it was changed just now".to_owned()));
             } else if now.is_some_and(|now| !is_kept(now, step.target.as_ref())) {
                 let removed = remove(&path, now);
                 match (removed, &step.target) {
@@ -426,12 +424,12 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
         return None;
     }
     Some(Undone::Refused(match now.map(|now| &now.state) {
-        Some(State::NotCovered { why, .. }) => format!(
-            "its current content is not kept: {why}; undo with force to restore it anyway"
-        ),
+        Some(State::NotCovered { why, .. }) => {
+            format!("its current content is not kept: {why}; undo with force to restore it anyway")
+        }
         now => {
             let what = if now.is_some() { "changed" } else { "removed" };
-            format!("it was {what} since by {OTHERS}; undo with force to restore it anyway")
+            format!("it was {what} since; undo with force to restore it anyway")
         }
     }))
 }

@@ -90,6 +90,21 @@ fn full_screen_shows_the_diff_above_the_question() {
     assert_eq!(test.read("a.txt"), "two\nmore\n");
 }
 
+#[test]
+fn question_names_the_file_behind_a_link() {
+    let write = "call: Read {\"path\": \"notes.md\"}\n---\n\
+                 call: Edit {\"path\": \"notes.md\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n";
+    let test = Test::new().file("calc.py", "one\n").script(&format!("{write}text: changed"));
+    std::os::unix::fs::symlink("calc.py", test.root().join("notes.md")).unwrap();
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("please");
+    pty.wait_for_question();
+    assert!(pty.screen().contains("the path is a link: calc.py is changed"), "{}", pty.screen());
+    pty.send("n");
+    pty.wait_for("changed");
+}
+
 /// The view had been scrolled back to an old answer.
 #[test]
 fn full_screen_returns_to_a_question_and_to_the_result_of_a_command() {

@@ -342,6 +342,13 @@ fn ten_megabyte_output_line_is_handled() {
 }
 
 #[test]
+fn backslash_continues_a_plain_message() {
+    let test = Test::new().script("when: one\\ntwo\ntext: both").stdin("one\\\ntwo\n");
+    test.agent(&["--plain", "--model", "script:../script"]).expect_code(0);
+    assert_eq!(test.events_of("turn.started")[0]["input"], "one\ntwo");
+}
+
+#[test]
 fn plain_mode_supports_a_whole_session() {
     let test = Test::new()
         .file("a.txt", "one\n")

@@ -25,6 +25,7 @@ fn servers_are_added_listed_tried_and_removed() {
         .expect_stdout(&format!("t: bash {script} --x  # {}:4\n", file.display()));
     let done = test.agent(&["mcp", "test", "t"]).expect_code(0);
     assert!(done.stdout.starts_with("✓ t: connected, 2 tools: echo, env\n"), "{}", done.stdout);
+    test.agent(&["mcp", "add", "a b;c", "bash"]).expect_code(2).expect_stderr("a name has letters");
     test.agent(&["mcp", "test", "u"]).expect_code(2).expect_stderr("there is no MCP server u");
     test.agent(&["mcp", "remove", "t"]).expect_code(0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "# mine\n\n");

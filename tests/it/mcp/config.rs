@@ -16,6 +16,16 @@ fn mcp_json(variables: &str) -> String {
     )
 }
 
+/// Others write it in milliseconds.
+#[test]
+fn timeout_in_the_file_of_other_agents_is_in_milliseconds() {
+    let file = mcp_json("").replace("\"alwaysAllow\"", "\"timeout\": 1500, \"alwaysAllow\"");
+    let test = Test::new().file(".mcp.json", file);
+    test.agent(&["trust"]).expect_code(0);
+    let shown = test.agent(&["config", "show"]).expect_code(0);
+    assert!(shown.stdout.contains("timeout = \"1500ms\""), "{}", shown.stdout);
+}
+
 #[test]
 fn file_of_other_agents_is_used_once_the_folder_is_trusted() {
     let starts = tempfile::tempdir().unwrap();

@@ -86,7 +86,11 @@ fn page_instead_of_an_answer_is_one_notice() {
     let server = Server::with(|_, _| server::html(200));
     let test = Test::new().user_config(&config(&server, "")).script("text: done");
     let done = test.agent(&["mcp", "test"]).expect_code(1);
-    assert!(done.stdout.starts_with("✗ t: not available: "), "{}", done.stdout);
+    assert!(
+        done.stdout.starts_with("✗ t: not available: Unexpected content type"),
+        "{}",
+        done.stdout
+    );
 }
 
 #[test]

@@ -211,7 +211,10 @@ impl State {
                 (turn.number.to_string(), format!("{message}{files}"))
             })
             .collect();
-        complete::described(arguments, turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())))
+        complete::described(
+            arguments,
+            turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())),
+        )
     }
 
     /// What a rewind to before this turn can restore.
