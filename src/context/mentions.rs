@@ -65,6 +65,9 @@ impl Mentions {
             }
         }
         let typed = message.typed();
+        if message.mentions.is_empty() && !typed.contains('@') {
+            return;
+        }
         let typed = FENCED.replace_all(&typed, " ");
         let message = format!("{typed}\n{}", message.mentions.join("\n"));
         for (at, _) in message.match_indices('@') {
