@@ -286,6 +286,7 @@ fn round(n: u32) -> Vec<Body> {
             effect: Effect::Read { path },
             by: Caller::Model,
             parent_call: None,
+            changed_by: None,
         },
         Body::ToolFinished {
             call: id,

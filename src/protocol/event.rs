@@ -307,6 +307,9 @@ pub enum Body {
         /// The model's call on behalf of which the kernel makes this one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_call: Option<String>,
+        /// Who changed the input that the model wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changed_by: Option<ChangedBy>,
     },
     /// A call has its result.
     #[serde(rename = "tool.finished")]
@@ -343,6 +346,9 @@ pub enum Body {
         rule: String,
         /// Why, in one sentence.
         reason: String,
+        /// Who changed the input that the model wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changed_by: Option<ChangedBy>,
         /// What the answer "always" can grant for the session, the narrowest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<Grant>,
@@ -953,6 +959,16 @@ impl TurnFinished {
             unpriced_tokens: 0,
         }
     }
+}
+
+/// Who changed the arguments of a call before it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangedBy {
+    /// A hook.
+    Hook,
+    /// The user, in an answer.
+    User,
 }
 
 /// Who makes a call.

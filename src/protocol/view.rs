@@ -173,7 +173,7 @@ fn count(item: &Value) -> String {
 }
 
 /// The input fields that describe a call best, in order.
-pub const TELLING: [&str; 8] =
+const TELLING: [&str; 8] =
     ["command", "pattern", "path", "summary", "id", "name", "description", "prompt"];
 
 /// What a call of a tool of an MCP server does: `git.log {"n":3}` for the tool that calls any of them, the arguments for

@@ -215,6 +215,7 @@ impl Registry {
             effect: effect.clone(),
             rule: reason.rule,
             reason: reason.text,
+            changed_by: known.changed_by,
             grants: self.grants(call, effect),
             diff,
         });

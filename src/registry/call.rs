@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approval::{Permit, Refused};
 use super::breaker::CircuitState;
-use super::hooks::{ChangedBy, changed_in_words};
+use super::hooks::changed_in_words;
 use super::repetition::Key;
 use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
 use crate::permission::{DeniedPath, Policy};
@@ -20,7 +20,7 @@ use crate::protocol::control::{Ending, Ruling};
 use crate::protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
 };
-use crate::protocol::event::{Body, Caller};
+use crate::protocol::event::{Body, Caller, ChangedBy};
 use crate::protocol::hook::HookRuling;
 use crate::protocol::message::ToolCall;
 use crate::protocol::question::Inquirer;
@@ -388,6 +388,7 @@ impl Registry {
             effect: effect.clone(),
             by: known.by(),
             parent_call: known.parent.clone(),
+            changed_by: known.changed_by,
         });
         known.has_run = true;
         let run = AssertUnwindSafe(entry.tool.run(arguments, &cx)).catch_unwind().await;
@@ -566,6 +567,7 @@ impl Registry {
             effect: target.effect,
             by: known.by(),
             parent_call: known.parent.clone(),
+            changed_by: known.changed_by,
         });
         known.has_run = true;
         let mut outcome = Ok(redirect.answered(report));

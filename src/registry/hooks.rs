@@ -12,6 +12,7 @@ use super::{Entry, Registry};
 use crate::protocol::Object;
 use crate::protocol::control::{ChangedInput, Interrupt, Reason, Ruling};
 use crate::protocol::envelope::{ErrorCode, Failure, Report};
+use crate::protocol::event::ChangedBy;
 use crate::protocol::hook::{Asked, HookEvent, HookRuling, HookedCall, Hooks, Occasion, Outcome};
 use crate::protocol::message::ToolCall;
 use crate::protocol::tool::{Effect, mcp_name};
@@ -20,13 +21,6 @@ use crate::protocol::tool::{Effect, mcp_name};
 const END_TIME: Duration = Duration::from_secs(10);
 /// The same when the program is terminated: service managers kill it after 10 s.
 const TERMINATION_TIME: Duration = Duration::from_secs(3);
-
-/// Who changed the arguments of a call.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum ChangedBy {
-    Hook,
-    User,
-}
 
 impl Registry {
     /// The hooks of the session, if there are any for this event.

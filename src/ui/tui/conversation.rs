@@ -182,10 +182,10 @@ impl Conversation {
                 self.does(Doing::Answering, now);
             }
             Body::ModelResponded(answer) => self.responded(answer),
-            Body::ToolStarted { call, tool, input, .. } => {
+            Body::ToolStarted { call, tool, input, changed_by, .. } => {
                 self.does(Doing::Calling(tool.clone()), now);
                 if let Some(call) = self.call(call) {
-                    call.is_made_with(input);
+                    call.is_made_with(input, *changed_by);
                     call.state = CallState::Running { tail: String::new() };
                 }
             }
@@ -209,12 +209,12 @@ impl Conversation {
                 effect,
                 reason,
                 rule,
+                changed_by,
                 grants,
                 diff,
-                ..
             } => {
                 self.does(Doing::Asking, now);
-                let link = link(input, effect).into_iter();
+                let link = link_in_words(input, effect).into_iter();
                 let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
                 let why = link.chain(why).collect::<Vec<_>>().join("; ");
                 // The kernel tries a call that the model did not write.
@@ -223,7 +223,7 @@ impl Conversation {
                     self.aside(Cell::Call(Box::new(Call::new(call, tool, &arguments))));
                 }
                 if let Some(call) = self.call(call) {
-                    call.is_made_with(input);
+                    call.is_made_with(input, *changed_by);
                     let question = Question { why, grants: grants.clone(), diff: diff.clone() };
                     call.question = Some(Box::new(question));
                 }
@@ -481,7 +481,7 @@ impl Conversation {
 }
 
 /// The file that a call changes, if its path is a link to another one.
-fn link(input: &Object, effect: &Effect) -> Option<String> {
+fn link_in_words(input: &Object, effect: &Effect) -> Option<String> {
     let Effect::Write { path } = effect else { return None };
     let given = input.get("path")?.as_str()?;
     (!Path::new(given).ends_with(path)).then(|| format!("the path is a link: {path} is changed"))

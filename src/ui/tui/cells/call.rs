@@ -10,8 +10,9 @@ use super::lines::{
 use super::{Detail, Look, RUNNING_LINES};
 use crate::protocol::control::Grant;
 use crate::protocol::envelope::{Envelope, ErrorCode};
+use crate::protocol::event::ChangedBy;
 use crate::protocol::question::{Question as Inquiry, UserAnswer};
-use crate::protocol::view::{TELLING, mcp_subject, place_of_command, view};
+use crate::protocol::view::{mcp_subject, place_of_command, view};
 use crate::protocol::visible::{literal, literal_line, prose};
 use crate::protocol::{Object, counted};
 use crate::ui::tui::text::{cut, hang};
@@ -33,8 +34,6 @@ pub(in crate::ui::tui) struct Call {
     pub(in crate::ui::tui) subject: String,
     /// Where and how a command runs, if not in the foreground in the root.
     place: Option<String>,
-    /// The model wrote the arguments that its subject is made of (not by other names).
-    is_told: bool,
     /// Its subject as the model wrote it, if a hook changed the call.
     written: Option<String>,
     pub(in crate::ui::tui) question: Option<Box<Question>>,
@@ -108,8 +107,6 @@ impl Call {
             tool: tool.to_owned(),
             subject: subject(tool, &input),
             place: place_of_command(tool, &input),
-            is_told: mcp_subject(tool, &input).is_some()
-                || TELLING.iter().any(|name| input.contains_key(*name)),
             written: None,
             question: None,
             asks: Vec::new(),
@@ -118,19 +115,25 @@ impl Call {
     }
 
     /// The call is made with this input.
-    pub(in crate::ui::tui) fn is_made_with(&mut self, input: &Object) {
-        let made = subject(&self.tool, input);
+    pub(in crate::ui::tui) fn is_made_with(
+        &mut self,
+        input: &Object,
+        changed_by: Option<ChangedBy>,
+    ) {
         self.place = place_of_command(&self.tool, input);
-        let is_changed = made != self.subject && self.is_told && !self.subject.is_empty();
-        let written = std::mem::replace(&mut self.subject, made);
-        if is_changed {
+        let written = std::mem::replace(&mut self.subject, subject(&self.tool, input));
+        if changed_by == Some(ChangedBy::Hook) {
             self.written.get_or_insert(written);
         }
     }
 
     fn change_lines(&self, look: Look) -> Vec<Line<'static>> {
         let Some(written) = &self.written else { return Vec::new() };
-        let text = format!("a hook changed this call; the model wrote: {}", literal_line(written));
+        let mut text = "a hook changed this call".to_owned();
+        // A change of other arguments is in the call's result.
+        if *written != self.subject {
+            text.push_str(&format!("; the model wrote: {}", literal_line(written)));
+        }
         let (indent, quiet) = (Span::raw("  "), look.theme.style(Part::Quiet));
         hang(&indent, &indent, &[Span::styled(text, quiet)], look.width)
     }

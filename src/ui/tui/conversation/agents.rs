@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Call, CallState, Cell, Conversation, Doing, Question};
+use super::{Call, CallState, Cell, Conversation, Doing, Question, link_in_words};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::spending::Spending;
 use crate::protocol::view::call_line;
@@ -62,14 +62,27 @@ impl Conversation {
                     call.finish(envelope);
                 }
             }
-            Body::PermissionRequested { call, tool, input, reason, rule, grants, diff, .. } => {
+            Body::PermissionRequested {
+                call,
+                tool,
+                input,
+                effect,
+                reason,
+                rule,
+                changed_by,
+                grants,
+                diff,
+                ..
+            } => {
                 self.does(Doing::Asking, now);
-                let why = self.why(reason, rule);
-                let why = format!("the sub-agent {} asks; {why}", agent.name);
-                let why = why.trim_end_matches("; ").to_owned();
+                let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
+                let asks = format!("the sub-agent {} asks", agent.name);
+                let parts = std::iter::once(asks).chain(link_in_words(input, effect)).chain(why);
+                let why = parts.collect::<Vec<_>>().join("; ");
                 let question = Question { why, grants: grants.clone(), diff: diff.clone() };
                 let arguments = serde_json::to_string(input).unwrap_or_default();
                 let mut cell = Call::new(call, tool, &arguments);
+                cell.is_made_with(input, *changed_by);
                 cell.question = Some(Box::new(question));
                 self.aside(Cell::Call(Box::new(cell)));
             }
