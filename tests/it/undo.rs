@@ -352,6 +352,10 @@ fn unmodified_tracked_files_are_restored_from_git() {
     for n in 0..40 {
         test = test.file(&format!("d{}/f{n}.txt", n % 4), format!("{n}\n").repeat(2000));
     }
+    // Files with equal content.
+    for n in 0..4 {
+        test = test.file(&format!("d{n}/LICENSE"), "free\n").file(&format!("d{n}/empty"), "");
+    }
     let line = "git init -q && git add -A && git -c user.email=a@b -c user.name=n commit -qm first";
     let done =
         std::process::Command::new("bash").args(["-c", line]).current_dir(test.root()).status();
@@ -366,6 +370,10 @@ fn unmodified_tracked_files_are_restored_from_git() {
     test.agent(&["session", "undo"]).expect_code(0);
     assert_eq!(test.read("d0/f0.txt"), "0\n".repeat(2000));
     assert_eq!(test.read("d2/f38.txt"), "38\n".repeat(2000));
+    for n in 0..4 {
+        assert_eq!(test.read(&format!("d{n}/LICENSE")), "free\n");
+        assert_eq!(test.read(&format!("d{n}/empty")), "");
+    }
 }
 
 #[test]

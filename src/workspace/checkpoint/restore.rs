@@ -368,13 +368,14 @@ impl Checkpoints {
         states: impl Iterator<Item = &'a State>,
     ) -> HashMap<Hash, io::Result<Vec<u8>>> {
         let mut contents = HashMap::new();
-        let mut blobs: Vec<(Hash, String)> = Vec::new();
+        // Several files may have one content.
+        let mut blobs: HashMap<Hash, String> = HashMap::new();
         let mut pack = lock(self.pack());
         for state in states {
             let State::File { hash, .. } = state else { continue };
             match pack.get(hash) {
                 Ok(Found::Bytes(bytes)) => drop(contents.insert(*hash, Ok(bytes))),
-                Ok(Found::GitBlob(id)) => blobs.push((*hash, hexadecimal(&id))),
+                Ok(Found::GitBlob(id)) => drop(blobs.insert(*hash, hexadecimal(&id))),
                 Err(error) => drop(contents.insert(*hash, Err(error))),
             }
         }
@@ -382,12 +383,12 @@ impl Checkpoints {
         if blobs.is_empty() {
             return contents;
         }
-        let ids: Vec<String> = blobs.iter().map(|(_, id)| id.clone()).collect();
+        let ids: Vec<String> = blobs.values().cloned().collect();
         let mut read = match (self.settings.read_blobs)(self.scanner.root(), &ids) {
             Ok(read) => read,
             Err(error) => {
-                let error = |_| io::Error::other(format!("git could not read it: {error}"));
-                contents.extend(blobs.iter().map(|(hash, id)| (*hash, Err(error(id)))));
+                let failed = || io::Error::other(format!("git could not read it: {error}"));
+                contents.extend(blobs.keys().map(|hash| (*hash, Err(failed()))));
                 return contents;
             }
         };
