@@ -207,7 +207,12 @@ fn git_paths(places: &[PathBuf]) -> GitPaths {
                 paths.directories.extend(worktree(&git).into_iter().flatten());
                 paths.links.push(git);
             }
-            _ => paths.directories.extend(repository_around(place).into_iter().flatten()),
+            _ => {
+                if let Some((work_tree, directories)) = repository_around(place) {
+                    paths.work_trees.push(work_tree);
+                    paths.directories.extend(directories);
+                }
+            }
         }
     }
     paths.directories.sort();
@@ -236,15 +241,16 @@ fn worktree(link: &Path) -> Option<Vec<PathBuf>> {
     is_git_directory(&common).then(|| vec![directory, common])
 }
 
-/// The repository that contains a subdirectory.
-fn repository_around(place: &Path) -> Option<Vec<PathBuf>> {
-    let mut around = place.ancestors().skip(1).map(|folder| folder.join(".git"));
-    let git = around.find(|git| git.symlink_metadata().is_ok())?;
+/// The repository that contains a subdirectory: its work tree, and its git directories.
+fn repository_around(place: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let mut around = place.ancestors().skip(1);
+    let top = around.find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
+    let git = top.join(".git");
     if git.is_file() {
-        return worktree(&git);
+        return Some((top.to_owned(), worktree(&git)?));
     }
     let is_own = git.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == own_user());
-    (is_own && is_git_directory(&git)).then(|| vec![git])
+    (is_own && is_git_directory(&git)).then(|| (top.to_owned(), vec![git]))
 }
 
 fn own_user() -> u32 {

@@ -102,6 +102,9 @@ fn git_commits_in_a_session_in_a_subdirectory() {
         let line = "echo b > b && git add b && git commit -qm second && git log -1 --format=%s";
         let envelope = call(&place, line);
         assert_eq!(envelope["data"]["stdout"], "second\n", "{envelope}");
+        // Also where the sandbox has a private directory around it, the rest of the work tree is there.
+        let envelope = call(&place, "git status --porcelain -uno && cat ../a");
+        assert_eq!(envelope["data"]["stdout"], "a\n", "{envelope}");
         let envelope = place.script("echo x > ../beside 2>/dev/null; true");
         assert!(!around.join("beside").exists(), "{envelope}");
     }

@@ -70,12 +70,11 @@ impl Layout<'_> {
         // A path in a shared temporary directory needs a mount point in the private one. The directories above it are
         // mounts as well: otherwise a command could rename them while the next command starts.
         let mut above = BTreeMap::new();
-        for path in facts.homes.iter().chain(places.iter().copied()) {
+        for path in self.kept().chain(places.iter().copied()) {
             above.extend(session.folder.make_place(path));
         }
         binds.extend(above.iter().map(|(from, to)| bind(from, to, Access::Write)));
-        let homes = facts.homes.iter().filter(|home| is_replaced(home));
-        binds.extend(homes.map(|home| itself(home, Access::Read)));
+        binds.extend(self.kept().filter(|it| is_replaced(it)).map(|it| itself(it, Access::Read)));
 
         let read_only: Vec<&PathBuf> =
             self.profile.read_only.iter().filter(|path| !path.is_symlink()).collect();
@@ -94,6 +93,13 @@ impl Layout<'_> {
         binds.extend(mounts.into_iter().map(|(path, access)| itself(path, access)));
         self.hide(&mut binds);
         binds
+    }
+
+    /// Directories that stay readable in a place that the sandbox replaces: git takes the files of a work tree that it does
+    /// not see as deleted.
+    fn kept(&self) -> impl Iterator<Item = &PathBuf> {
+        let facts = &self.sandbox.facts;
+        facts.homes.iter().chain(&facts.git.work_trees)
     }
 
     /// Devices, private directories for temporary files, and the kept parts of `/run`.
@@ -129,10 +135,9 @@ impl Layout<'_> {
     /// Covers hidden paths, except those in a directory that the sandbox replaces. The readable directories may
     /// be in either.
     fn hide(&self, binds: &mut Vec<Mount>) {
-        let facts = &self.sandbox.facts;
         let is_visible = |path: &&PathBuf| {
-            let places = facts.homes.iter().chain(&self.sandbox.profile.writable);
-            !is_replaced(path) || places.into_iter().any(|place| path.starts_with(place))
+            let mut places = self.kept().chain(&self.sandbox.profile.writable);
+            !is_replaced(path) || places.any(|place| path.starts_with(place))
         };
         let readable = self.sandbox.readable.iter().filter(|path| is_directory(path));
         let readable: Vec<&PathBuf> = readable.collect();

@@ -55,6 +55,8 @@ pub struct GitPaths {
     /// Git directories: `.git` of each writable directory, and those of a linked worktree or of a repository around the
     /// project.
     pub directories: Vec<PathBuf>,
+    /// The work trees of the repositories that contain the project or an added directory.
+    pub work_trees: Vec<PathBuf>,
     /// Hooks and configuration in these, also of submodules and worktrees.
     pub settings: Vec<PathBuf>,
     /// The `.git` files of linked worktrees.
@@ -132,6 +134,7 @@ mod tests {
             cache: "/home/u/.cache/agent/projects/1".into(),
             homes: vec!["/home/u".into()],
             git: GitPaths {
+                work_trees: Vec::new(),
                 directories: vec!["/home/u/project/.git".into()],
                 settings: vec!["/home/u/project/.git/config".into()],
                 links: vec!["/srv/data/.git".into()],
