@@ -9,7 +9,7 @@ use super::background::Background;
 use super::extensions::{self, Skills};
 use super::learning::Learning;
 use super::models::Models;
-use super::project::{ProjectFiles, rules_around};
+use super::project::{ProjectFiles, rules_around, settings_around};
 use super::resumed::{resume, sweep};
 use super::resumed_model::open_recorded;
 use super::toolbox::{checks, exec_with, verifier_of};
@@ -131,6 +131,9 @@ impl Checked {
         let timeout = timeout.transpose().map_err(OpenError::Usage)?;
         let answer_schema = answer_schema(&options)?;
         let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
+        if stand_ins.is_none() {
+            notices.extend(settings_around(workspace.root()));
+        }
         let writable = Writable::of(config, &workspace)?;
         // Read in parallel with the rest of the start.
         let is_trusted = options.config.trusted;

@@ -4,9 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::config::{self, AGENT_DIR};
 use crate::context::{Found, FoundKind, Project, Rules};
 use crate::disk;
 use crate::protocol::envelope::ErrorCode::AccessDenied;
+use crate::protocol::visible::literal_line;
 use crate::workspace::{ImageKind, Workspace};
 
 /// Names of rules files, in any case.
@@ -18,6 +20,16 @@ const OTHER_RULES_FILE: &str = "CLAUDE.md";
 pub(super) fn around(root: &Path) -> impl Iterator<Item = &Path> {
     let depth = root.ancestors().position(|folder| folder.join(".git").exists());
     root.ancestors().skip(1).take(depth.unwrap_or(0))
+}
+
+/// A notice for each configuration file around the project that would apply to a session in its directory.
+pub(super) fn settings_around(root: &Path) -> impl Iterator<Item = String> {
+    let files = around(root).map(|folder| folder.join(AGENT_DIR).join(config::FILE_NAME));
+    files.filter(|file| file.is_file()).map(|file| {
+        let file = file.display().to_string();
+        let file = literal_line(&file);
+        format!("{file} is not used: it applies only to sessions in its directory (-C DIR)")
+    })
 }
 
 /// Rules files of the directories around the project up to the top of its git repository, the outermost first. They

@@ -237,8 +237,9 @@ fn server_of(server: &Json) -> Result<Table, String> {
             table.insert(key.to_owned(), Value::Table(fields.collect()));
         }
     }
-    // In milliseconds there.
-    if let Some(timeout) = server["timeout"].as_u64() {
+    // In milliseconds. Less than a second is a number of another program's: some write seconds.
+    let limits = 1000..=86_400_000;
+    if let Some(timeout) = server["timeout"].as_u64().filter(|it| limits.contains(it)) {
         table.insert("timeout".to_owned(), format!("{timeout}ms").into());
     }
     if server["disabled"] == true {

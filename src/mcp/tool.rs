@@ -127,15 +127,15 @@ impl Tool for McpTool {
         Ok(Effect::Mcp { server, tool, reads_only }.into())
     }
 
-    fn instead_of(&self, name: &str) -> Option<String> {
-        let servers = self.servers.servers().iter();
-        let name = servers.filter_map(|server| {
+    fn hint_for_unknown_name(&self, name: &str) -> Option<String> {
+        let tool = self.servers.servers().iter().find_map(|server| {
             let tools = server.tools()?;
             let tool = tools.iter().find(|tool| mcp_name(server.name(), &tool.name) == name)?;
-            Some(format!("{}.{}", server.name(), tool.name))
-        });
-        let name = name.into_iter().next()?;
-        Some(format!("call {TOOL} with `tool` {name:?} and the same `arguments`"))
+            let hashed = self.names.hashed(server.name(), &tool.name);
+            let has = self.scope.has(server.name(), &tool.name, hashed, tool.reads_only);
+            has.then(|| format!("{}.{}", server.name(), tool.name))
+        })?;
+        Some(format!("call {TOOL} with {{\"tool\": {tool:?}, \"arguments\": …}}"))
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {

@@ -63,6 +63,7 @@ impl PathFacts for Facts {
             ".git" => PathKind::Git,
             "/" | "~" | "/home" | ".." => PathKind::HomeOrAbove,
             _ if path.starts_with("/added") => PathKind::Outside,
+            _ if path.starts_with("/tmp") || path.starts_with("/var/tmp") => PathKind::Temporary,
             _ if path.starts_with(['/', '~']) || path.starts_with("..") => PathKind::Elsewhere,
             _ if path.contains("new") || path == "origin" => PathKind::Missing,
             _ if path.contains("node_modules") => PathKind::Covered,
@@ -164,6 +165,8 @@ fn irreversible_commands_ask() {
         ("git clean -fdx", "ask: not undoable"),
         ("git clean -fd", "allow: mode auto-edit"),
         ("git clean -ffd", "ask: not undoable"),
+        ("git clean -f -d --force", "ask: not undoable"),
+        ("git clean -ffdn", "allow: mode auto-edit"),
         ("timeout 5 sh -c 'rm local/x'", "ask: not undoable"),
         ("find local -exec rm {} +", "ask: not undoable"),
     ] {
@@ -197,14 +200,20 @@ fn ruling_considers_the_directory_argument() {
 
 /// A temporary directory may be removed at the end of the session; a destination that is not known may be one.
 #[test]
-fn moving_an_uncovered_file_out_of_the_project_asks() {
+fn moving_an_uncovered_file_into_a_temporary_or_unknown_directory_asks() {
     for (line, expected) in [
         ("mv local /tmp/x", "ask: not undoable"),
         ("mkdir /tmp/new && mv local /tmp/new/", "ask: not undoable"),
         ("mv -t /var/tmp local", "ask: not undoable"),
+        ("mv -t/tmp local", "ask: not undoable"),
+        ("mv --target-directory=/tmp local", "ask: not undoable"),
         ("mv local \"$TMPDIR/x\"", "ask: not undoable"),
         ("b=$(mktemp -d) && mv local \"$b\"/", "ask: not undoable"),
-        ("mv local ../elsewhere", "ask: not undoable"),
+        ("mv local /tmp/x-$(date +%F)", "ask: not undoable"),
+        ("mv local \"sub/x-$(date +%F)\"", "allow: mode auto-edit"),
+        ("mv local \"x-$n\"", "allow: mode auto-edit"),
+        ("mv local ../elsewhere", "allow: mode auto-edit"),
+        ("mv local ..", "ask: not undoable"),
         ("mv local/x sub/", "allow: mode auto-edit"),
         ("mv a.txt \"$b\"/", "allow: mode auto-edit"),
         ("mv a.txt /tmp/x", "allow: mode auto-edit"),

@@ -349,6 +349,9 @@ pub enum Body {
         /// Who changed the input that the model wrote.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed_by: Option<ChangedBy>,
+        /// The file, if the path in the input leads to it through a symlink.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link_target: Option<String>,
         /// What the answer "always" can grant for the session, the narrowest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<Grant>,

@@ -148,11 +148,14 @@ pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
     let call = &unanswered.call;
     let (message, hint) = if unanswered.uncertain {
         (
-            "the record ends while this call ran: its outcome is unknown",
+            "the session log stops during this call: its outcome is unknown",
             "check what it may have changed before you do anything else",
         )
     } else {
-        ("the record ends before this call had a result; it changed nothing", "call it again")
+        (
+            "the session log stops before the result of this call; it changed nothing",
+            "call it again",
+        )
     };
     let mut data = Object::new();
     if unanswered.uncertain {

@@ -207,6 +207,8 @@ impl Registry {
         if let Ok(permit) = self.settle(call, effect, known) {
             return permit;
         }
+        let path = wanted.target.checked_path.as_ref().filter(|path| path.is_link());
+        let link_target = path.map(|path| path.path().relative().to_owned());
         let mut question = self.control.ask(&call.id);
         self.events.emit(Body::PermissionRequested {
             call: call.id.clone(),
@@ -216,6 +218,7 @@ impl Registry {
             rule: reason.rule,
             reason: reason.text,
             changed_by: known.changed_by,
+            link_target,
             grants: self.grants(call, effect),
             diff,
         });

@@ -580,8 +580,8 @@ impl Registry {
     pub(super) fn find(&self, name: &str) -> Result<&Entry, Failure> {
         self.entries.iter().find(|entry| entry.tool.spec().name == name).ok_or_else(|| {
             let names = self.specs.iter().map(|spec| &*spec.name);
-            let instead = self.entries.iter().find_map(|entry| entry.tool.instead_of(name));
-            let hint = instead.unwrap_or_else(|| match nearest(name, names.clone()) {
+            let hint = self.entries.iter().find_map(|it| it.tool.hint_for_unknown_name(name));
+            let hint = hint.unwrap_or_else(|| match nearest(name, names.clone()) {
                 Some(nearest) => format!("did you mean {nearest}?"),
                 None => format!("the tools are {}", names.collect::<Vec<_>>().join(", ")),
             });

@@ -85,6 +85,8 @@ impl Registry {
         }
         known.hook_ruling = ruling;
         Ok(match updated_input {
+            // (Some hooks return the input as it is.)
+            Some(changed) if changed == *seen.input => Cow::Borrowed(call),
             Some(changed) => {
                 known.changed_by = Some(ChangedBy::Hook);
                 let changed = if is_wrapped {

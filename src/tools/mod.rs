@@ -60,8 +60,8 @@ pub trait Tool: Send + Sync {
         input.clone()
     }
 
-    /// How this tool makes a call of an unknown name, if it can.
-    fn instead_of(&self, _: &str) -> Option<String> {
+    /// The hint for a call of an unknown tool that this tool can make, if it can.
+    fn hint_for_unknown_name(&self, _: &str) -> Option<String> {
         None
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::pattern;
+use crate::exec::sandbox;
 use crate::permission::{PathFacts, PathKind, is_build_output};
 use crate::workspace::Workspace;
 
@@ -17,8 +18,11 @@ impl PathFacts for Workspace {
             return PathKind::HomeOrAbove;
         }
         let Ok(found) = self.resolve(&full) else {
-            return if self.is_in(Path::new(&*full)) {
+            let path = Path::new(&*full);
+            return if self.is_in(path) {
                 PathKind::HomeOrAbove
+            } else if sandbox::is_temporary(path) {
+                PathKind::Temporary
             } else {
                 PathKind::Elsewhere
             };

@@ -97,6 +97,8 @@ impl ProjectPath {
 #[derive(Clone, Debug)]
 pub struct CheckedPath {
     path: ProjectPath,
+    /// The given path leads through a symlink.
+    is_link: bool,
     /// Metadata, if they were read.
     data: Option<Metadata>,
 }
@@ -105,6 +107,11 @@ impl CheckedPath {
     /// The path; nothing may exist there.
     pub fn path(&self) -> &ProjectPath {
         &self.path
+    }
+
+    /// Whether the given path leads through a symlink.
+    pub fn is_link(&self) -> bool {
+        self.is_link
     }
 
     /// Size in bytes, if it is a regular file.
@@ -384,7 +391,8 @@ impl Workspace {
                 .at(given));
         }
         found.map_err(|failure| failure.at(given))?;
-        Ok(CheckedPath { path: ProjectPath { by_git, ..self.inside(&at) }, data: end })
+        let path = ProjectPath { by_git, ..self.inside(&at) };
+        Ok(CheckedPath { path, is_link: links > 0, data: end })
     }
 }
 

@@ -71,8 +71,8 @@ fn interrupted_calls_are_reported_as_uncertain() {
     let told: Vec<&str> = done.stderr.lines().take(3).collect();
     let expected = [
         "↺ resumed in turn 1, during which the program ended",
-        "  ! Bash touch begun; sleep 321: the record ends while this call ran: its outcome is unknown",
-        "  ! LS: the record ends before this call had a result; it changed nothing",
+        "  ! Bash touch begun; sleep 321: the session log stops during this call: its outcome is unknown",
+        "  ! LS: the session log stops before the result of this call; it changed nothing",
     ];
     assert_eq!(told, expected);
     let uncertain = &test.events_of("session.resumed")[0]["uncertain"];
@@ -179,7 +179,7 @@ fn chat_says_once_what_is_unknown_after_a_crash() {
         let done = test.agent(&["--plain", "-c", "--model", "script:../script"]).expect_code(0);
         let shown = done.stdout;
         let about = "! Bash touch begun; sleep 322  interrupted\n  \
-            the record ends while this call ran: its outcome is unknown\n✗ LS .  not run\n";
+            the session log stops during this call: its outcome is unknown\n✗ LS .  not run\n";
         assert!(shown.contains(about), "{shown}");
         assert_eq!(shown.matches("unknown").count(), 1, "{shown}");
         assert!(shown.contains(&format!("resumed   {resumed}\n")), "{shown}");

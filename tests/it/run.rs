@@ -574,6 +574,19 @@ fn project_rules_are_in_the_prompt() {
 }
 
 #[test]
+fn settings_around_the_project_are_not_used_which_is_said() {
+    let test = Test::new()
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .file(".agent/config.toml", "permissions.deny = [\"Read(secret)\"]\n")
+        .file("web/a.txt", "one\n")
+        .script("text: ok");
+    let notice = ".agent/config.toml is not used: it applies only to sessions in its directory";
+    test.run(&["task", "-C", "web"]).expect_code(0).expect_stderr(notice);
+    let top = test.run(&["task"]);
+    assert!(!top.stderr.contains("is not used"), "{}", top.stderr);
+}
+
+#[test]
 fn rules_from_the_top_of_the_repository_down_are_in_the_prompt() {
     let test = Test::new()
         .file("AGENTS.md", "Use tabs.\n")

@@ -74,7 +74,7 @@ impl Layout<'_> {
             above.extend(session.folder.make_place(path));
         }
         binds.extend(above.iter().map(|(from, to)| bind(from, to, Access::Write)));
-        binds.extend(self.kept().filter(|it| is_replaced(it)).map(|it| itself(it, Access::Read)));
+        binds.extend(self.kept().filter(|it| is_temporary(it)).map(|it| itself(it, Access::Read)));
 
         let read_only: Vec<&PathBuf> =
             self.profile.read_only.iter().filter(|path| !path.is_symlink()).collect();
@@ -137,7 +137,7 @@ impl Layout<'_> {
     fn hide(&self, binds: &mut Vec<Mount>) {
         let is_visible = |path: &&PathBuf| {
             let mut places = self.kept().chain(&self.sandbox.profile.writable);
-            !is_replaced(path) || places.any(|place| path.starts_with(place))
+            !is_temporary(path) || places.any(|place| path.starts_with(place))
         };
         let readable = self.sandbox.readable.iter().filter(|path| is_directory(path));
         let readable: Vec<&PathBuf> = readable.collect();
@@ -157,7 +157,7 @@ impl Layout<'_> {
             }
         }
         for path in readable {
-            if covered.contains(&path) || is_replaced(path) {
+            if covered.contains(&path) || is_temporary(path) {
                 self.session.folder.make_place(path);
                 binds.push(itself(path, Access::Read));
             }
@@ -191,7 +191,7 @@ fn itself(path: &Path, access: Access) -> Mount {
 }
 
 /// The sandbox has a private directory in this place.
-fn is_replaced(path: &Path) -> bool {
+pub fn is_temporary(path: &Path) -> bool {
     tables::SHARED_TEMPORARY.iter().any(|shared| path.starts_with(shared))
         || path.starts_with(tables::SHARED_MEMORY)
 }

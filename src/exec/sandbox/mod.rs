@@ -45,6 +45,7 @@ use standby::Standby;
 pub(super) use channel::{Message, Supervisor};
 pub use folder::temporary_directory;
 pub(super) use git_guard::GitGuard as Guard;
+pub use layout::is_temporary;
 pub(super) use plan::Run;
 pub use profile::{Facts, GitPaths, Profile};
 pub(super) use sockets::Socket;

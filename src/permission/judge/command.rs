@@ -201,7 +201,7 @@ impl Commands {
 }
 
 /// The value of the option that these words begin with: the next word, or the rest of its own (`-Cweb`, `--chdir=web`).
-fn value_of(words: &[Word], option: &str) -> Option<Word> {
+pub(super) fn value_of(words: &[Word], option: &str) -> Option<Word> {
     let (first, others) = words.split_first()?;
     match first.text.strip_prefix(option)? {
         "" => others.first().cloned(),
@@ -366,19 +366,14 @@ impl Command {
             let given = given.split('=').next().unwrap_or(given);
             return given == long || given.len() >= 3 && long.starts_with(given);
         }
-        let Some(wanted) = option.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+        let Some(letter) = option.strip_prefix('-').filter(|letter| letter.len() == 1) else {
             return false;
         };
-        // A repeated letter (`-ff`) has to occur as often.
-        let letter = &wanted[..1];
-        if wanted.len() != wanted.matches(letter).count() {
-            return false;
-        }
         // `-rf`; not for programs whose options are words (`find -name`).
         let is_cluster = |letters: &str| {
             letters.len() <= 5
                 && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
-                && letters.matches(letter).count() >= wanted.len()
+                && letters.contains(letter)
         };
         word.strip_prefix('-').is_some_and(is_cluster)
     }

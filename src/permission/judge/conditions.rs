@@ -39,6 +39,8 @@ pub(super) enum When {
     ProtectedTarget,
     /// It deletes a path that no checkpoint covers and that is not build output.
     UncoveredTarget,
+    /// `git clean` with two `-f`: also repositories in the project are deleted.
+    ForcedTwice,
     /// `find` with an action that deletes.
     Deletes,
     /// `dd` with an output file.
@@ -79,6 +81,14 @@ impl When {
             Self::SetsConfiguration => sets_configuration(command, n_words),
             Self::ProtectedTarget => targets::is_protected(command, context),
             Self::UncoveredTarget => targets::is_uncovered(command, context),
+            Self::ForcedTwice => {
+                let letters = |text: &str| match text.strip_prefix('-') {
+                    Some("-force") => 1,
+                    Some(letters) if !letters.starts_with('-') => letters.matches('f').count(),
+                    _ => 0,
+                };
+                command.arguments().iter().map(|word| letters(&word.text)).sum::<usize>() > 1
+            }
             Self::Deletes => targets::find_deletes(command),
             Self::WritesOutput => command
                 .arguments()

@@ -53,6 +53,8 @@ pub enum PathKind {
     Uncovered,
     /// Outside the project and writable.
     Outside,
+    /// In a shared temporary directory: commands may have a private one there, which is removed with the session.
+    Temporary,
     /// Anywhere else.
     Elsewhere,
     /// It does not exist.

@@ -1,8 +1,6 @@
 //! The paths that commands delete, as far as the line names them.
 
-use std::path::Path;
-
-use super::command::Command;
+use super::command::{Command, value_of};
 use super::{Context, PathKind};
 use crate::permission::shell::{Kind, Word, directory};
 
@@ -84,17 +82,23 @@ fn start_paths(command: &Command) -> Vec<Word> {
     if paths.is_empty() { vec![Word::literal(".")] } else { paths }
 }
 
-/// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves to where they
-/// may be lost: to a destination that the line does not name, or outside of what the session may change, where only
-/// temporary directories are writable.
+/// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves into a
+/// temporary directory, or to an unknown place, which may be one.
 fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
     let mut operands: Vec<&Word> = command.operands().collect();
-    let named = command.arguments().iter().skip_while(|word| word.text != "-t").nth(1);
-    let Some(destination) = named.or_else(|| operands.pop()) else { return Vec::new() };
-    let destination = target(destination, command).filter(|path| is_kept(path, context));
-    let Some(destination) = destination else {
+    let arguments = command.arguments();
+    let named = (0..arguments.len()).find_map(|at| {
+        let mut options = ["-t", "--target-directory"].into_iter();
+        options.find_map(|option| value_of(&arguments[at..], option))
+    });
+    let Some(word) = named.or_else(|| operands.pop().cloned()) else { return Vec::new() };
+    let destination = target(&word, command);
+    let place = destination.clone().or_else(|| known_directory(&word, command));
+    let is_lost = |kind| matches!(kind, PathKind::Temporary | PathKind::HomeOrAbove);
+    if place.is_none_or(|place| is_lost(context.kind(&place))) {
         return operands.iter().flat_map(|word| targets(word, command, context)).collect();
-    };
+    }
+    let Some(destination) = destination else { return Vec::new() };
     let inside = operands.iter().filter_map(|source| {
         let name = source.known()?.trim_end_matches('/').rsplit('/').next()?;
         Some(directory::join(&destination, name))
@@ -107,11 +111,15 @@ fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
     }
 }
 
-/// The path is in a directory that the session may change.
-fn is_kept(path: &str, context: &Context<'_>) -> bool {
-    let kinds = Path::new(path).ancestors().filter_map(Path::to_str).map(|it| context.kind(it));
-    let existing = kinds.into_iter().find(|kind| *kind != PathKind::Missing);
-    !matches!(existing, None | Some(PathKind::Elsewhere | PathKind::HomeOrAbove))
+/// The directory of a path whose last part is not known (`old/$name`).
+fn known_directory(word: &Word, command: &Command) -> Option<String> {
+    let known = &word.text[..word.text.find(['$', '`', '*', '?', '['])?];
+    if known.is_empty() {
+        return None;
+    }
+    let directory = known.rsplit_once('/').map_or(".", |(directory, _)| directory);
+    let directory = Word::literal(if directory.is_empty() { "/" } else { directory });
+    directory::path_of(command.directory.as_deref(), &directory)
 }
 
 /// The paths that an operand names; a pattern in its last component is expanded.

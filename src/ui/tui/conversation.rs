@@ -6,14 +6,12 @@ mod notes;
 mod requests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
 
 use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, seconds};
 use super::markdown::Stream;
-use crate::protocol::Object;
 use crate::protocol::control::PermissionMode;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
@@ -21,7 +19,7 @@ use crate::protocol::message::Image;
 use crate::protocol::plan::Plan;
 use crate::protocol::provider::Effort;
 use crate::protocol::spending::Spending;
-use crate::protocol::tool::Effect;
+use crate::protocol::visible::literal_line;
 
 /// The conversation and its current state.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
@@ -206,15 +204,16 @@ impl Conversation {
                 call,
                 tool,
                 input,
-                effect,
                 reason,
                 rule,
                 changed_by,
+                link_target,
                 grants,
                 diff,
+                ..
             } => {
                 self.does(Doing::Asking, now);
-                let link = link_in_words(input, effect).into_iter();
+                let link = about_link(link_target.as_ref()).into_iter();
                 let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
                 let why = link.chain(why).collect::<Vec<_>>().join("; ");
                 // The kernel tries a call that the model did not write.
@@ -480,11 +479,9 @@ impl Conversation {
     }
 }
 
-/// The file that a call changes, if its path is a link to another one.
-fn link_in_words(input: &Object, effect: &Effect) -> Option<String> {
-    let Effect::Write { path } = effect else { return None };
-    let given = input.get("path")?.as_str()?;
-    (!Path::new(given).ends_with(path)).then(|| format!("the path is a link: {path} is changed"))
+/// What the user has to know about the path of a call.
+fn about_link(link_target: Option<&String>) -> Option<String> {
+    link_target.map(|file| format!("the path is a link to {}", literal_line(file)))
 }
 
 #[cfg(test)]

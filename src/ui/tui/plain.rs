@@ -55,13 +55,20 @@ pub(super) fn run(
     }
     while let Ok(message) = messages.recv() {
         match message {
+            // An answer is one line.
+            Message::Line(line) if state.asked.is_some() => waiting.push_back(line),
             // `\` at the end of a line continues the message, as on the screen.
             Message::Line(line) => match line.strip_suffix('\\') {
-                Some(part) => continued.push_str(&format!("{part}\n")),
+                Some(part) => {
+                    let is_shell = continued.starts_with('!') || line.starts_with('!');
+                    continued.push_str(if is_shell { &line } else { part });
+                    continued.push('\n');
+                }
                 None => waiting.push_back(std::mem::take(&mut continued) + &line),
             },
             Message::Closed => {
-                waiting.extend(Some(std::mem::take(&mut continued)).filter(|it| !it.is_empty()));
+                let rest = std::mem::take(&mut continued);
+                waiting.extend(Some(rest.trim_end().to_owned()).filter(|it| !it.is_empty()));
                 is_closed = true;
             }
             Message::News(news) => actions.extend(state.update(Input::News(news), Instant::now())),

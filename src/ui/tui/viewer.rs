@@ -23,7 +23,7 @@ pub(super) struct Viewer {
     /// Number of rows of each cell including the blank one before it, and for what they were measured.
     heights: Vec<usize>,
     look: Option<Look>,
-    /// Number of cells at the beginning that did not change any more when they were measured.
+    /// Number of leading cells that were complete at the last measurement.
     n_settled: usize,
     /// The rows of very long cells.
     long: BTreeMap<usize, Vec<Line<'static>>>,
@@ -120,8 +120,8 @@ impl Viewer {
             self.forget(0);
             self.look = Some(look);
         }
-        // Also those that have ended since.
-        self.forget(self.n_settled);
+        // Cells that were running at the last measurement may have ended.
+        self.forget(self.n_settled.min(cells.len()));
         self.n_settled = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
         for at in self.heights.len()..cells.len() {
             let rows = self.rows(cells, at, look);

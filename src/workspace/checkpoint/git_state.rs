@@ -99,10 +99,38 @@ pub(super) type IndexEntry = (BlobId, u32);
 /// index that cannot be parsed gives none: contents are stored then, instead of being taken from git.
 pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
     let bytes = fs::read(path).unwrap_or_default();
-    parse_index(&bytes).unwrap_or_default()
+    let mut entries = HashMap::new();
+    let parsed = parse_index(&bytes, |entry| {
+        // The stages of a conflict do not describe the file in the working tree.
+        if entry.flags & 0x3000 == 0 {
+            entries.insert(entry.name.to_owned(), (entry.id, entry.size));
+        }
+    });
+    parsed.map(|()| entries).unwrap_or_default()
 }
 
-fn parse_index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, IndexEntry>> {
+/// The indexes differ only in what git knows about the files of the working tree (times, sizes, inodes): `git status`
+/// refreshes that.
+pub(super) fn is_same_index(one: &[u8], other: &[u8]) -> bool {
+    let listed = |bytes: &[u8]| {
+        let mut entries = Vec::new();
+        parse_index(bytes, |it| entries.push((it.name.to_owned(), it.mode, it.id, it.flags)))?;
+        Some(entries)
+    };
+    let one = listed(one);
+    one.is_some() && one == listed(other)
+}
+
+/// An entry of an index.
+struct Listed<'a> {
+    name: &'a [u8],
+    mode: u32,
+    id: BlobId,
+    size: u32,
+    flags: u16,
+}
+
+fn parse_index(bytes: &[u8], mut each: impl FnMut(Listed<'_>)) -> Option<()> {
     const FIXED: usize = 62;
     const EXTENDED: u16 = 0x4000;
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -113,11 +141,10 @@ fn parse_index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, IndexEntry>> {
     if !(2..=4).contains(&version) {
         return None;
     }
-    let mut entries = HashMap::new();
     let (mut at, mut name) = (12, Vec::new());
     for _ in 0..n_entries {
         let begin = at;
-        let size = number(at + 36)?;
+        let (mode, size) = (number(at + 24)?, number(at + 36)?);
         let id: BlobId = bytes.get(at + 40..at + 60)?.try_into().ok()?;
         let flags = u16::from_be_bytes(bytes.get(at + 60..at + 62)?.try_into().ok()?);
         at += FIXED;
@@ -139,12 +166,9 @@ fn parse_index(bytes: &[u8]) -> Option<HashMap<Vec<u8>, IndexEntry>> {
             return None;
         }
         at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };
-        // The stages of a conflict do not describe the file in the working tree.
-        if flags & 0x3000 == 0 {
-            entries.insert(name.clone(), (id, size));
-        }
+        each(Listed { name: &name, mode, id, size, flags });
     }
-    Some(entries)
+    Some(())
 }
 
 /// A number in git's offset encoding, and its length in bytes.

@@ -52,6 +52,18 @@ pub(super) struct Stat {
     pub(super) inode: u64,
 }
 
+impl Stat {
+    /// It is a regular file.
+    pub(super) fn is_file(&self) -> bool {
+        FileType::from_raw_mode(self.mode) == FileType::RegularFile
+    }
+
+    /// The file of the other path, as it was: a rename changes nothing but the times of the inode.
+    pub(super) fn is_same_file(&self, other: &Self) -> bool {
+        Self { ctime_ns: other.ctime_ns, ..*self } == *other
+    }
+}
+
 /// The state of a path, as far as an undo can restore it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -118,7 +130,7 @@ impl PartialOrd for Name {
 /// One path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// Relative to the root; absolute for paths outside it.
+    /// Relative to the root; absolute for paths outside it and files of git.
     pub(super) path: Name,
     pub(super) stat: Stat,
     pub(super) state: State,
@@ -250,14 +262,14 @@ impl Scanner {
     /// larger than `max_bytes`.
     pub(super) fn look(
         &self,
-        path: &Path,
+        name: &Path,
         pack: &Mutex<Pack>,
         max_bytes: u64,
     ) -> Option<Arc<Entry>> {
-        let name = path.strip_prefix(&self.root).unwrap_or(path).as_os_str().as_bytes();
+        let path = self.root.join(name);
         // A symlink in place of a parent directory leads to another file.
-        disk::metadata_without_links(path).ok()?;
-        let met = Met::new(name, stat(path).ok()?);
+        disk::metadata_without_links(&path).ok()?;
+        let met = Met::new(name.as_os_str().as_bytes(), stat(&path).ok()?);
         self.fill(vec![met], &[], pack, None, max_bytes).pop()
     }
 

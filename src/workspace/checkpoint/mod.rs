@@ -342,9 +342,12 @@ impl Checkpoints {
             Some(State::Link { .. } | State::Directory { .. } | State::NotCovered { .. })
             | None => None,
         };
-        let sizes = expected.into_iter().filter_map(size);
+        // Of a larger file the content is stored as well, so that a redo can restore it.
+        let is_large = |state: Option<&State>| matches!(state, Some(State::NotCovered { .. }));
+        let large = expected.into_iter().any(is_large).then_some(MAX_CHANGED);
+        let sizes = expected.into_iter().filter_map(size).chain(large);
         let max = sizes.fold(self.settings.limits.max_file_bytes, u64::max);
-        self.scanner.look(&self.scanner.root().join(name.as_path()), self.pack(), max)
+        self.scanner.look(name.as_path(), self.pack(), max)
     }
 
     /// Records an operation, without its id.
@@ -418,7 +421,8 @@ impl Checkpoints {
         let above = path.ancestors().skip(1).take_while(|it| it.starts_with(root) && *it != root);
         let mut files: Vec<Arc<Entry>> = std::iter::once(path)
             .chain(above)
-            .filter_map(|path| self.scanner.look(path, self.pack(), MAX_CHANGED))
+            .map(|path| path.strip_prefix(root).unwrap_or(path))
+            .filter_map(|name| self.scanner.look(name, self.pack(), MAX_CHANGED))
             .collect();
         files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Manifest { files, ..Manifest::default() }

@@ -11,8 +11,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::git_state::{GitDirs, is_same_index};
 use super::journal::{Journal, Operation, Plan, Step, live};
-use super::manifest::{Change, Entry, Name, State, stat};
+use super::manifest::{Change, Entry, Name, Stat, State, stat};
 use super::pack::{BlobId, Found};
 use super::{Checkpoints, Hash, OPEN_FILE, changes, lock, shown};
 use crate::disk;
@@ -101,8 +102,8 @@ pub enum UndoError {
     Nothing,
     /// Another session or a background command worked at the same time: the user has to confirm.
     #[error(
-        "other work may have gone on at the same time (another session, a background command, what a killed session left \
-         running), so these changes may not all be the agent's; --force undoes them all the same: {}",
+        "another session, a background command or a process of a killed session may have made some of these changes; \
+         --force undoes them anyway: {}",
         .0.join(", ")
     )]
     Shared(Vec<String>),
@@ -161,6 +162,7 @@ impl Workspace {
         let dirs = checkpoints.scanner.git();
         let is_index = |name: &Name| dirs.is_some_and(|dirs| !dirs.is_ref(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
+        let files = checkpoints.with_moved_files(files);
         let git_plan = if restores_git { of_git.clone() } else { Plan::default() };
 
         let overlap = checkpoints.overlap.begin();
@@ -218,7 +220,9 @@ impl Workspace {
         let mut done: BTreeMap<&Name, Undone> = BTreeMap::new();
         let mut todo: Vec<(&Name, &Step)> = Vec::new();
         for (name, step) in &plan.steps {
-            match refusal(step, before[name].as_deref(), force) {
+            let now = before[name].as_deref();
+            let force = force || checkpoints.is_refreshed(name, step, now);
+            match refusal(step, now, force) {
                 Some(how) => drop(done.insert(name, how)),
                 None => todo.push((name, step)),
             }
@@ -362,6 +366,43 @@ impl Workspace {
 }
 
 impl Checkpoints {
+    /// A file whose content is not stored, and which the operations moved: its content is at the new path.
+    pub(super) fn with_moved_files(&self, mut plan: Plan) -> Plan {
+        let stat_of = |state: &Option<State>| match state {
+            Some(State::NotCovered { stat, .. }) => Some(*stat),
+            _ => None,
+        };
+        let created = plan.steps.iter().filter(|(_, step)| step.target.is_none());
+        let created =
+            created.filter_map(|(name, step)| Some((name.clone(), stat_of(&step.expected)?)));
+        let created: Vec<(Name, Stat)> = created.collect();
+        for step in plan.steps.values_mut().filter(|step| step.expected.is_none()) {
+            let Some(stat) = stat_of(&step.target) else { continue };
+            let moved = created.iter().find(|(_, it)| it.is_same_file(&stat));
+            let now = moved.and_then(|(name, _)| self.look(name, [step.target.as_ref(), None]));
+            if let Some(now) = now.filter(|now| matches!(now.state, State::File { .. })) {
+                step.target = Some(now.state.clone());
+            }
+        }
+        plan
+    }
+
+    /// It is the index of git, and lists what it did after the operations.
+    fn is_refreshed(&self, name: &Name, step: &Step, now: Option<&Entry>) -> bool {
+        let index = self.scanner.git().map(GitDirs::index);
+        if index.as_deref() != Some(name.as_path()) || step.is_broken {
+            return false;
+        }
+        let (Some(State::File { hash: expected, .. }), Some(State::File { hash, .. })) =
+            (&step.expected, now.map(|now| &now.state))
+        else {
+            return false;
+        };
+        let contents = self.contents(step.expected.iter().chain(now.map(|now| &now.state)));
+        let of = |hash| contents.get(hash).and_then(|bytes| bytes.as_ref().ok());
+        of(expected).zip(of(hash)).is_some_and(|(one, other)| is_same_index(one, other))
+    }
+
     /// The contents of these states; those in git are read in one batch.
     pub(super) fn contents<'a>(
         &self,
@@ -419,8 +460,11 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
     if let Some(State::NotCovered { why, .. }) = &step.target {
         return Some(Undone::Refused(format!("its old content is not kept: {why}")));
     }
-    // What is not stored could not come back.
-    let is_stored = !matches!(now.map(|now| &now.state), Some(State::NotCovered { .. }));
+    // A redo could not restore a file whose content is not stored.
+    let is_stored = match now.map(|now| (&now.state, &now.stat)) {
+        Some((State::NotCovered { .. }, stat)) => !stat.is_file(),
+        _ => true,
+    };
     if force || !step.is_broken && is_stored && is_at(step.expected.as_ref(), now) {
         return None;
     }

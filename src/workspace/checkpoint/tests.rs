@@ -136,20 +136,26 @@ fn uncovered_file_is_reported() {
     assert_eq!(done[1], ("small".to_owned(), "restored".to_owned()));
 }
 
-/// Its content could not come back.
 #[test]
-fn undo_keeps_an_uncovered_file_that_was_moved() {
+fn uncovered_files_are_moved_back_removed_and_restored_again() {
     let large = "x".repeat(2000);
-    let project = Project::new(&[("large", &large)]);
+    let project = Project::new(&[("large", &large), ("small", "1")]);
     let workspace = project.workspace(LIMITS);
     operation(&workspace, || {
         fs::rename(project.path("large"), project.path("moved")).unwrap();
+        project.write("new", &"y".repeat(3000));
+        project.write("small", &"z".repeat(4000));
     });
     let done = undo(&workspace, Undo::Latest, false);
-    assert!(done.iter().all(|(_, how)| how.starts_with("left as it is")), "{done:?}");
+    assert!(!done.iter().any(|(_, how)| how.starts_with("left as it is")), "{done:?}");
+    assert_eq!(fs::read_to_string(project.path("large")).unwrap(), large);
+    assert_eq!(fs::read_to_string(project.path("small")).unwrap(), "1");
+    assert!(!project.path("moved").exists() && !project.path("new").exists());
+    undo(&workspace, Undo::Redo, false);
     assert_eq!(fs::read_to_string(project.path("moved")).unwrap(), large);
-    undo(&workspace, Undo::Latest, true);
-    assert!(!project.path("moved").exists());
+    assert_eq!(fs::read_to_string(project.path("new")).unwrap(), "y".repeat(3000));
+    assert_eq!(fs::read_to_string(project.path("small")).unwrap(), "z".repeat(4000));
+    assert!(!project.path("large").exists());
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn unknown_server_delays_nothing_and_is_called_through_the_one_tool() {
     assert_eq!((code(&found[3]), code(&found[4])), ("UNKNOWN_TOOL", "UNKNOWN_TOOL"));
     assert!(found[3]["error"]["hint"].as_str().unwrap().contains("did you mean t.echo?"));
     assert_eq!(code(&found[5]), "UNKNOWN_TOOL");
-    let hint = "call McpTool with `tool` \"t.echo\" and the same `arguments`";
+    let hint = "call McpTool with {\"tool\": \"t.echo\", \"arguments\": …}";
     assert_eq!(found[5]["error"]["hint"], hint);
     let kinds =
         test.events().iter().map(|it| it["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>();

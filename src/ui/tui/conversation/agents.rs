@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Call, CallState, Cell, Conversation, Doing, Question, link_in_words};
+use super::{Call, CallState, Cell, Conversation, Doing, Question, about_link};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::spending::Spending;
 use crate::protocol::view::call_line;
@@ -66,10 +66,10 @@ impl Conversation {
                 call,
                 tool,
                 input,
-                effect,
                 reason,
                 rule,
                 changed_by,
+                link_target,
                 grants,
                 diff,
                 ..
@@ -77,7 +77,8 @@ impl Conversation {
                 self.does(Doing::Asking, now);
                 let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
                 let asks = format!("the sub-agent {} asks", agent.name);
-                let parts = std::iter::once(asks).chain(link_in_words(input, effect)).chain(why);
+                let parts =
+                    std::iter::once(asks).chain(about_link(link_target.as_ref())).chain(why);
                 let why = parts.collect::<Vec<_>>().join("; ");
                 let question = Question { why, grants: grants.clone(), diff: diff.clone() };
                 let arguments = serde_json::to_string(input).unwrap_or_default();

@@ -345,7 +345,9 @@ impl State {
         let writing = self.writing();
         let cursor = writing.cursor();
         if writing.text()[..cursor].ends_with('\\') {
-            writing.replace(cursor - 1, cursor, "\n");
+            // In a command of the user, bash reads it.
+            let from = if writing.is_shell() { cursor } else { cursor - 1 };
+            writing.replace(from, cursor, "\n");
             return Vec::new();
         }
         if self.focus == Focus::PlanText {
