@@ -66,8 +66,8 @@ fn rules_for_line(line: &Line, rule: impl Fn(&Command) -> Option<String>) -> Opt
 pub(super) fn rule_for_file(tool: &str, path: &str) -> Option<String> {
     let literal = path.strip_suffix("/**").unwrap_or(path);
     let is_plain = !literal.contains(['*', '?', '[', '{', '\\', '(', ')', ' ', ',']);
-    // (A name without `/` matches in any directory.)
-    let start = if path.contains('/') { "" } else { "./" };
+    // (A name without `/` matches in any directory, and `~` is the home.)
+    let start = if path.contains('/') && !path.starts_with('~') { "" } else { "./" };
     let rule = format!("{tool}({start}{path})");
     (is_plain && Rule::parse(&rule).is_ok()).then_some(rule)
 }

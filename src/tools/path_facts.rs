@@ -1,12 +1,11 @@
 //! Facts about the paths in command lines, for the permission judge.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use super::pattern;
 use crate::exec::sandbox;
 use crate::permission::{PathFacts, PathKind, is_build_output};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, expand_home};
 
 impl PathFacts for Workspace {
     fn kind(&self, path: &str) -> PathKind {
@@ -78,14 +77,5 @@ impl PathFacts for Workspace {
                 None => path.to_owned(),
             },
         }
-    }
-}
-
-fn expand_home(path: &str) -> Cow<'_, str> {
-    let below = path.strip_prefix('~').filter(|below| below.is_empty() || below.starts_with('/'));
-    let home = below.and_then(|_| std::env::home_dir()?.into_os_string().into_string().ok());
-    match (below, home) {
-        (Some(below), Some(home)) => format!("{}{below}", home.trim_end_matches('/')).into(),
-        _ => path.into(),
     }
 }

@@ -42,7 +42,7 @@ pub(crate) use failure::io_failure;
 pub use images::{ImageKind, ImageStore, Picture};
 pub use open::Base;
 pub use page::{Lines, Page};
-pub use path::{CheckedPath, Guarded, ProjectPath};
+pub use path::{CheckedPath, Guarded, ProjectPath, expand_home};
 pub use replace::Change;
 pub use snapshot::{FileStat, Snapshot};
 pub use spill::{Spill, SpillFile};

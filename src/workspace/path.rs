@@ -1,5 +1,6 @@
 //! Path confinement: turns a given path into a [`ProjectPath`], or a failure with the reason.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
@@ -302,6 +303,7 @@ impl Workspace {
             return Err(Failure::new(ErrorCode::InvalidParam, message)
                 .hint("leave it out; a path is plain text"));
         }
+        let given = &*expand_home(given);
         // Escapes are decoded if the decoded path exists: a name that itself contains `\\x` is shown escaped.
         match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
             Some(Ok(checked_path)) if self.exists(&checked_path.path) => Ok(checked_path),
@@ -393,6 +395,16 @@ impl Workspace {
         found.map_err(|failure| failure.at(given))?;
         let path = ProjectPath { by_git, ..self.inside(&at) };
         Ok(CheckedPath { path, is_link: links > 0, data: end })
+    }
+}
+
+/// The path with a leading `~` replaced by the user's home.
+pub fn expand_home(path: &str) -> Cow<'_, str> {
+    let below = path.strip_prefix('~').filter(|below| below.is_empty() || below.starts_with('/'));
+    let home = below.and_then(|_| std::env::home_dir()?.into_os_string().into_string().ok());
+    match (below, home) {
+        (Some(below), Some(home)) => format!("{}{below}", home.trim_end_matches('/')).into(),
+        _ => path.into(),
     }
 }
 

@@ -38,6 +38,24 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+fn tilde_is_the_home_for_file_tools() {
+    let test = Test::new();
+    fs::write(test.home().join("notes.md"), OUTSIDE).unwrap();
+    for (tool, input) in [
+        ("Write", json!({"path": "~/new.md", "content": "x"})),
+        ("Read", json!({"path": "~/notes.md"})),
+        ("LS", json!({"path": "~"})),
+    ] {
+        let envelope = test.call(tool, &input);
+        assert_eq!(envelope["error"]["code"], "ACCESS_DENIED", "{tool}: {envelope}");
+    }
+    assert!(!test.root().join("~").exists() && !test.home().join("new.md").exists());
+    test.write("~/own.md", "in the project\n");
+    let envelope = test.call("Read", &json!({"path": "./~/own.md"}));
+    assert_eq!(envelope["status"], "success", "{envelope}");
+}
+
+#[test]
 fn output_path_with_dotdot_after_a_symlink_is_refused() {
     for backend in ["namespaces", "landlock"] {
         let backend = format!("sandbox.backend={backend:?}");

@@ -425,6 +425,11 @@ impl Conversation {
         })
     }
 
+    /// The position of this call's cell.
+    pub(super) fn position(&self, id: &str) -> Option<usize> {
+        self.cells.iter().rposition(|cell| matches!(cell, Cell::Call(call) if call.id == id))
+    }
+
     /// The waiting and running calls, oldest first.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &Call> {
         self.cells[self.printed..].iter().filter_map(|cell| match cell {

@@ -89,7 +89,10 @@ impl State {
             foot.lines.push(viewer.status(cells.len(), is_asked, look));
         }
         let height = rows.saturating_sub(foot.lines.len() + above.len()).max(1);
-        let mut lines = viewer.draw(cells, saying, is_browsing, look, height);
+        // The call of a question is the last that is shown: others may wait behind it.
+        let asked = self.asked.as_ref().and_then(Asked::call).filter(|_| !is_browsing);
+        let last = asked.and_then(|call| self.conversation.position(call));
+        let mut lines = viewer.draw(cells, saying, last, is_browsing, look, height);
         lines.resize(height, Line::default());
         lines.append(&mut above);
         // On a very low screen the input field and the status are kept.

@@ -140,11 +140,12 @@ impl Viewer {
     }
 
     /// The visible rows, with the streamed text at the end; if keys move in the viewer, with a bar at the
-    /// selected cell.
+    /// selected cell. The end is that of the `last` cell, if it is given.
     pub(super) fn draw(
         &mut self,
         cells: &[Cell],
         saying: &str,
+        last: Option<usize>,
         has_bar: bool,
         look: Look,
         height: usize,
@@ -159,7 +160,10 @@ impl Viewer {
             end.push(Line::default());
             end.extend(fit(markdown::render(&saying[from..], inner), inner.width));
         }
-        let total = self.heights.iter().sum::<usize>() + end.len();
+        let total = match last {
+            Some(last) => self.heights.iter().take(last + 1).sum(),
+            None => self.heights.iter().sum::<usize>() + end.len(),
+        };
         self.last_top = total.saturating_sub(height);
         if self.follows {
             self.top = self.last_top;

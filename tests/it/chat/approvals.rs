@@ -109,9 +109,13 @@ fn question_names_the_file_behind_a_link() {
 #[test]
 fn full_screen_returns_to_a_question_and_to_the_result_of_a_command() {
     let long: String = (0..60).map(|n| format!("text: - point {n}\n")).collect();
+    // More calls of the same answer wait behind it.
+    let others: String =
+        (0..30).map(|n| format!("call: Bash {{\"command\": \"echo {n}\"}}\n")).collect();
+    let edit = EDIT.trim_end_matches("---\n");
     let test = Test::new()
         .file("a.txt", "one\nmore\n")
-        .script(&format!("{long}---\npause: 1500ms\n{EDIT}text: changed"));
+        .script(&format!("{long}---\npause: 1500ms\n{edit}{others}---\ntext: changed"));
     let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
     pty.wait_for("/help");
     pty.say("points");

@@ -25,6 +25,8 @@ const ROWS_BELOW_PAGE: usize = 5;
 
 impl State {
     pub(super) fn dispatch(&mut self, input: UserInput) -> Vec<Action> {
+        // The result is added at the end.
+        self.show_end();
         let message = input.text.as_str();
         if let Some(command) = message.strip_prefix('!') {
             let command = command.trim().to_owned();
@@ -157,8 +159,6 @@ impl State {
 
     pub(super) fn command(&mut self, action: CommandAction, arguments: &str) -> Vec<Action> {
         let (name, args) = (action.command().name, action.command().args);
-        // Its result is added there.
-        self.show_end();
         if args.is_empty() && !arguments.is_empty() {
             self.edit_again(&format!("/{name} {arguments}").as_str().into(), true);
             self.say(&format!("/{name} takes no arguments: delete what follows it"));

@@ -176,7 +176,6 @@ impl State {
     pub(super) fn ask(&mut self, about: Subject) {
         self.asked = Some(Asked::new(about));
         if !self.browses {
-            // What is asked about is the last item.
             self.show_end();
         }
         // A draft is not replaced.
