@@ -335,6 +335,7 @@ pub(super) fn load(
         sources.command_line.extend(server);
         loaded = config::load(&sources)?;
     }
+    rules::take_restrictions(&mut loaded);
     if run.is_some_and(|run| run.effort.is_some()) {
         // The command line outranks what is configured for single models.
         loaded.config.models.values_mut().for_each(|table| table.effort = None);

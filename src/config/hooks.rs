@@ -183,7 +183,7 @@ pub(super) fn of_table(
     Ok(hooks)
 }
 
-/// The hooks of a settings file of Claude Code.
+/// What is used of a settings file of Claude Code.
 #[derive(Debug, Default)]
 pub(super) struct SettingsFile {
     /// Its path, relative to the project if it is in one.
@@ -191,6 +191,8 @@ pub(super) struct SettingsFile {
     /// The setting `hooks`, if it is set.
     pub(super) setting: Option<Value>,
     pub(super) hooks: Vec<Hook>,
+    /// Its rules that restrict (`deny` or `ask`), with their lines.
+    pub(super) restrictions: Vec<(&'static str, String, usize)>,
     /// What is not used, and why.
     pub(super) warnings: Vec<String>,
     /// It turns off the hooks of these files: of all if it is the user's, of the project's if it is one of them.
@@ -230,7 +232,7 @@ fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
             return None;
         }
         Err(error) => {
-            file.warnings.push(format!("{name}: {error}; its hooks are not used"));
+            file.warnings.push(format!("{name}: {error}; its hooks and rules are not used"));
             return Some(file);
         }
     };
@@ -238,11 +240,18 @@ fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
         Ok(json) => json,
         Err(error) => {
             let line = error.line();
-            file.warnings.push(format!("{name}:{line}: {error}; its hooks are not used"));
+            file.warnings.push(format!("{name}:{line}: {error}; its hooks and rules are not used"));
             return Some(file);
         }
     };
     file.disables_all = json["disableAllHooks"] == true;
+    for list in ["ask", "deny"] {
+        let rules = json["permissions"][list].as_array().into_iter().flatten();
+        file.restrictions.extend(rules.filter_map(Json::as_str).map(|rule| {
+            let at = text.find(&Json::from(rule).to_string()).unwrap_or_default();
+            (list, rule.to_owned(), text[..at].matches('\n').count() + 1)
+        }));
+    }
     let Some(setting) = json.get("hooks").filter(|hooks| !hooks.is_null()) else {
         return Some(file);
     };

@@ -104,6 +104,8 @@ pub struct Loaded {
     pub origins: BTreeMap<String, Origin>,
     /// Permission rules in the order of their layers: list, rule, origin.
     pub rules: Vec<(String, String, Origin)>,
+    /// The `ask` and `deny` rules of settings files of Claude Code, in its syntax: list, rule, origin.
+    pub foreign_rules: Vec<(&'static str, String, Origin)>,
     /// Hooks in the order of their layers.
     pub hooks: Vec<Hook>,
     /// What was ignored, with the reason.
@@ -131,6 +133,9 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     }
     let own = sources.user_settings.as_deref().and_then(hooks::of_user);
     let is_disabled = own.as_ref().is_some_and(|file| file.disables_all);
+    if let (Some(file), Some(path)) = (&own, &sources.user_settings) {
+        loaded.take_restrictions(file, &|line| Origin::User(path.clone(), line));
+    }
     loaded.take_hooks(own.into_iter().collect(), is_disabled);
     if let Some(path) = &sources.project_file {
         let ProjectFiles { table: project, servers, settings, scripts } =
@@ -185,6 +190,7 @@ impl Loaded {
             config,
             origins: BTreeMap::new(),
             rules: Vec::new(),
+            foreign_rules: Vec::new(),
             hooks: Vec::new(),
             warnings: Vec::new(),
             untrusted_checks: None,
@@ -221,6 +227,13 @@ impl Loaded {
             self.origins.insert(key, origin);
         }
         Ok(())
+    }
+
+    /// Adds the rules of a settings file that restrict: they need no trust.
+    fn take_restrictions(&mut self, file: &SettingsFile, origin: &dyn Fn(usize) -> Origin) {
+        let rules = file.restrictions.iter();
+        let rules = rules.map(|(list, rule, line)| (*list, rule.clone(), origin(*line)));
+        self.foreign_rules.extend(rules);
     }
 
     /// Adds the hooks of settings files, unless one of them or `is_disabled` turns them off.
@@ -271,6 +284,8 @@ impl Loaded {
         }
         let settings = path.ancestors().nth(2).map(hooks::of_project).unwrap_or_default();
         for file in &settings {
+            let path = path.ancestors().nth(2).unwrap_or(path).join(&file.name);
+            self.take_restrictions(file, &|line| Origin::Project(path.clone(), line));
             if let Some(setting) = &file.setting {
                 self.needs.add_file(&file.name, setting.clone());
             }

@@ -13,6 +13,8 @@ pub(super) struct Outcome {
     pub(super) tool: String,
     pub(super) what: What,
     pub(super) error: Option<ErrorCode>,
+    /// The files that a command or a sub-agent changed, as its result names them.
+    pub(super) changed: Vec<String>,
     /// What the user said in it.
     pub(super) said: Option<String>,
 }
@@ -69,7 +71,9 @@ impl Outcome {
         };
         // The text repeats the question before each answer.
         let said = (tool == "AskUser" && error.is_none()).then(|| envelope.text.clone());
-        Self { tool: tool.to_owned(), what, error, said }
+        let changed = data.get("files_changed").and_then(Value::as_array).into_iter().flatten();
+        let changed = changed.filter_map(Value::as_str).map(str::to_owned).collect();
+        Self { tool: tool.to_owned(), what, error, changed, said }
     }
 
     /// A later read shows everything that this one showed.

@@ -14,7 +14,7 @@ use crate::protocol::event::Place;
 use crate::protocol::message::{Part, Role};
 use crate::protocol::plan::{Plan, TodoStatus};
 use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::protocol::{shorten, without_reminder_tags};
+use crate::protocol::{counted, shorten, without_reminder_tags};
 
 const SYSTEM: Prompt = prompt!("summary/system.md");
 const TASK: Prompt = prompt!("summary/task.md");
@@ -161,6 +161,8 @@ struct Facts {
 struct File {
     read: Option<String>,
     changes: u32,
+    /// Number of commands and sub-agents that changed it.
+    calls: u32,
     added: u64,
     removed: u64,
     mtime_ms: Option<i64>,
@@ -186,6 +188,12 @@ impl Facts {
                             *facts.failures.entry(what).or_default() += 1;
                         }
                         facts.see(&outcome.what);
+                        for path in &outcome.changed {
+                            let file = facts.files.entry(path.clone()).or_default();
+                            file.calls += 1;
+                            // The known time is that of an earlier state.
+                            file.mtime_ms = None;
+                        }
                     }
                 }
                 (Kind::Front | Kind::Said | Kind::Task | Kind::Answer, _) => {}
@@ -226,7 +234,7 @@ impl Facts {
     /// Files by importance: changed ones first.
     fn files_in_short(&self, room: usize) -> String {
         let mut files: Vec<_> = self.files.iter().collect();
-        files.sort_by_key(|(_, file)| file.changes == 0);
+        files.sort_by_key(|(_, file)| !file.is_changed());
         let mut out = String::new();
         for (at, (path, file)) in files.iter().enumerate() {
             let line = format!("- {path}: {}\n", file.in_words());
@@ -258,7 +266,7 @@ impl Facts {
     fn milestones(&self, plan: &Plan) -> String {
         let done = plan.todos.iter().filter(|todo| todo.status == TodoStatus::Completed);
         let done: Vec<String> = done.map(|todo| format!("- {}", todo.content)).collect();
-        let changed = self.files.values().filter(|file| file.changes > 0).count();
+        let changed = self.files.values().filter(|file| file.is_changed()).count();
         match (done.is_empty(), changed) {
             (false, _) => done.join("\n"),
             (true, 0) => "no file was changed".to_owned(),
@@ -280,11 +288,18 @@ impl Facts {
 }
 
 impl File {
+    fn is_changed(&self) -> bool {
+        self.changes + self.calls > 0
+    }
+
     fn in_words(&self) -> String {
         let mut words = Vec::new();
         if self.changes > 0 {
             words
                 .push(format!("changed {} times, +{} -{}", self.changes, self.added, self.removed));
+        }
+        if self.calls > 0 {
+            words.push(format!("changed in {}", counted(self.calls.into(), "call")));
         }
         if let Some(read) = &self.read {
             words.push(format!("read {read}"));

@@ -823,13 +823,16 @@ fn parents_of_home_and_project_below_tmp_cannot_be_moved() {
         let attack = format!(
             "exec 2>/dev/null; cd /tmp; mv {above} /tmp/real && ln -s /tmp/real {above} && echo moved; \
              mv /var/tmp/{name} /var/tmp/real && echo moved; rmdir {above} && echo removed; \
-             echo x > {above}/free && cat {above}/free"
+             echo x > {above}/lost && echo written; echo over"
         );
         write(&place.test.root().join("script.sh"), &attack);
         for _ in 0..2 {
             let done = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
-            assert_eq!(done["data"]["stdout"], "x\n", "{:?} {done}", place.user);
+            assert_eq!(done["data"]["stdout"], "over\n", "{:?} {done}", place.user);
         }
+        // What is written beside the project would be lost.
+        let done = batch.call("Bash", &json!({"command": "echo x > ../beside"}));
+        assert!(done["text"].as_str().unwrap().contains("--add-dir"), "{:?} {done}", place.user);
         let done =
             batch.call("Bash", &json!({"command": "cat ~/.ssh/id_rsa; echo y > own; cat own"}));
         assert_eq!(done["data"]["stdout"], "y\n", "{:?} {done}", place.user);

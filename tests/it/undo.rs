@@ -1,5 +1,7 @@
 //! `agent session undo`: reverts the changes of a turn, also outside a git repository.
 
+use std::time::SystemTime;
+
 use serde_json::json;
 
 use crate::run::wait_for;
@@ -339,8 +341,42 @@ fn undo_restores_refs_only_if_requested() {
     );
     assert_ne!(now(), before);
     test.agent(&["session", "undo", "--redo"]).expect_code(0);
+    // `git status` refreshes the index.
+    std::fs::File::open(test.root().join("a.txt"))
+        .unwrap()
+        .set_modified(SystemTime::now())
+        .unwrap();
+    now();
     test.agent(&["session", "undo", "--git"]).expect_code(0);
     assert_eq!(now(), before);
+}
+
+/// The rest of a partial undo is undone later, and nothing is done again.
+#[test]
+fn second_undo_of_refs_does_not_redo() {
+    if !has("git", "second_undo_of_refs_does_not_redo") {
+        return;
+    }
+    let test = Test::new().file("a.txt", "one\n");
+    let git = |line: &str| {
+        let mut bash = std::process::Command::new("bash");
+        let output = bash.args(["-c", line]).current_dir(test.root()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(
+        "git init -q; git config user.email a@b; git config user.name n; git add -A; git commit -qm first",
+    );
+    let head = git("git rev-parse HEAD");
+    let script = command_script("echo two > a.txt; git commit -qam second");
+    std::fs::write(test.root().join("../script"), script).unwrap();
+    test.run(&["task", "--yolo", "--set", "sandbox.enabled=false"]).expect_code(0);
+    // The index is changed since.
+    git("echo x > b.txt; git add b.txt");
+    test.agent(&["session", "undo", "--git"]).expect_code(1);
+    assert_eq!(git("git rev-parse HEAD"), head);
+    test.agent(&["session", "undo", "--git", "--force"]).expect_code(0);
+    assert_eq!(git("git rev-parse HEAD"), head);
+    assert_eq!(test.read("a.txt"), "one\n");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use toml::Value;
 use super::compatible::{no_such_tools, words};
 use super::{CompatibleOptions, OfSession, OpenError, Setting, ToolOptions};
 use crate::app;
-use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS};
+use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS, Loaded};
 use crate::permission::{ForeignRule, Verb};
 use crate::protocol::control::PermissionMode;
 use crate::protocol::hook::names::own_tool;
@@ -83,6 +83,22 @@ pub(super) fn given_rules(
         }
     }
     Ok(given)
+}
+
+/// Adds the rules of settings files that restrict, in our syntax. One that cannot be used is a warning.
+pub(super) fn take_restrictions(loaded: &mut Loaded) {
+    for (list, text, origin) in std::mem::take(&mut loaded.foreign_rules) {
+        let verb = if list == "deny" { Verb::Deny } else { Verb::Ask };
+        match given_rules(std::slice::from_ref(&text), verb, list) {
+            Ok(GivenRules { rules, bare, unknown: _ }) => {
+                let whole = bare.into_iter().filter(|_| verb == Verb::Deny);
+                let rules = rules.into_iter().chain(whole);
+                let rules = rules.map(|rule| (list.to_owned(), rule, origin.clone()));
+                loaded.rules.extend(rules);
+            }
+            Err(why) => loaded.warnings.push(format!("{origin}: not used: {why}")),
+        }
+    }
 }
 
 impl ToolOptions {

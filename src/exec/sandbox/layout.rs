@@ -68,12 +68,13 @@ impl Layout<'_> {
             places.filter(|path| **path != facts.temporary && is_directory(path)).collect();
         let mut binds = self.system();
         // A path in a shared temporary directory needs a mount point in the private one. The directories above it are
-        // mounts as well: otherwise a command could rename them while the next command starts.
+        // mounts as well: otherwise a command could rename them while the next command starts. They are read-only: what is
+        // written beside the project would be lost.
         let mut above = BTreeMap::new();
         for path in self.kept().chain(places.iter().copied()) {
             above.extend(session.folder.make_place(path));
         }
-        binds.extend(above.iter().map(|(from, to)| bind(from, to, Access::Write)));
+        binds.extend(above.iter().map(|(from, to)| bind(from, to, Access::Read)));
         binds.extend(self.kept().filter(|it| is_temporary(it)).map(|it| itself(it, Access::Read)));
 
         let read_only: Vec<&PathBuf> =

@@ -15,10 +15,13 @@ impl Workspace {
     pub fn session_diff(&self) -> Option<String> {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
-        let plan = Plan::of(live(&operations).iter().rev().flat_map(|it| it.changes.iter().rev()));
+        // What was undone is not live, so the undo is no change either.
+        let own = live(&operations).into_iter().filter(|it| it.undoes.is_empty());
+        let own: Vec<_> = own.collect();
+        let plan = Plan::of(own.iter().rev().flat_map(|it| it.changes.iter().rev()));
         let contents =
             checkpoints.contents(plan.steps.values().filter_map(|it| it.target.as_ref()));
-        let named: HashSet<&Name> = live(&operations)
+        let named: HashSet<&Name> = own
             .iter()
             .flat_map(|it| &it.changes)
             .filter(|change| !change.is_ignored)

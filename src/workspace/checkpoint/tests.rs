@@ -105,6 +105,17 @@ fn undo_restores_files_symlinks_modes_and_directories() {
 }
 
 #[test]
+fn what_was_undone_is_no_change_of_the_session() {
+    let project = Project::new(&[("a", "1\n"), ("b", "1\n")]);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || project.write("a", "2\n"));
+    undo(&workspace, Undo::Latest, false);
+    assert_eq!(workspace.session_diff().as_deref(), Some(""));
+    undo(&workspace, Undo::Redo, false);
+    assert!(workspace.session_diff().unwrap().contains("-1\n+2\n"));
+}
+
+#[test]
 fn changes_between_operations_are_never_undone() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let workspace = project.workspace(LIMITS);

@@ -208,6 +208,30 @@ fn summary_without_a_model_is_announced_as_such() {
 }
 
 #[test]
+fn summary_names_the_files_that_commands_changed() {
+    let commands: String = (0..4)
+        .map(|n| format!("call: Bash {{\"command\": \"seq 3000; echo {n} >> made.txt\"}}\n---\n"))
+        .collect();
+    let script = format!(
+        "{commands}text: first\n---\ntext: answer 0\n---\ntext: answer 1\n---\ntext: answer 2\n---\nfor: summary\ntext: ### Objectives\ntext: go on\n---\n\
+         when: made.txt: changed in \\d calls?\ntext: it is known\n---\ntext: nothing is known"
+    );
+    let test = Test::new().script(&script);
+    let mut pty = Pty::chat(&test, &["--yolo", "--set", "context.keep_rounds=1"]);
+    pty.wait_for("/help");
+    pty.say("make it");
+    pty.wait_for("changed made.txt");
+    for n in 0..3 {
+        pty.say(&format!("turn {n}"));
+        pty.wait_for(&format!("answer {n}"));
+    }
+    pty.say("/compact");
+    pty.wait("a summary", |_| test.has_event("context.compacted"));
+    pty.say("what is there?");
+    pty.wait_for("it is known");
+}
+
+#[test]
 fn parts_of_the_context_add_up_after_a_compaction() {
     let (test, mut pty) = chat(
         "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\

@@ -112,3 +112,32 @@ fn hooks_in_a_public_layout_work_unchanged() {
     assert_eq!(test.events_of("feedback")[0]["text"], "Current branch: main");
     assert!(test.events_of("error").iter().all(|error| error["source"] != json!("hook")));
 }
+
+/// They only restrict, so they need no trust; what permits is not used.
+#[test]
+fn rules_of_claude_code_that_restrict_apply() {
+    let settings = r#"{"permissions": {
+        "allow": ["Bash(touch made)"],
+        "ask": ["Bash(make deploy:*)"],
+        "deny": ["Read(./secret.txt)", "WebFetch", "Edit(./b.py)", "Bash(touch forbidden)", "Bash("]
+    }}"#;
+    let test = Test::new()
+        .file(".claude/settings.json", settings)
+        .file("secret.txt", "hidden\n")
+        .file("b.py", "one\n")
+        .script(
+            "call: Read {\"path\": \"secret.txt\"}\ncall: Bash {\"command\": \"touch forbidden\"}\n\
+             call: Bash {\"command\": \"make deploy x\"}\ncall: Bash {\"command\": \"touch other\"}\n---\ntext: done",
+        );
+    let done = test.run(&["do it", "--permission-mode", "auto-edit"]);
+    let codes: Vec<String> = envelopes(&test).iter().map(|it| code(it).to_owned()).collect();
+    assert_eq!(
+        codes,
+        ["ACCESS_DENIED", "COMMAND_BLOCKED", "APPROVAL_REQUIRED", ""],
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.contains(".claude/settings.json:4: not used"), "{}", done.stderr);
+    let shown = test.agent(&["config", "show"]).expect_code(0);
+    assert!(!shown.stdout.contains("touch made"), "{}", shown.stdout);
+}

@@ -186,6 +186,9 @@ impl State {
     }
 
     pub(super) fn drop_question(&mut self) {
+        if !self.browses {
+            self.show_end();
+        }
         self.asked = None;
         if self.focus == Focus::Question || self.answers_in_words() {
             self.focus = Focus::Composer;
