@@ -15,7 +15,7 @@ use crate::protocol::message::{
 use crate::protocol::model::{Purpose, StopReason};
 use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
 use crate::protocol::recall::Moment;
-use crate::protocol::view::{call_line, view};
+use crate::protocol::view::{call_line, undone_files, view};
 
 const UNDONE: Prompt = prompt!("feedback/undone.md");
 const DIRECTORY_ADDED: Prompt = prompt!("feedback/directory_added.md");
@@ -266,11 +266,10 @@ impl History {
                 None => self.user(&recalled.text),
             },
             Body::TurnUndone { undone, files, is_redo, .. } => {
-                let files: Vec<String> =
-                    files.iter().map(|(path, how)| format!("{path} ({how})")).collect();
+                let files = undone_files(files, |path, how| format!("{path} ({how})"));
                 let what = if *is_redo { "redone" } else { "undone" };
                 let turn = undone.to_string();
-                let values = [("what", what), ("turn", &turn), ("files", &files.join(", "))];
+                let values = [("what", what), ("turn", &turn), ("files", &files)];
                 self.user(fill(self.prompts.text(UNDONE), &values).trim_end());
             }
             Body::DirectoryAdded { path } => {

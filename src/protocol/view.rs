@@ -1,11 +1,13 @@
 //! The model's view of an envelope: one line with the small fields (for a success its text, otherwise JSON),
 //! then large fields as plain text. The log keeps the whole envelope.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::envelope::Envelope;
 use super::visible::{literal, literal_line};
-use super::{Object, shorten};
+use super::{Object, counted, shorten};
 
 /// A text of more bytes, or of several lines, is shown below the line of JSON.
 const SMALL: usize = 120;
@@ -220,6 +222,22 @@ pub fn place_of_command(tool: &str, input: &Object) -> Option<String> {
     let background = is_background.then(|| "in the background".to_owned());
     let parts: Vec<String> = directory.into_iter().chain(background).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The files of an undo in words, at most 40: first those that were left as they are.
+pub fn undone_files(
+    files: &BTreeMap<String, String>,
+    in_words: impl Fn(&str, &str) -> String,
+) -> String {
+    const MOST: usize = 40;
+    let mut all: Vec<_> = files.iter().collect();
+    all.sort_by_key(|(_, how)| matches!(how.as_str(), "restored" | "removed"));
+    let mut shown: Vec<String> =
+        all.iter().take(MOST).map(|(path, how)| in_words(path, how)).collect();
+    if let more @ 1.. = all.len().saturating_sub(MOST) {
+        shown.push(format!("and {}", counted(more as u64, "more file")));
+    }
+    shown.join(", ")
 }
 
 fn subject(tool: &str, input: &Object) -> String {

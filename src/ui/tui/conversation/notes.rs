@@ -4,6 +4,7 @@ use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, McpState, SummaryAuthor, mode_changed};
 use crate::protocol::hook::HookFinished;
 use crate::protocol::recall::Moment;
+use crate::protocol::view::undone_files;
 use crate::protocol::visible::literal_line;
 use crate::protocol::{counted, without_reminder_tags};
 use crate::ui::tui::cells::{Check, decision, seconds, thousands};
@@ -160,16 +161,14 @@ impl Conversation {
                 }
             }
             Body::TurnUndone { undone, files: outcomes, is_complete, is_redo } => {
-                let files: Vec<String> =
-                    outcomes.iter().map(|(path, how)| format!("{path} {how}")).collect();
+                let files = undone_files(outcomes, |path, how| format!("{path} {how}"));
                 if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == *undone) {
                     let again = outcomes.keys().filter(|_| *is_redo);
                     turn.files = again.cloned().collect();
                 }
                 let what = if *is_redo { "redone" } else { "undone" };
                 let part = if *is_complete { "" } else { " in part" };
-                let files =
-                    if files.is_empty() { "no file differed".to_owned() } else { files.join(", ") };
+                let files = if files.is_empty() { "no file differed" } else { &files };
                 let text = format!("turn {undone} {what}{part}: {files}");
                 self.note(Tone::Quiet, &text);
             }
