@@ -200,32 +200,9 @@ impl Conversation {
                     self.plan_is(&Plan { methodology, ..plan });
                 }
             }
-            Body::PermissionRequested {
-                call,
-                tool,
-                input,
-                reason,
-                rule,
-                changed_by,
-                link_target,
-                grants,
-                diff,
-                ..
-            } => {
+            Body::PermissionRequested { .. } => {
                 self.does(Doing::Asking, now);
-                let link = about_link(link_target.as_ref()).into_iter();
-                let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
-                let why = link.chain(why).collect::<Vec<_>>().join("; ");
-                // The kernel tries a call that the model did not write.
-                if self.call(call).is_none() {
-                    let arguments = serde_json::to_string(input).unwrap_or_default();
-                    self.aside(Cell::Call(Box::new(Call::new(call, tool, &arguments))));
-                }
-                if let Some(call) = self.call(call) {
-                    call.is_made_with(input, *changed_by);
-                    let question = Question { why, grants: grants.clone(), diff: diff.clone() };
-                    call.question = Some(Box::new(question));
-                }
+                self.asks_permission(&event.body);
             }
             Body::PermissionDecided { ruling, .. } => {
                 if ruling == "allow" || ruling == "reject" {
@@ -287,6 +264,38 @@ impl Conversation {
             | Body::AgentStarted { .. }
             | Body::AgentFinished(_)
             | Body::SessionSummary(_) => {}
+        }
+    }
+
+    /// Adds the question to the cell of its call.
+    fn asks_permission(&mut self, body: &Body) {
+        let Body::PermissionRequested {
+            call,
+            tool,
+            input,
+            reason,
+            rule,
+            changed_by,
+            link_target,
+            grants,
+            diff,
+            ..
+        } = body
+        else {
+            return;
+        };
+        let link = about_link(link_target.as_ref()).into_iter();
+        let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
+        let why = link.chain(why).collect::<Vec<_>>().join("; ");
+        // The kernel tries a call that the model did not write.
+        if self.call(call).is_none() {
+            let arguments = serde_json::to_string(input).unwrap_or_default();
+            self.aside(Cell::Call(Box::new(Call::new(call, tool, &arguments))));
+        }
+        if let Some(call) = self.call(call) {
+            call.is_made_with(input, *changed_by);
+            let question = Question { why, grants: grants.clone(), diff: diff.clone() };
+            call.question = Some(Box::new(question));
         }
     }
 
