@@ -208,6 +208,27 @@ fn summary_without_a_model_is_announced_as_such() {
 }
 
 #[test]
+fn words_of_undo_are_no_search_in_messages() {
+    let write = |name: &str| {
+        format!(
+            "call: Write {{\"path\": \"{name}\", \"content\": \"x\"}}\n---\ntext: done {name}\n---\n"
+        )
+    };
+    let test = Test::new().script(&format!("{}{}", write("a.txt"), write("b.txt")));
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("add the git hash, and enforce it");
+    pty.wait_for("changed a.txt");
+    pty.say("another");
+    pty.wait_for("changed b.txt");
+    pty.wait_for("/help");
+    pty.say("/undo git");
+    pty.wait_for("turn 2 undone: b.txt removed");
+    pty.say("/undo force");
+    pty.wait_for("turn 1 undone: a.txt removed");
+}
+
+#[test]
 fn summary_names_the_files_that_commands_changed() {
     let commands: String = (0..4)
         .map(|n| format!("call: Bash {{\"command\": \"seq 3000; echo {n} >> made.txt\"}}\n---\n"))

@@ -211,10 +211,13 @@ impl State {
                 (turn.number.to_string(), format!("{message}{files}"))
             })
             .collect();
-        complete::described(
-            arguments,
-            turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str())),
-        )
+        let turns = turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str()));
+        if changed {
+            // `git` and `force` are no words of a message.
+            complete::words(arguments, turns)
+        } else {
+            complete::described(arguments, turns)
+        }
     }
 
     /// What a rewind to before this turn can restore.
