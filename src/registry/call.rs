@@ -70,7 +70,7 @@ pub(super) struct Known {
     pub(super) effect: Option<Effect>,
     pub(super) denied: bool,
     violates_instruction: bool,
-    changed: Changed,
+    pub(super) changed: Changed,
     /// Arguments that the tool does not have.
     notes: arguments::Notes,
     /// The tool was run.
@@ -624,7 +624,11 @@ impl Registry {
     }
 
     /// Waits until no operation of another agent writes, if the call may write or its checkpoint covers the project.
-    async fn turn_to_write(&self, effect: &Effect, cx: &ToolCx) -> Result<WriteTurn<'_>, Failure> {
+    pub(super) async fn turn_to_write(
+        &self,
+        effect: &Effect,
+        cx: &ToolCx,
+    ) -> Result<WriteTurn<'_>, Failure> {
         let lock = &self.session.writing;
         let turn = async {
             match effect {
@@ -665,7 +669,7 @@ impl Registry {
 }
 
 /// The turn to write, or to read while nothing writes.
-type WriteTurn<'a> = (Option<RwLockWriteGuard<'a, ()>>, Option<RwLockReadGuard<'a, ()>>);
+pub(super) type WriteTurn<'a> = (Option<RwLockWriteGuard<'a, ()>>, Option<RwLockReadGuard<'a, ()>>);
 
 /// What a sub-agent did counts as done by the call.
 fn agent_ended(outcome: &Result<Report, Failure>, known: &mut Known) {

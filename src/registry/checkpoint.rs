@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Registry;
+use super::call::WriteTurn;
 use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::event::Body;
@@ -97,6 +98,27 @@ impl Registry {
             name_changed(data, &changed);
         }
         changed
+    }
+
+    /// Takes a checkpoint before the hooks after a call. Other agents wait with their changes.
+    pub(super) async fn hooks_begin(&self, call: &str) -> Option<(Begun, Option<WriteTurn<'_>>)> {
+        let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
+        let effect = Effect::Write { path: String::new() };
+        let turn = self.turn_to_write(&effect, &self.cx).await.ok();
+        let take = move || checkpoints.before("hook", Scope::Project);
+        let begun = tokio::task::spawn_blocking(take).await.ok()?;
+        Some((begun.of_call(call), turn))
+    }
+
+    /// What the hooks changed.
+    pub(super) async fn hooks_end(&self, begun: (Begun, Option<WriteTurn<'_>>)) -> Changed {
+        let Some(checkpoints) = self.cx.workspace.checkpoints().map(Arc::clone) else {
+            return Changed::default();
+        };
+        let (begun, _turn) = begun;
+        let after = tokio::task::spawn_blocking(move || checkpoints.after(begun, false)).await;
+        // (A failure means that these changes cannot be undone.)
+        after.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Notes a change from outside that a call has read.

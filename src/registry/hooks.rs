@@ -136,12 +136,22 @@ impl Registry {
                 Occasion::PostToolUseFailure { call, error: &error, is_interrupt }
             }
         };
+        // What a hook changes after a change (a formatter) is undone with it.
+        let may_write = match &known.effect {
+            Some(Effect::Write { .. }) => true,
+            Some(Effect::Command { reads_only, .. }) => !reads_only,
+            _ => false,
+        };
+        let begun = if may_write { self.hooks_begin(&call.id).await } else { None };
         let is_over = self.control.interrupted().is_some() || known.cancel.is_cancelled();
         let answer = if is_over {
             self.ask_last_hooks(occasion).await
         } else {
             self.ask_hooks(occasion).await
         };
+        if let Some(begun) = begun {
+            known.changed.add(self.hooks_end(begun).await);
+        }
         known.hook_texts.extend(answer.told());
         known.stop = known.stop.take().or(answer.stop);
     }

@@ -164,6 +164,19 @@ pub struct Changed {
     pub ignored: Vec<String>,
 }
 
+impl Changed {
+    /// Adds what a further operation changed.
+    pub fn add(&mut self, more: Self) {
+        for (all, more) in [(&mut self.files, more.files), (&mut self.ignored, more.ignored)] {
+            for path in more {
+                if !all.contains(&path) {
+                    all.push(path);
+                }
+            }
+        }
+    }
+}
+
 impl Checkpoints {
     /// Reads nothing yet.
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, settings: Settings) -> Self {
