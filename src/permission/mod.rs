@@ -261,11 +261,17 @@ impl Policy {
 
     /// In mode read-only a rule in a file cannot allow a change, one on the command line can.
     fn read_only_mode(&self, question: &Question<'_>) -> Option<Ruling> {
-        let Effect::Write { path } = question.effect else { return None };
+        let fits = |rule: &Rule| match question.effect {
+            Effect::Write { path } => rule.fits_path(path, &self.places),
+            Effect::Mcp { server, tool, .. } => rule.fits_tool_of(server, tool),
+            _ => false,
+        };
+        if !matches!(question.effect, Effect::Write { .. } | Effect::Mcp { reads_only: false, .. })
+        {
+            return None;
+        }
         let is_it = |entry: &Entry| {
-            entry.verb == Verb::Allow
-                && entry.origin == Origin::CommandLine
-                && entry.rule.fits_path(path, &self.places)
+            entry.verb == Verb::Allow && entry.origin == Origin::CommandLine && fits(&entry.rule)
         };
         let is_refused = self.mode.is_read_only() && self.find(question.tool, is_it).is_none();
         is_refused.then(|| self.by_mode(question))

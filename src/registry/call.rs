@@ -637,6 +637,7 @@ impl Registry {
                 {
                     (Some(lock.write().await), None)
                 }
+                Effect::Mcp { reads_only: false, .. } => (Some(lock.write().await), None),
                 Effect::Command { .. } if !cx.rights.read_only => (None, Some(lock.read().await)),
                 Effect::Write { .. }
                 | Effect::Command { .. }

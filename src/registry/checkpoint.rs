@@ -54,6 +54,7 @@ impl Registry {
                 Scope::File(checked_path.path().absolute().to_path_buf())
             }
             (Effect::Command { .. }, _) if !rights.read_only => Scope::Project,
+            (Effect::Mcp { reads_only: false, .. }, _) => Scope::Project,
             _ => return None,
         };
         let tool = tool.to_owned();

@@ -351,6 +351,34 @@ fn undo_restores_refs_only_if_requested() {
     assert_eq!(now(), before);
 }
 
+/// With its files in `.git`, git would continue the merge with the user's next commit.
+#[test]
+fn undo_with_git_ends_a_stopped_merge_and_rebase() {
+    if !has("git", "undo_with_git_ends_a_stopped_merge_and_rebase") {
+        return;
+    }
+    for line in ["git merge side", "git rebase side", "git cherry-pick side"] {
+        let test = Test::new().file("a.txt", "one\n");
+        let git = |line: &str| {
+            let mut bash = std::process::Command::new("bash");
+            let output = bash.args(["-c", line]).current_dir(test.root()).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        git("git init -qb main; git config user.email a@b; git config user.name n; git add -A; \
+             git commit -qm first; git checkout -qb side; echo two > a.txt; git commit -qam two; \
+             git checkout -q main; echo three > a.txt; git commit -qam three");
+        let state = "git rev-parse HEAD; git branch --show-current; git status; ls .git | grep -v ORIG_HEAD";
+        let before = git(state);
+        std::fs::write(test.root().join("../script"), command_script(line)).unwrap();
+        test.run(&["task", "--yolo", "--set", "sandbox.enabled=false"]).expect_code(0);
+        assert_ne!(git(state), before, "{line}");
+        test.agent(&["session", "undo", "--git"]).expect_code(0);
+        assert_eq!(git(state), before, "{line}");
+        test.agent(&["session", "undo", "--redo"]);
+        assert_eq!(git("cat a.txt | head -1"), "<<<<<<< HEAD\n", "{line}");
+    }
+}
+
 /// The rest of a partial undo is undone later, and nothing is done again.
 #[test]
 fn second_undo_of_refs_does_not_redo() {

@@ -9,6 +9,23 @@ use std::path::{Path, PathBuf};
 
 use super::pack::BlobId;
 
+/// Files and directories of an operation of git that has stopped, for example at a conflict (`git-status(1)`,
+/// `gitrepository-layout(5)`): with them git believes that it is still under way.
+pub(super) const OPERATIONS: &[&str] = &[
+    "MERGE_HEAD",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "AUTO_MERGE",
+    "SQUASH_MSG",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "REBASE_HEAD",
+    "BISECT_START",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+];
+
 /// Limit: loose refs in a checkpoint.
 const MAX_REFS: usize = 20_000;
 
@@ -66,7 +83,13 @@ impl GitDirs {
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.own.join("HEAD"), self.index()];
         files.extend(["packed-refs", "logs/refs/stash"].map(|name| self.common.join(name)));
+        let operations = OPERATIONS.iter().map(|name| self.own.join(name));
+        let (running, single): (Vec<_>, Vec<_>) = operations.partition(|path| path.is_dir());
+        files.extend(single);
         let mut directories = vec![self.common.join("refs")];
+        // These directories by themselves mean that an operation is under way.
+        files.extend(running.iter().cloned());
+        directories.extend(running);
         while let Some(directory) = directories.pop() {
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
                 match entry.file_type() {

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::Mode;
 
+use super::git_state::OPERATIONS;
 use super::journal::Operation;
 use super::manifest::{Change, Manifest, Name, State};
 use super::outside::{self, Outside};
@@ -186,7 +187,8 @@ impl History {
         }
         let own = to.join(".git");
         copy_folder(git.common(), &own)?;
-        for name in ["refs", "packed-refs", "logs/refs/stash"] {
+        let replaced = ["refs", "packed-refs", "logs/refs/stash"];
+        for name in replaced.iter().chain(OPERATIONS) {
             let path = own.join(name);
             match fs::symlink_metadata(&path) {
                 Ok(data) if data.is_dir() => disk::remove_folder(&path)?,
