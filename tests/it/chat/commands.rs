@@ -224,6 +224,8 @@ fn words_of_undo_are_no_search_in_messages() {
     pty.wait_for("/help");
     pty.say("/undo git");
     pty.wait_for("turn 2 undone: b.txt removed");
+    pty.say("/undo 2");
+    pty.wait_for("turn 2 changed no file, or is undone already");
     pty.say("/undo force");
     pty.wait_for("turn 1 undone: a.txt removed");
 }

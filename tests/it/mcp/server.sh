@@ -53,6 +53,7 @@ while read -r line; do
         *'"method":"tools/call"'*)
             case "$mode $line" in
                 'dies '*) exit 1 ;;
+                'writes '*) echo written >made.txt; text written ;;
                 'hangs '*) ;;
                 'sleeps '*) (sleep 0.5; text slept) & ;;
                 'fails '*) answer '{"content":[{"type":"text","text":"no such table"}],"isError":true}' ;;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{code, envelopes, known, server, states, with};
 use crate::chat::Pty;
@@ -204,6 +204,27 @@ fn call_needs_approval_or_a_rule() {
     let denied = "ACCESS_DENIED";
     assert_eq!(codes(&["--allow", "mcp", "--deny", "mcp(t.*)", "do it"]), [denied, denied, ""]);
     assert_eq!(codes(&["--permission-mode", "read-only", "do it"]), [denied, denied, ""]);
+}
+
+/// Not in a mode that only reads, whatever a rule in a file allows.
+#[test]
+fn what_a_tool_changes_is_undone() {
+    let config = format!("permissions.allow = [\"mcp(t.*)\"]\n{}", server("writes"));
+    let script = "call: mcp__t__echo {\"text\":\"x\"}\n---\ntext: done";
+    let test = known(&config).script(script);
+    for mode in ["read-only", "plan"] {
+        test.run(&["--permission-mode", mode, "do it"]);
+        assert_eq!(
+            code(&test.events_of("tool.finished")[0]["envelope"]),
+            "ACCESS_DENIED",
+            "{mode}"
+        );
+    }
+    test.run(&["do it"]).expect_code(0);
+    assert_eq!(test.read("made.txt"), "written\n");
+    assert_eq!(test.events_of("turn.finished")[0]["files_changed"], json!(["made.txt"]));
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert!(!test.root().join("made.txt").exists());
 }
 
 #[test]

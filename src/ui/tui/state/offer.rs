@@ -100,7 +100,12 @@ impl State {
                     }
                     items
                 }
-                Some(CommandAction::Undo) => self.turns(arguments, true),
+                Some(CommandAction::Undo) => {
+                    // Enter takes an item of the list: not another turn than the one that is written.
+                    let items = self.turns(arguments, true);
+                    let is_one = items.iter().any(|item| item.insert == arguments);
+                    if arguments.is_empty() || is_one { items } else { Vec::new() }
+                }
                 Some(CommandAction::Tasks) => {
                     let stop = |(id, line): &(String, String)| (format!("stop {id}"), line.clone());
                     let stops: Vec<_> = self.background.iter().map(stop).collect();
