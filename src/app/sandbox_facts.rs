@@ -246,11 +246,11 @@ fn repository_around(place: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     let mut around = place.ancestors().skip(1);
     let top = around.find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
     let git = top.join(".git");
-    if git.is_file() {
+    let metadata = git.symlink_metadata().ok().filter(|it| it.uid() == own_user())?;
+    if metadata.is_file() {
         return Some((top.to_owned(), worktree(&git)?));
     }
-    let is_own = git.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == own_user());
-    (is_own && is_git_directory(&git)).then(|| (top.to_owned(), vec![git]))
+    (metadata.is_dir() && is_git_directory(&git)).then(|| (top.to_owned(), vec![git]))
 }
 
 fn own_user() -> u32 {

@@ -79,6 +79,9 @@ impl ForeignRule {
     }
 }
 
+/// Limit: patterns of a rule.
+const MANY: usize = 16;
+
 /// The pattern of a command in which `*` matches several words, too. Ours matches within a word, and alone any number
 /// of words.
 fn across_words(pattern: &str) -> Vec<String> {
@@ -94,7 +97,8 @@ fn across_words(pattern: &str) -> Vec<String> {
             let after = if core.ends_with('*') && !is_last { " *" } else { "" };
             ways = vec![format!("{before}{word}{after}")];
             // Its parts may be in different words.
-            if let Some((begin, rest)) = inner.split_once('*') {
+            // (More such words would be as many patterns as their combinations.)
+            if let Some((begin, rest)) = inner.split_once('*').filter(|_| patterns.len() < MANY) {
                 let end = rest.rsplit_once('*').map_or(rest, |(_, end)| end);
                 let lead = if before.is_empty() { "" } else { "*" };
                 let trail = if core.ends_with('*') { "*" } else { "" };

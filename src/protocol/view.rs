@@ -231,7 +231,7 @@ pub fn undone_files(
 ) -> String {
     const MOST: usize = 40;
     let mut all: Vec<_> = files.iter().collect();
-    all.sort_by_key(|(_, how)| matches!(how.as_str(), "restored" | "removed"));
+    all.sort_by_key(|(_, how)| !how.starts_with("left as it is"));
     let mut shown: Vec<String> =
         all.iter().take(MOST).map(|(path, how)| in_words(path, how)).collect();
     if let more @ 1.. = all.len().saturating_sub(MOST) {

@@ -27,7 +27,7 @@ use crate::protocol::question::Inquirer;
 use crate::protocol::tool::{Effect, Rights};
 use crate::protocol::{Object, nearest};
 use crate::tools::{Target, ToolCx};
-use crate::workspace::{Changed, ProjectPath, Snapshot};
+use crate::workspace::{Changed, ProjectPath, Snapshot, expand_home};
 
 /// A validated call: this is judged, shown to the user and run.
 pub(super) struct Wanted<'a> {
@@ -493,6 +493,14 @@ impl Registry {
             ignored: arguments::canonical(schema, &mut arguments)?,
             is_repaired,
         };
+        // Tools, hooks and events see one path.
+        for name in ["path", "directory"] {
+            if let Some(serde_json::Value::String(path)) = arguments.get_mut(name)
+                && let Cow::Owned(full) = expand_home(path)
+            {
+                *path = full;
+            }
+        }
         let checked = entry.validator.check(schema, &arguments);
         checked.map_err(|mut failure| {
             if let Some(note) = notes.in_words() {
@@ -637,7 +645,7 @@ impl Registry {
                 {
                     (Some(lock.write().await), None)
                 }
-                Effect::Mcp { reads_only: false, .. } => (Some(lock.write().await), None),
+                Effect::Mcp { reads_only: false, .. } => (None, Some(lock.read().await)),
                 Effect::Command { .. } if !cx.rights.read_only => (None, Some(lock.read().await)),
                 Effect::Write { .. }
                 | Effect::Command { .. }

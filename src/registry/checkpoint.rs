@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::Registry;
 use super::call::WriteTurn;
@@ -11,8 +12,8 @@ use crate::protocol::Object;
 use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::event::Body;
 use crate::protocol::tool::{Effect, Rights};
-use crate::tools::Target;
-use crate::workspace::{Begun, Changed, Scope};
+use crate::tools::{Target, ToolCx};
+use crate::workspace::{Begun, Changed, HOOK, Scope};
 
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_NAMED: usize = 200;
@@ -102,11 +103,16 @@ impl Registry {
     }
 
     /// Takes a checkpoint before the hooks after a call. Other agents wait with their changes.
-    pub(super) async fn hooks_begin(&self, call: &str) -> Option<(Begun, Option<WriteTurn<'_>>)> {
+    pub(super) async fn hooks_begin(
+        &self,
+        call: &str,
+        cancel: CancellationToken,
+    ) -> Option<(Begun, Option<WriteTurn<'_>>)> {
         let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
         let effect = Effect::Write { path: String::new() };
-        let turn = self.turn_to_write(&effect, &self.cx).await.ok();
-        let take = move || checkpoints.before("hook", Scope::Project);
+        let cx = ToolCx { cancel, ..self.cx.clone() };
+        let turn = self.turn_to_write(&effect, &cx).await.ok();
+        let take = move || checkpoints.before(HOOK, Scope::Project);
         let begun = tokio::task::spawn_blocking(take).await.ok()?;
         Some((begun.of_call(call), turn))
     }

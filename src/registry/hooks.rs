@@ -139,10 +139,13 @@ impl Registry {
         // What a hook changes after a change (a formatter) is undone with it.
         let may_write = match &known.effect {
             Some(Effect::Write { .. }) => true,
-            Some(Effect::Command { reads_only, .. }) => !reads_only,
+            Some(Effect::Command { reads_only, .. } | Effect::Mcp { reads_only, .. }) => {
+                !reads_only
+            }
             _ => false,
         };
-        let begun = if may_write { self.hooks_begin(&call.id).await } else { None };
+        let begun =
+            if may_write { self.hooks_begin(&call.id, known.cancel.clone()).await } else { None };
         let is_over = self.control.interrupted().is_some() || known.cancel.is_cancelled();
         let answer = if is_over {
             self.ask_last_hooks(occasion).await

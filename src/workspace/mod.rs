@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use charset::Charset;
 pub use checkpoint::{
-    Begun, Changed, Checkpoints, History, Limits, OutsideChange, Placed, ReadBlobs, Scope,
+    Begun, Changed, Checkpoints, HOOK, History, Limits, OutsideChange, Placed, ReadBlobs, Scope,
     Settings, Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo, copy_journal,
 };
 pub use content::Content;

@@ -91,10 +91,14 @@ pub(super) fn take_restrictions(loaded: &mut Loaded) {
         let verb = if list == "deny" { Verb::Deny } else { Verb::Ask };
         match given_rules(std::slice::from_ref(&text), verb, list) {
             Ok(GivenRules { rules, bare, unknown: _ }) => {
-                let whole = bare.into_iter().filter(|_| verb == Verb::Deny);
-                let rules = rules.into_iter().chain(whole);
-                let rules = rules.map(|rule| (list.to_owned(), rule, origin.clone()));
-                loaded.rules.extend(rules);
+                // (A server's tools are in the rules already.)
+                let is_whole = |tool: &String| verb == Verb::Deny && !tool.starts_with("mcp__");
+                for rule in rules.into_iter().chain(bare.into_iter().filter(is_whole)) {
+                    match app::permission_rules(&rule) {
+                        Ok(_) => loaded.rules.push((list.to_owned(), rule, origin.clone())),
+                        Err(why) => loaded.warnings.push(format!("{origin}: not used: {why}")),
+                    }
+                }
             }
             Err(why) => loaded.warnings.push(format!("{origin}: not used: {why}")),
         }

@@ -100,7 +100,10 @@ impl Layout<'_> {
     /// not see as deleted.
     fn kept(&self) -> impl Iterator<Item = &PathBuf> {
         let facts = &self.sandbox.facts;
-        facts.homes.iter().chain(&facts.git.work_trees)
+        // (A repository of a whole temporary directory does not replace the private one.)
+        let is_whole =
+            |tree: &&PathBuf| tables::PRIVATE.iter().any(|path| Path::new(path) == *tree);
+        facts.homes.iter().chain(facts.git.work_trees.iter().filter(move |tree| !is_whole(tree)))
     }
 
     /// Devices, private directories for temporary files, and the kept parts of `/run`.

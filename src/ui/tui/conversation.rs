@@ -200,10 +200,7 @@ impl Conversation {
                     self.plan_is(&Plan { methodology, ..plan });
                 }
             }
-            Body::PermissionRequested { .. } => {
-                self.does(Doing::Asking, now);
-                self.asks_permission(&event.body);
-            }
+            Body::PermissionRequested { .. } => self.asks_permission(&event.body, None, now),
             Body::PermissionDecided { ruling, .. } => {
                 if ruling == "allow" || ruling == "reject" {
                     self.does(Doing::Waiting, now);
@@ -267,8 +264,8 @@ impl Conversation {
         }
     }
 
-    /// Adds the question to the cell of its call.
-    fn asks_permission(&mut self, body: &Body) {
+    /// Adds the question to the cell of its call; `asker`: who asks, if it is a sub-agent.
+    fn asks_permission(&mut self, body: &Body, asker: Option<String>, now: Instant) {
         let Body::PermissionRequested {
             call,
             tool,
@@ -284,10 +281,11 @@ impl Conversation {
         else {
             return;
         };
-        let link = about_link(link_target.as_ref()).into_iter();
+        self.does(Doing::Asking, now);
+        let link = about_link(link_target.as_ref());
         let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
-        let why = link.chain(why).collect::<Vec<_>>().join("; ");
-        // The kernel tries a call that the model did not write.
+        let why = [asker, link, why].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        // A call of the kernel or of a sub-agent has no cell yet.
         if self.call(call).is_none() {
             let arguments = serde_json::to_string(input).unwrap_or_default();
             self.aside(Cell::Call(Box::new(Call::new(call, tool, &arguments))));

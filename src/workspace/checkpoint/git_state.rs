@@ -20,11 +20,22 @@ pub(super) const OPERATIONS: &[&str] = &[
     "CHERRY_PICK_HEAD",
     "REVERT_HEAD",
     "REBASE_HEAD",
+    "MERGE_AUTOSTASH",
     "BISECT_START",
+    "BISECT_LOG",
+    "BISECT_NAMES",
+    "BISECT_TERMS",
+    "BISECT_RUN",
+    "BISECT_EXPECTED_REV",
+    "BISECT_ANCESTORS_OK",
+    "BISECT_FIRST_PARENT",
     "rebase-merge",
     "rebase-apply",
     "sequencer",
 ];
+
+/// Those that git also leaves behind where no operation has stopped (`git stash apply`, `git merge --squash`).
+const OF_INDEX: &[&str] = &["AUTO_MERGE", "MERGE_MSG", "SQUASH_MSG"];
 
 /// Limit: loose refs in a checkpoint.
 const MAX_REFS: usize = 20_000;
@@ -104,9 +115,9 @@ impl GitDirs {
         files
     }
 
-    /// A change of refs: the rest is HEAD and the index of this working tree.
-    pub(super) fn is_ref(&self, path: &Path) -> bool {
-        path != self.index()
+    /// It belongs to the index of this working tree: it is the index, or describes what is in it.
+    pub(super) fn is_of_index(&self, path: &Path) -> bool {
+        path == self.index() || OF_INDEX.iter().any(|name| path == self.own.join(name))
     }
 }
 

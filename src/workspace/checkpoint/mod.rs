@@ -155,6 +155,9 @@ pub struct Begun {
     overlap: overlap::Begun,
 }
 
+/// The name of an operation of hooks.
+pub const HOOK: &str = "hook";
+
 /// The changes of an operation: displayed paths, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {

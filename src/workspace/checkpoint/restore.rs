@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -160,7 +161,7 @@ impl Workspace {
         let turns = (first.turn, last.turn);
         let of_git = Plan::of(selected.iter().rev().flat_map(|it| it.git.iter().rev()));
         let dirs = checkpoints.scanner.git();
-        let is_index = |name: &Name| dirs.is_some_and(|dirs| !dirs.is_ref(name.as_path()));
+        let is_index = |name: &Name| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
         let files = checkpoints.with_moved_files(files);
         let git_plan = if restores_git { of_git.clone() } else { Plan::default() };
@@ -378,9 +379,14 @@ impl Checkpoints {
         let created: Vec<(Name, Stat)> = created.collect();
         for step in plan.steps.values_mut().filter(|step| step.expected.is_none()) {
             let Some(stat) = stat_of(&step.target) else { continue };
-            let moved = created.iter().find(|(_, it)| it.is_same_file(&stat));
-            let now = moved.and_then(|(name, _)| self.look(name, [step.target.as_ref(), None]));
-            if let Some(now) = now.filter(|now| matches!(now.state, State::File { .. })) {
+            let Some((name, moved)) = created.iter().find(|(_, it)| it.is_same_file(&stat)) else {
+                continue;
+            };
+            let now = self.look(name, [step.target.as_ref(), None]);
+            // Something else may be there by now.
+            let is_it =
+                |now: &Arc<Entry>| now.stat == *moved && matches!(now.state, State::File { .. });
+            if let Some(now) = now.filter(is_it) {
                 step.target = Some(now.state.clone());
             }
         }

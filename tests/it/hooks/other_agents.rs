@@ -119,7 +119,8 @@ fn rules_of_claude_code_that_restrict_apply() {
     let settings = r#"{"permissions": {
         "allow": ["Bash(touch made)"],
         "ask": ["Bash(make deploy:*)"],
-        "deny": ["Read(./secret.txt)", "WebFetch", "Edit(./b.py)", "Bash(touch forbidden)", "Bash("]
+        "deny": ["Read(./secret.txt)", "WebFetch", "Edit(./b.py)", "Bash(touch forbidden)", "Bash(",
+                 "mcp__github", "mcp__a__b", "mcp__*"]
     }}"#;
     let test = Test::new()
         .file(".claude/settings.json", settings)

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Call, CallState, Cell, Conversation, Doing, Question, about_link};
+use super::{Call, CallState, Conversation, Doing};
 use crate::protocol::event::{Body, Event};
 use crate::protocol::spending::Spending;
 use crate::protocol::view::call_line;
@@ -62,30 +62,9 @@ impl Conversation {
                     call.finish(envelope);
                 }
             }
-            Body::PermissionRequested {
-                call,
-                tool,
-                input,
-                reason,
-                rule,
-                changed_by,
-                link_target,
-                grants,
-                diff,
-                ..
-            } => {
-                self.does(Doing::Asking, now);
-                let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
+            Body::PermissionRequested { .. } => {
                 let asks = format!("the sub-agent {} asks", agent.name);
-                let parts =
-                    std::iter::once(asks).chain(about_link(link_target.as_ref())).chain(why);
-                let why = parts.collect::<Vec<_>>().join("; ");
-                let question = Question { why, grants: grants.clone(), diff: diff.clone() };
-                let arguments = serde_json::to_string(input).unwrap_or_default();
-                let mut cell = Call::new(call, tool, &arguments);
-                cell.is_made_with(input, *changed_by);
-                cell.question = Some(Box::new(question));
-                self.aside(Cell::Call(Box::new(cell)));
+                self.asks_permission(&event.body, Some(asks), now);
             }
             Body::PermissionDecided { .. } => self.does(Doing::Calling("Task".to_owned()), now),
             Body::Error { message, .. } => agent.doing.clone_from(message),
