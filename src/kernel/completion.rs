@@ -71,16 +71,21 @@ pub(super) enum CompletionDecision {
 }
 
 impl Completion {
-    /// Adds a result of the registry.
-    pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied, violates_instruction: _, changed, stop: _ } = answer;
-        self.denied |= denied;
-        self.ignored_changed.extend(changed.ignored.iter().cloned());
-        for path in &changed.files {
+    /// Adds what was changed: files, and ignored files.
+    pub(super) fn add(&mut self, files: &[String], ignored: &[String]) {
+        self.ignored_changed.extend(ignored.iter().cloned());
+        for path in files {
             if !self.files_changed.contains(path) {
                 self.files_changed.push(path.clone());
             }
         }
+    }
+
+    /// Adds a result of the registry.
+    pub(super) fn saw(&mut self, answer: &Answer) {
+        let Answer { envelope, effect, denied, violates_instruction: _, changed, stop: _ } = answer;
+        self.denied |= denied;
+        self.add(&changed.files, &changed.ignored);
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
                 if !self.files_changed.contains(path) {

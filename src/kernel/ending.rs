@@ -51,11 +51,20 @@ impl Kernel {
         // A plan changed nothing that a check could find.
         let plans = self.parts.registry.mode() == PermissionMode::Plan;
         turn.completion.is_plan = plans;
+        let registry = &self.parts.registry;
+        let may_write = !turn.completion.files_changed.is_empty() && !registry.changes_nothing();
         let checks = async {
-            if plans {
+            if plans || self.parts.checks.commands.is_empty() {
                 return (Vec::new(), None);
             }
-            self.parts.checks.run(&self.parts.events, &self.parts.registry, &cancel).await
+            // A check may format the files of the turn.
+            let begun =
+                if may_write { registry.hooks_begin("", cancel.clone()).await } else { None };
+            let done = self.parts.checks.run(&self.parts.events, registry, &cancel).await;
+            if let Some(begun) = begun {
+                registry.hooks_end(begun).await;
+            }
+            done
         };
         let schema = self.parts.answer_schema.as_ref();
         let read_only = self.parts.registry.changes_nothing();

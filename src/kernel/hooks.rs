@@ -86,7 +86,17 @@ impl Kernel {
             Some(agent) => Occasion::SubagentStop { is_active, answer, role: &agent.role },
             None => Occasion::Stop { is_active, answer },
         };
+        // What they change in the files of the turn (a formatter) is undone with it.
+        let begun = if turn.completion.files_changed.is_empty() {
+            None
+        } else {
+            registry.hooks_begin("", self.parts.control.cancel()).await
+        };
         let Outcome { block, stop, .. } = registry.ask_hooks(occasion).await;
+        if let Some(begun) = begun {
+            let changed = registry.hooks_end(begun).await;
+            turn.completion.add(&changed.files, &changed.ignored);
+        }
         let Some(why) = block.filter(|_| stop.is_none()) else { return Some(ending) };
         if turn.sent_back_by_hooks >= MAX_SENT_BACK {
             let text = format!(

@@ -18,6 +18,12 @@ use crate::workspace::{Begun, Changed, HOOK, Scope};
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_NAMED: usize = 200;
 
+/// The checkpoint before hooks or checks.
+pub struct HooksBegun<'a> {
+    begun: Begun,
+    _turn: Option<WriteTurn<'a>>,
+}
+
 impl Registry {
     /// Tells the policy whether what this command changes can be undone.
     pub(super) async fn check_coverage(&self, effect: &Effect) {
@@ -102,27 +108,28 @@ impl Registry {
         changed
     }
 
-    /// Takes a checkpoint before the hooks after a call. Other agents wait with their changes.
-    pub(super) async fn hooks_begin(
+    /// Takes a checkpoint before hooks or checks, after a call if they belong to one. Other agents wait with their
+    /// changes.
+    pub async fn hooks_begin(
         &self,
         call: &str,
         cancel: CancellationToken,
-    ) -> Option<(Begun, Option<WriteTurn<'_>>)> {
+    ) -> Option<HooksBegun<'_>> {
         let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
         let effect = Effect::Write { path: String::new() };
         let cx = ToolCx { cancel, ..self.cx.clone() };
         let turn = self.turn_to_write(&effect, &cx).await.ok();
         let take = move || checkpoints.before(HOOK, Scope::Project);
         let begun = tokio::task::spawn_blocking(take).await.ok()?;
-        Some((begun.of_call(call), turn))
+        Some(HooksBegun { begun: begun.of_call(call), _turn: turn })
     }
 
-    /// What the hooks changed.
-    pub(super) async fn hooks_end(&self, begun: (Begun, Option<WriteTurn<'_>>)) -> Changed {
+    /// What they changed.
+    pub async fn hooks_end(&self, begun: HooksBegun<'_>) -> Changed {
         let Some(checkpoints) = self.cx.workspace.checkpoints().map(Arc::clone) else {
             return Changed::default();
         };
-        let (begun, _turn) = begun;
+        let HooksBegun { begun, _turn } = begun;
         let after = tokio::task::spawn_blocking(move || checkpoints.after(begun, false)).await;
         // (A failure means that these changes cannot be undone.)
         after.ok().and_then(Result::ok).unwrap_or_default()

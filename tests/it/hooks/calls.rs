@@ -358,16 +358,25 @@ fn session_without_hooks_has_none_of_it() {
 
 /// As formatters do.
 #[test]
-fn what_a_hook_changes_after_an_edit_is_undone_with_it() {
+fn what_hooks_and_checks_change_after_an_edit_is_undone_with_it() {
     let format = "printf 'formatted\\n' >> a.txt; echo x >> hook.log";
     let script = "call: Read {\"path\":\"a.txt\"}\n---\n\
                   call: Edit {\"path\":\"a.txt\",\"old_string\":\"one\",\"new_string\":\"two\"}\n---\ntext: done";
-    let test = with(&[hook("PostToolUse", "Edit|Write", format)], script).file("a.txt", "one\n");
-    test.run(&["go", "--yolo"]).expect_code(0);
-    assert_eq!(test.read("a.txt"), "two\nformatted\n");
-    let changed = test.events_of("turn.finished")[0]["files_changed"].clone();
-    assert_eq!(changed, json!(["a.txt", "hook.log"]));
-    test.agent(&["session", "undo"]).expect_code(0);
-    assert_eq!(test.read("a.txt"), "one\n");
-    assert!(!test.root().join("hook.log").exists());
+    for (hooks, check) in [
+        (vec![hook("PostToolUse", "Edit|Write", format)], ""),
+        (vec![hook("Stop", "", format)], ""),
+        (vec![], format),
+    ] {
+        let test = with(&hooks, script).file("a.txt", "one\n");
+        let check: &[&str] = if check.is_empty() { &[] } else { &["--check", check] };
+        test.run(&[&["go", "--yolo"], check].concat()).expect_code(0);
+        assert_eq!(test.read("a.txt"), "two\nformatted\n");
+        let changed = test.events_of("turn.finished")[0]["files_changed"].clone();
+        if check.is_empty() {
+            assert_eq!(changed, json!(["a.txt", "hook.log"]));
+        }
+        test.agent(&["session", "undo"]).expect_code(0);
+        assert_eq!(test.read("a.txt"), "one\n");
+        assert!(!test.root().join("hook.log").exists());
+    }
 }
