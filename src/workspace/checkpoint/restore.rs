@@ -131,6 +131,24 @@ impl Checkpoints {
         };
         own.filter(|it| (first..=last).contains(&it.turn)).collect()
     }
+
+    /// The operations of the latest turn before this one.
+    fn latest_before(operations: &[Operation], turn: u32) -> Vec<&Operation> {
+        let own = live(operations).into_iter();
+        let own = own.filter(|it| it.undoes.is_empty() && it.turn < turn);
+        let latest = own.clone().next_back().map(|it| it.turn);
+        own.filter(|it| Some(it.turn) == latest).collect()
+    }
+
+    /// These operations of a turn were undone in part, and no more of them can be undone.
+    fn is_undone_in_part(&self, selected: &[&Operation]) -> bool {
+        let plan = Plan::of(selected.iter().rev().flat_map(|it| it.changes.iter().rev()));
+        selected.iter().any(|it| it.what == UNDO)
+            && plan.steps.iter().all(|(name, step)| {
+                let now = self.look(name, [step.target.as_ref(), step.expected.as_ref()]);
+                refusal(step, now.as_deref(), false).is_some()
+            })
+    }
 }
 
 /// Whether the session in this directory has operations to undo. A command of a process that was killed may
@@ -150,7 +168,15 @@ impl Workspace {
         let UndoOptions { confirmed, force, git } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
-        let selected = Checkpoints::select(&operations, what);
+        let mut selected = Checkpoints::select(&operations, what);
+        // Of a turn that was undone in part, as far as possible, the rest is undone by its number or with force.
+        while what == Undo::Latest && !force && checkpoints.is_undone_in_part(&selected) {
+            let earlier = Checkpoints::latest_before(&operations, selected[0].turn);
+            if earlier.is_empty() {
+                break;
+            }
+            selected = earlier;
+        }
         let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
             return Err(UndoError::Nothing);
         };

@@ -105,6 +105,27 @@ fn undo_restores_files_symlinks_modes_and_directories() {
 }
 
 #[test]
+fn after_a_partial_undo_the_turn_before_is_next() {
+    let project = Project::new(&[("a", "1"), ("b", "1"), ("c", "1")]);
+    let workspace = project.workspace(LIMITS);
+    let checkpoints = workspace.checkpoints().unwrap();
+    checkpoints.begin_turn(1);
+    operation(&workspace, || project.write("c", "2"));
+    checkpoints.begin_turn(2);
+    operation(&workspace, || {
+        project.write("a", "2");
+        project.write("b", "2");
+    });
+    project.write("b", "by the user");
+    let done = undo(&workspace, Undo::Latest, false);
+    assert_eq!(done[0], ("a".to_owned(), "restored".to_owned()));
+    assert!(done[1].1.starts_with("left as it is"), "{done:?}");
+    assert_eq!(undo(&workspace, Undo::Latest, false), [("c".to_owned(), "restored".to_owned())]);
+    assert!(undo(&workspace, Undo::Turn(2), false)[1].1.starts_with("left as it is"));
+    assert_eq!(fs::read_to_string(project.path("b")).unwrap(), "by the user");
+}
+
+#[test]
 fn what_was_undone_is_no_change_of_the_session() {
     let project = Project::new(&[("a", "1\n"), ("b", "1\n")]);
     let workspace = project.workspace(LIMITS);
