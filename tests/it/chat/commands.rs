@@ -231,6 +231,29 @@ fn words_of_undo_are_no_search_in_messages() {
 }
 
 #[test]
+fn refused_undo_names_the_turn_before() {
+    let write = |name: &str| {
+        format!(
+            "call: Write {{\"path\": \"{name}\", \"content\": \"x\"}}\n---\ntext: done {name}\n---\n"
+        )
+    };
+    let test = Test::new().script(&format!("{}{}", write("a.txt"), write("b.txt")));
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("one");
+    pty.wait_for("changed a.txt");
+    pty.say("another");
+    pty.wait_for("changed b.txt");
+    pty.wait_for("/help");
+    test.write("b.txt", "the user's");
+    pty.say("/undo");
+    pty.wait_for("turn 2 not undone: b.txt left as it is");
+    pty.wait_for("/undo 1)");
+    pty.say("/undo 1");
+    pty.wait_for("turn 1 undone: a.txt removed");
+}
+
+#[test]
 fn summary_names_the_files_that_commands_changed() {
     let commands: String = (0..4)
         .map(|n| format!("call: Bash {{\"command\": \"seq 3000; echo {n} >> made.txt\"}}\n---\n"))

@@ -47,6 +47,33 @@ impl Conversation {
         text
     }
 
+    /// What an undo or a redo did.
+    fn undone(&mut self, body: &Body) {
+        let Body::TurnUndone { undone, files: outcomes, is_complete, is_redo } = body else {
+            return;
+        };
+        let files = undone_files(outcomes, |path, how| format!("{path} {how}"));
+        if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == *undone) {
+            let again = outcomes.keys().filter(|_| *is_redo);
+            turn.files = again.cloned().collect();
+        }
+        let what = if *is_redo { "redone" } else { "undone" };
+        let is_done = |how: &String| matches!(how.as_str(), "restored" | "removed");
+        let (negation, part) = match (*is_complete, outcomes.values().any(is_done)) {
+            (true, _) => ("", ""),
+            (false, true) => ("", " in part"),
+            (false, false) => ("not ", ""),
+        };
+        let earlier = self.turns.iter().rev().find(|turn| {
+            turn.number < *undone && !turn.files.is_empty() && !is_complete && !is_redo
+        });
+        let then = earlier
+            .map_or_else(String::new, |turn| format!(" (the turn before: /undo {})", turn.number));
+        let files = if files.is_empty() { "no file differed" } else { &files };
+        let text = format!("turn {undone} {negation}{what}{part}: {files}{then}");
+        self.note(Tone::Quiet, &text);
+    }
+
     /// Adds a note for an event.
     pub(super) fn noted(&mut self, body: &Body) {
         match body {
@@ -160,18 +187,7 @@ impl Conversation {
                     self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
                 }
             }
-            Body::TurnUndone { undone, files: outcomes, is_complete, is_redo } => {
-                let files = undone_files(outcomes, |path, how| format!("{path} {how}"));
-                if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == *undone) {
-                    let again = outcomes.keys().filter(|_| *is_redo);
-                    turn.files = again.cloned().collect();
-                }
-                let what = if *is_redo { "redone" } else { "undone" };
-                let part = if *is_complete { "" } else { " in part" };
-                let files = if files.is_empty() { "no file differed" } else { &files };
-                let text = format!("turn {undone} {what}{part}: {files}");
-                self.note(Tone::Quiet, &text);
-            }
+            Body::TurnUndone { .. } => self.undone(body),
             _ => {}
         }
     }
