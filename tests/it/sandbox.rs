@@ -884,7 +884,8 @@ fn killed_standby_process_is_replaced_without_ending_commands() {
             let next = batch.call("Bash", &json!({"command": "echo a; exit 3"}));
             assert_eq!(
                 (&next["data"]["exit_code"], &next["data"]["stdout"]),
-                (&json!(3), &json!("a\n"))
+                (&json!(3), &json!("a\n")),
+                "{signal:?} {next}"
             );
         }
         let runs = batch.call("BashOutput", &json!({"id": started["data"]["background_id"]}));
