@@ -58,11 +58,14 @@ impl Kernel {
                 return (Vec::new(), None);
             }
             // A check may format the files of the turn.
-            let begun =
-                if may_write { registry.hooks_begin("", cancel.clone()).await } else { None };
+            let begun = if may_write {
+                registry.before_user_programs("", cancel.clone()).await
+            } else {
+                None
+            };
             let done = self.parts.checks.run(&self.parts.events, registry, &cancel).await;
             if let Some(begun) = begun {
-                registry.hooks_end(begun).await;
+                registry.after_user_programs(begun).await;
             }
             done
         };

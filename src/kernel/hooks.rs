@@ -90,11 +90,11 @@ impl Kernel {
         let begun = if turn.completion.files_changed.is_empty() {
             None
         } else {
-            registry.hooks_begin("", self.parts.control.cancel()).await
+            registry.before_user_programs("", self.parts.control.cancel()).await
         };
         let Outcome { block, stop, .. } = registry.ask_hooks(occasion).await;
         if let Some(begun) = begun {
-            let changed = registry.hooks_end(begun).await;
+            let changed = registry.after_user_programs(begun).await;
             turn.completion.add(&changed.files, &changed.ignored);
         }
         let Some(why) = block.filter(|_| stop.is_none()) else { return Some(ending) };

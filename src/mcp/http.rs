@@ -56,7 +56,7 @@ pub(super) fn not_connected(error: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } if is_not_connected(error) => {
             not_reached(error)
         }
-        // (It does not say that this error is its source.)
+        // (`source()` of this variant is `None`.)
         ClientInitializeError::TransportError { error, .. } => innermost(error),
         error => innermost(error),
     }

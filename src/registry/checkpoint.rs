@@ -13,13 +13,13 @@ use crate::protocol::envelope::{Failure, Report};
 use crate::protocol::event::Body;
 use crate::protocol::tool::{Effect, Rights};
 use crate::tools::{Target, ToolCx};
-use crate::workspace::{Begun, Changed, HOOK, Scope};
+use crate::workspace::{Begun, Changed, Scope, USER_PROGRAMS};
 
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_NAMED: usize = 200;
 
-/// The checkpoint before hooks or checks.
-pub struct HooksBegun<'a> {
+/// The checkpoint before programs of the user: hooks or checks.
+pub struct BeforeUserPrograms<'a> {
     begun: Begun,
     _turn: Option<WriteTurn<'a>>,
 }
@@ -110,26 +110,26 @@ impl Registry {
 
     /// Takes a checkpoint before hooks or checks, after a call if they belong to one. Other agents wait with their
     /// changes.
-    pub async fn hooks_begin(
+    pub async fn before_user_programs(
         &self,
         call: &str,
         cancel: CancellationToken,
-    ) -> Option<HooksBegun<'_>> {
+    ) -> Option<BeforeUserPrograms<'_>> {
         let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
         let effect = Effect::Write { path: String::new() };
         let cx = ToolCx { cancel, ..self.cx.clone() };
         let turn = self.turn_to_write(&effect, &cx).await.ok();
-        let take = move || checkpoints.before(HOOK, Scope::Project);
+        let take = move || checkpoints.before(USER_PROGRAMS, Scope::Project);
         let begun = tokio::task::spawn_blocking(take).await.ok()?;
-        Some(HooksBegun { begun: begun.of_call(call), _turn: turn })
+        Some(BeforeUserPrograms { begun: begun.of_call(call), _turn: turn })
     }
 
     /// What they changed.
-    pub async fn hooks_end(&self, begun: HooksBegun<'_>) -> Changed {
+    pub async fn after_user_programs(&self, begun: BeforeUserPrograms<'_>) -> Changed {
         let Some(checkpoints) = self.cx.workspace.checkpoints().map(Arc::clone) else {
             return Changed::default();
         };
-        let HooksBegun { begun, _turn } = begun;
+        let BeforeUserPrograms { begun, _turn } = begun;
         let after = tokio::task::spawn_blocking(move || checkpoints.after(begun, false)).await;
         // (A failure means that these changes cannot be undone.)
         after.ok().and_then(Result::ok).unwrap_or_default()

@@ -144,8 +144,11 @@ impl Registry {
             }
             _ => false,
         };
-        let begun =
-            if may_write { self.hooks_begin(&call.id, known.cancel.clone()).await } else { None };
+        let begun = if may_write {
+            self.before_user_programs(&call.id, known.cancel.clone()).await
+        } else {
+            None
+        };
         let is_over = self.control.interrupted().is_some() || known.cancel.is_cancelled();
         let answer = if is_over {
             self.ask_last_hooks(occasion).await
@@ -153,7 +156,7 @@ impl Registry {
             self.ask_hooks(occasion).await
         };
         if let Some(begun) = begun {
-            known.changed.add(self.hooks_end(begun).await);
+            known.changed.add(self.after_user_programs(begun).await);
         }
         known.hook_texts.extend(answer.told());
         known.stop = known.stop.take().or(answer.stop);

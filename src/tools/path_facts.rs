@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::pattern;
+use crate::disk;
 use crate::exec::sandbox;
 use crate::permission::{PathFacts, PathKind, is_build_output};
 use crate::workspace::{Workspace, expand_home};
@@ -17,10 +18,9 @@ impl PathFacts for Workspace {
             return PathKind::HomeOrAbove;
         }
         let Ok(found) = self.resolve(&full) else {
-            let path = Path::new(&*full);
-            return if self.is_in(path) {
+            return if self.is_in(Path::new(&*full)) {
                 PathKind::HomeOrAbove
-            } else if sandbox::is_temporary(path) {
+            } else if sandbox::is_temporary(&disk::canonical_prefix(&self.root().join(&*full))) {
                 PathKind::Temporary
             } else {
                 PathKind::Elsewhere

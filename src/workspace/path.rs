@@ -303,7 +303,6 @@ impl Workspace {
             return Err(Failure::new(ErrorCode::InvalidParam, message)
                 .hint("leave it out; a path is plain text"));
         }
-        let given = &*expand_home(given);
         // Escapes are decoded if the decoded path exists: a name that itself contains `\\x` is shown escaped.
         match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
             Some(Ok(checked_path)) if self.exists(&checked_path.path) => Ok(checked_path),

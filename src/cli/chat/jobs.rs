@@ -30,7 +30,7 @@ use crate::workspace::{Kind, Rules, Walk, Workspace};
 const PATIENCE: Duration = Duration::from_hours(1);
 /// The answer to `/diff` where nothing is recorded.
 const NO_CHANGE: &str =
-    "no change of this session is recorded (what commands change in ignored directories is not)";
+    "there is no change (what commands change in ignored directories is not recorded)";
 /// Limit: files that are offered.
 const MAX_FILES: usize = 200_000;
 

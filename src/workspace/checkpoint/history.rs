@@ -15,7 +15,7 @@ use super::journal::Operation;
 use super::manifest::{Change, Manifest, Name, State};
 use super::outside::{self, Outside};
 use super::restore::{put, remove, set_mode};
-use super::{Checkpoints, HOOK, Hash, MANIFEST_FILE, Settings, disk, lock, shown};
+use super::{Checkpoints, Hash, MANIFEST_FILE, Settings, USER_PROGRAMS, disk, lock, shown};
 
 /// Prefix of a file in the directory of a session, followed by a time-ordered UUID: the manifest from the
 /// beginning of the session, or of its continuation by another process.
@@ -324,7 +324,7 @@ impl History {
         let operations =
             operations.filter(|it| it.turn == turn && it.call == call && !it.is_shared);
         // A replay runs no hooks.
-        let operations = operations.filter(|it| it.what != HOOK);
+        let operations = operations.filter(|it| it.what != USER_PROGRAMS);
         let changes = operations.flat_map(|it| &it.changes).filter(|it| !it.is_directory());
         let changes: Vec<&Change> = changes.collect();
         let contents = self.checkpoints.contents(changes.iter().filter_map(|it| it.after.as_ref()));

@@ -155,8 +155,8 @@ pub struct Begun {
     overlap: overlap::Begun,
 }
 
-/// The name of an operation of hooks.
-pub const HOOK: &str = "hook";
+/// The name of an operation of hooks or checks.
+pub const USER_PROGRAMS: &str = "user programs";
 
 /// The changes of an operation: displayed paths, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

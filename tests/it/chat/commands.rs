@@ -207,8 +207,8 @@ fn summary_without_a_model_is_announced_as_such() {
     pty.wait_for("became a summary from the record: no model wrote one");
 }
 
-#[test]
-fn words_of_undo_are_no_search_in_messages() {
+/// A chat of two turns: the first message has a.txt written, the second b.txt.
+fn two_turns(first: &str) -> (Test, Pty) {
     let write = |name: &str| {
         format!(
             "call: Write {{\"path\": \"{name}\", \"content\": \"x\"}}\n---\ntext: done {name}\n---\n"
@@ -217,11 +217,17 @@ fn words_of_undo_are_no_search_in_messages() {
     let test = Test::new().script(&format!("{}{}", write("a.txt"), write("b.txt")));
     let mut pty = Pty::chat(&test, &["--yolo"]);
     pty.wait_for("/help");
-    pty.say("add the git hash, and enforce it");
+    pty.say(first);
     pty.wait_for("changed a.txt");
     pty.say("another");
     pty.wait_for("changed b.txt");
     pty.wait_for("/help");
+    (test, pty)
+}
+
+#[test]
+fn words_of_undo_are_no_search_in_messages() {
+    let (_test, mut pty) = two_turns("add the git hash, and enforce it");
     pty.say("/undo git");
     pty.wait_for("turn 2 undone: b.txt removed");
     pty.say("/undo 2");
@@ -232,19 +238,7 @@ fn words_of_undo_are_no_search_in_messages() {
 
 #[test]
 fn refused_undo_names_the_turn_before() {
-    let write = |name: &str| {
-        format!(
-            "call: Write {{\"path\": \"{name}\", \"content\": \"x\"}}\n---\ntext: done {name}\n---\n"
-        )
-    };
-    let test = Test::new().script(&format!("{}{}", write("a.txt"), write("b.txt")));
-    let mut pty = Pty::chat(&test, &["--yolo"]);
-    pty.wait_for("/help");
-    pty.say("one");
-    pty.wait_for("changed a.txt");
-    pty.say("another");
-    pty.wait_for("changed b.txt");
-    pty.wait_for("/help");
+    let (test, mut pty) = two_turns("one");
     test.write("b.txt", "the user's");
     pty.say("/undo");
     pty.wait_for("turn 2 not undone: b.txt left as it is");
