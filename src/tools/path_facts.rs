@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::pattern;
-use crate::disk;
 use crate::exec::sandbox;
 use crate::permission::{PathFacts, PathKind, is_build_output};
 use crate::workspace::{Workspace, expand_home};
@@ -20,7 +19,7 @@ impl PathFacts for Workspace {
         let Ok(found) = self.resolve(&full) else {
             return if self.is_in(Path::new(&*full)) {
                 PathKind::HomeOrAbove
-            } else if sandbox::is_temporary(&disk::canonical_prefix(&self.root().join(&*full))) {
+            } else if sandbox::is_temporary(&self.without_links(&full)) {
                 PathKind::Temporary
             } else {
                 PathKind::Elsewhere

@@ -176,6 +176,11 @@ impl Workspace {
         })
     }
 
+    /// A path anywhere as it is without links, as far as it exists.
+    pub fn without_links(&self, path: &str) -> PathBuf {
+        canonical_prefix(&self.root.join(path))
+    }
+
     /// The path from this folder down to the project, also through links, if the project is inside.
     pub fn way_down(&self, folder: &str) -> Option<&Path> {
         let real = fs::canonicalize(self.root.join(folder)).ok()?;

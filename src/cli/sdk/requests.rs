@@ -286,7 +286,7 @@ fn rewind(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value, Refus
         match how {
             Undone::Refused(_) => refused.push(format!("{path}: {how}")),
             Undone::Restored | Undone::Removed => changed.push(path.clone()),
-            Undone::AsBefore => {}
+            Undone::AsBefore | Undone::Left(_) => {}
         }
     }
     if refused.is_empty() {

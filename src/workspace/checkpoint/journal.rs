@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
+use super::USER_PROGRAMS;
 use super::manifest::{Change, Name, State, lock};
 use crate::disk;
 
@@ -100,24 +101,40 @@ pub(super) struct Step {
     pub(super) expected: Option<State>,
     /// Something else changed the path between two of the operations.
     pub(super) is_broken: bool,
+    /// Only hooks or checks changed the path.
+    pub(super) is_of_user_programs: bool,
 }
 
 impl Plan {
-    /// The plan that undoes these changes, the latest first.
-    pub(super) fn of<'a>(changes: impl Iterator<Item = &'a Change>) -> Self {
+    /// The plan that undoes what these operations changed in files.
+    pub(super) fn of_files(operations: &[&Operation]) -> Self {
+        Self::of(operations, |operation| &operation.changes)
+    }
+
+    /// The same for HEAD, the index and refs.
+    pub(super) fn of_git(operations: &[&Operation]) -> Self {
+        Self::of(operations, |operation| &operation.git)
+    }
+
+    fn of(operations: &[&Operation], changes: fn(&Operation) -> &[Change]) -> Self {
         let mut plan = Self::default();
-        for change in changes {
-            plan.steps
-                .entry(change.path.clone())
-                .and_modify(|step| {
-                    step.is_broken |= step.target != change.after;
-                    step.target.clone_from(&change.before);
-                })
-                .or_insert_with(|| Step {
-                    target: change.before.clone(),
-                    expected: change.after.clone(),
-                    is_broken: false,
-                });
+        for operation in operations.iter().rev() {
+            let is_of_user_programs = operation.what == USER_PROGRAMS;
+            for change in changes(operation).iter().rev() {
+                plan.steps
+                    .entry(change.path.clone())
+                    .and_modify(|step| {
+                        step.is_broken |= step.target != change.after;
+                        step.target.clone_from(&change.before);
+                        step.is_of_user_programs &= is_of_user_programs;
+                    })
+                    .or_insert_with(|| Step {
+                        target: change.before.clone(),
+                        expected: change.after.clone(),
+                        is_broken: false,
+                        is_of_user_programs,
+                    });
+            }
         }
         plan
     }

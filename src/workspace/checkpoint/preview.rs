@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::journal::Plan;
 use super::manifest::{Name, State};
 use super::restore::{
-    NOT_EMPTY, Undo, UndoError, UndoOptions, UndoReport, Undone, refusal, reported,
+    Undo, UndoError, UndoOptions, UndoReport, Undone, not_empty, refusal, reported,
 };
 use super::{Checkpoints, shown};
 use crate::workspace::Workspace;
@@ -20,7 +20,7 @@ impl Workspace {
         let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
             return Err(UndoError::Nothing);
         };
-        let plan = Plan::of(selected.iter().rev().flat_map(|it| it.changes.iter().rev()));
+        let plan = Plan::of_files(&selected);
         if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
             return Err(UndoError::Shared(plan.steps.keys().map(shown).collect()));
         }
@@ -30,7 +30,7 @@ impl Workspace {
             let how = refusal(step, now.as_deref(), force);
             let would = match (&step.target, now.as_ref().map(|it| &it.state)) {
                 (None, Some(State::Directory { .. })) if self.keeps_entries(&plan, name) => {
-                    Undone::Refused(NOT_EMPTY.to_owned())
+                    not_empty(step)
                 }
                 (None, _) => Undone::Removed,
                 (Some(_), _) => Undone::Restored,

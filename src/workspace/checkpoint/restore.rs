@@ -24,8 +24,6 @@ use crate::workspace::{ProjectPath, Workspace};
 
 /// The name of an undo in the journal.
 const UNDO: &str = "undo";
-/// Why a directory is not removed.
-pub(super) const NOT_EMPTY: &str = "it contains files that no checkpoint covers";
 /// Permissions that the owner of a directory needs to change it.
 const OWNER: u32 = 0o700;
 
@@ -64,6 +62,8 @@ pub enum Undone {
     AsBefore,
     /// It was left as it is, for this reason.
     Refused(String),
+    /// The same, and that is no failure: only hooks or checks wrote it, and it changed since (a log).
+    Left(String),
 }
 
 impl fmt::Display for Undone {
@@ -72,7 +72,7 @@ impl fmt::Display for Undone {
             Self::Restored => f.write_str("restored"),
             Self::Removed => f.write_str("removed"),
             Self::AsBefore => f.write_str("already as before"),
-            Self::Refused(why) => write!(f, "left as it is: {why}"),
+            Self::Refused(why) | Self::Left(why) => write!(f, "left as it is: {why}"),
         }
     }
 }
@@ -89,7 +89,7 @@ pub struct UndoReport {
 }
 
 impl UndoReport {
-    /// Everything is in its previous state.
+    /// Everything is in its previous state, but for what only hooks or checks wrote and changed since.
     pub fn is_complete(&self) -> bool {
         !self.files.iter().any(|(_, how)| matches!(how, Undone::Refused(_)))
     }
@@ -142,7 +142,7 @@ impl Checkpoints {
 
     /// These operations of a turn were undone in part, and no more of them can be undone.
     fn is_undone_in_part(&self, selected: &[&Operation]) -> bool {
-        let plan = Plan::of(selected.iter().rev().flat_map(|it| it.changes.iter().rev()));
+        let plan = Plan::of_files(selected);
         selected.iter().any(|it| it.what == UNDO)
             && plan.steps.iter().all(|(name, step)| {
                 let now = self.look(name, [step.target.as_ref(), step.expected.as_ref()]);
@@ -180,12 +180,12 @@ impl Workspace {
         let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
             return Err(UndoError::Nothing);
         };
-        let files = Plan::of(selected.iter().rev().flat_map(|it| it.changes.iter().rev()));
+        let files = Plan::of_files(&selected);
         if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
             return Err(UndoError::Shared(files.steps.keys().map(shown).collect()));
         }
         let turns = (first.turn, last.turn);
-        let of_git = Plan::of(selected.iter().rev().flat_map(|it| it.git.iter().rev()));
+        let of_git = Plan::of_git(&selected);
         let dirs = checkpoints.scanner.git();
         let is_index = |name: &Name| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
@@ -275,7 +275,7 @@ impl Workspace {
                 match (removed, &step.target) {
                     (Ok(()), None) => drop(done.insert(name, Undone::Removed)),
                     (Ok(()), Some(_)) => {}
-                    (Err(error), _) => drop(done.insert(name, refused(&error))),
+                    (Err(error), _) => drop(done.insert(name, not_removed(step, &error))),
                 }
             } else if step.target.is_none() {
                 done.insert(name, Undone::AsBefore);
@@ -307,7 +307,8 @@ impl Workspace {
         let after: Vec<_> = plan.steps.iter().map(look).collect();
         // Only what was really restored is reported as such.
         for ((name, step), now) in plan.steps.iter().zip(&after) {
-            let how = done.get_mut(name).filter(|how| !matches!(how, Undone::Refused(_)));
+            let is_left = |how: &Undone| matches!(how, Undone::Refused(_) | Undone::Left(_));
+            let how = done.get_mut(name).filter(|how| !is_left(how));
             if let Some(how) = how
                 && !is_at(step.target.as_ref(), now.as_deref())
             {
@@ -500,6 +501,9 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
     if force || !step.is_broken && is_stored && is_at(step.expected.as_ref(), now) {
         return None;
     }
+    if step.is_of_user_programs {
+        return Some(Undone::Left("a hook or check wrote it, and it was changed since".to_owned()));
+    }
     Some(Undone::Refused(match now.map(|now| &now.state) {
         Some(State::NotCovered { why, .. }) => {
             format!("its current content is not kept: {why}; undo with force to restore it anyway")
@@ -542,11 +546,21 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 fn refused(error: &io::Error) -> Undone {
-    let why = match error.kind() {
-        io::ErrorKind::DirectoryNotEmpty => NOT_EMPTY.to_owned(),
-        _ => error.to_string(),
-    };
-    Undone::Refused(why)
+    Undone::Refused(error.to_string())
+}
+
+fn not_removed(step: &Step, error: &io::Error) -> Undone {
+    match error.kind() {
+        io::ErrorKind::DirectoryNotEmpty => not_empty(step),
+        _ => refused(error),
+    }
+}
+
+/// A directory contains what the plan does not remove.
+pub(super) fn not_empty(step: &Step) -> Undone {
+    const NOT_EMPTY: &str = "it contains files that no checkpoint covers";
+    let result = if step.is_of_user_programs { Undone::Left } else { Undone::Refused };
+    result(NOT_EMPTY.to_owned())
 }
 
 /// The existing file is changed, not removed first.

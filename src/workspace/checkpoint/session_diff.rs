@@ -18,7 +18,7 @@ impl Workspace {
         // What was undone is not live, so the undo is no change either.
         let own = live(&operations).into_iter().filter(|it| it.undoes.is_empty());
         let own: Vec<_> = own.collect();
-        let plan = Plan::of(own.iter().rev().flat_map(|it| it.changes.iter().rev()));
+        let plan = Plan::of_files(&own);
         let contents =
             checkpoints.contents(plan.steps.values().filter_map(|it| it.target.as_ref()));
         let named: HashSet<&Name> = own

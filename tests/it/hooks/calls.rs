@@ -380,3 +380,28 @@ fn what_hooks_and_checks_change_after_an_edit_is_undone_with_it() {
         assert!(!test.root().join("hook.log").exists());
     }
 }
+
+#[test]
+fn log_of_hooks_is_left_by_an_undo_and_refuses_no_rewind() {
+    let log = "mkdir -p logs; date +%N | tee -a hook.log >> logs/all";
+    let hooks = [
+        hook("PostToolUse", "", log),
+        hook("UserPromptSubmit", "", log),
+        hook("PreToolUse", "", log),
+    ];
+    let script = "call: Edit {\"path\":\"a.txt\",\"old_string\":\"one\",\"new_string\":\"two\"}\n---\n\
+                  call: Read {\"path\":\"a.txt\"}\n---\ntext: done";
+    let script = format!("call: Read {{\"path\":\"a.txt\"}}\n---\n{script}");
+    let test = with(&hooks, &script).file("a.txt", "one\n").file("hook.log", "begun\n");
+    for undo in [&["session", "undo"][..], &["session", "rewind", "--turn", "1"]] {
+        test.run(&["go", "--yolo"]).expect_code(0);
+        assert_eq!(test.read("a.txt"), "two\n");
+        let lines = test.read("hook.log").lines().count();
+        let undone = test.agent(undo).expect_code(0);
+        let left = "hook.log: left as it is: a hook or check wrote it, and it was changed since";
+        assert!(undone.stdout.contains(left), "{}", undone.stdout);
+        assert_eq!(test.read("a.txt"), "one\n");
+        assert_eq!(test.read("hook.log").lines().count(), lines);
+        test.agent(&["session", "undo"]).expect_code(2);
+    }
+}
