@@ -9,7 +9,7 @@ use super::background::Background;
 use super::extensions::{self, Skills};
 use super::learning::Learning;
 use super::models::Models;
-use super::project::{ProjectFiles, rules_around, settings_around};
+use super::project::{ProjectFiles, rules_around, rules_of_user, settings_around};
 use super::resumed::{resume, sweep};
 use super::resumed_model::open_recorded;
 use super::toolbox::{checks, exec_with, verifier_of};
@@ -476,13 +476,7 @@ fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
 
 /// The rules of L2: the user's first, then those around the project, then the project's.
 fn rules(project: &ProjectFiles, withheld: &Withheld, dirs: Option<&UserDirs>) -> Vec<Rules> {
-    let mut rules = Vec::new();
-    let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
-    if let Some((path, text)) =
-        own.and_then(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))
-    {
-        rules.push(Rules { path: path.display().to_string(), text });
-    }
+    let mut rules = Vec::from_iter(rules_of_user(dirs));
     let is_shown = |path: &str| withheld.why("Read", path).is_none();
     rules.extend(rules_around(project.workspace.root(), is_shown));
     rules.extend(project.rules_in(".", &is_shown));

@@ -1,10 +1,10 @@
 //! The project's files for the context, read through the workspace.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::{self, AGENT_DIR};
+use crate::config::{self, AGENT_DIR, UserDirs};
 use crate::context::{Found, FoundKind, Project, Rules};
 use crate::disk;
 use crate::protocol::envelope::ErrorCode::AccessDenied;
@@ -15,6 +15,8 @@ use crate::workspace::{ImageKind, Workspace};
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
 /// Used in a folder that has none of those.
 const OTHER_RULES_FILE: &str = "CLAUDE.md";
+/// The folder that may contain it instead, in a project and in the home.
+const OTHER_RULES_FOLDER: &str = ".claude";
 
 /// The directories around the project up to the top of its git repository, the nearest first.
 pub(super) fn around(root: &Path) -> impl Iterator<Item = &Path> {
@@ -37,24 +39,44 @@ pub(super) fn settings_around(root: &Path) -> impl Iterator<Item = String> {
 pub(super) fn rules_around(root: &Path, is_shown: impl Fn(&str) -> bool) -> Vec<Rules> {
     let mut rules = Vec::new();
     for (n, folder) in around(root).enumerate().collect::<Vec<_>>().into_iter().rev() {
-        let read = |file: &OsStr| {
+        let up = "../".repeat(n + 1);
+        let read = |file: &Path| {
             let path = folder.join(file);
             let is_shown = path.to_str().is_some_and(&is_shown);
             let text = is_shown.then(|| disk::read_small_text_without_links(&path).ok())??;
-            let path = "../".repeat(n + 1) + file.to_str()?;
-            Some(Rules { path, text })
+            Some(Rules { path: up.clone() + file.to_str()?, text })
         };
-        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut files: Vec<OsString> = files.map(|entry| entry.file_name()).collect();
-        files.sort();
-        let named = |name: &str| {
-            let files = files.iter().filter(move |file| file.eq_ignore_ascii_case(name));
-            files.filter_map(|file| read(file)).collect::<Vec<_>>()
+        let texts_in = |inside: &str, names: &[&str]| {
+            let files = std::fs::read_dir(folder.join(inside)).into_iter().flatten().flatten();
+            let mut files: Vec<OsString> = files.map(|entry| entry.file_name()).collect();
+            files.sort();
+            let named = names
+                .iter()
+                .flat_map(|name| files.iter().filter(move |file| file.eq_ignore_ascii_case(name)));
+            named.filter_map(|file| read(&Path::new(inside).join(file))).collect()
         };
-        let met: Vec<Rules> = RULES_FILES.into_iter().flat_map(named).collect();
-        rules.extend(if met.is_empty() { named(OTHER_RULES_FILE) } else { met });
+        rules.extend(first_met(texts_in));
     }
     rules
+}
+
+/// The rules of a folder. `texts_in` reads the files with these names in the folder, or in one inside it.
+fn first_met(texts_in: impl Fn(&str, &[&str]) -> Vec<Rules>) -> Vec<Rules> {
+    let other: &[&str] = &[OTHER_RULES_FILE];
+    let places = [("", &RULES_FILES[..]), ("", other), (OTHER_RULES_FOLDER, other)];
+    let mut met = places.iter().map(|(inside, names)| texts_in(inside, names));
+    met.find(|met| !met.is_empty()).unwrap_or_default()
+}
+
+/// The user's rules for every project: path and text.
+pub(super) fn rules_of_user(dirs: Option<&UserDirs>) -> Option<Rules> {
+    let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
+    let other =
+        std::env::home_dir().map(|home| home.join(OTHER_RULES_FOLDER).join(OTHER_RULES_FILE));
+    own.into_iter().chain(other).find_map(|path| {
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some(Rules { path: path.display().to_string(), text })
+    })
 }
 
 /// The project's files.
@@ -95,14 +117,15 @@ impl Project for ProjectFiles {
 
     fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules> {
         let workspace = &self.workspace;
-        let folder = workspace.locate(folder).and_then(|place| workspace.directory(&place));
-        let Ok(folder) = folder else { return Vec::new() };
-        // (A rules file may be a link to a file that must not be shown.)
-        let texts = |names: &[&str]| workspace.texts_in(&folder, names, is_shown);
-        let mut texts_met = texts(&RULES_FILES);
-        if texts_met.is_empty() {
-            texts_met = texts(&[OTHER_RULES_FILE]);
-        }
-        texts_met.into_iter().map(|(path, text)| Rules { path, text }).collect()
+        first_met(|inside, names| {
+            let folder = Path::new(folder).join(inside);
+            let place = folder.to_str().and_then(|folder| workspace.locate(folder).ok());
+            let Some(folder) = place.and_then(|place| workspace.directory(&place).ok()) else {
+                return Vec::new();
+            };
+            // (A rules file may be a link to a file that must not be shown.)
+            let texts = workspace.texts_in(&folder, names, is_shown);
+            texts.into_iter().map(|(path, text)| Rules { path, text }).collect()
+        })
     }
 }

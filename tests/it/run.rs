@@ -1,6 +1,7 @@
 //! `agent run`: one task, from the command line to the exit code.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -571,6 +572,32 @@ fn project_rules_are_in_the_prompt() {
     let text = requested["texts"][l2].as_str().unwrap();
     assert!(text.contains("Always say please.") && text.contains("Use tabs."), "{text}");
     assert!(!text.contains("Never read this."));
+}
+
+#[test]
+fn rules_for_claude_code_are_in_the_prompt_where_there_are_no_others() {
+    let test = Test::new().script("text: ok");
+    let write = |path: PathBuf, text: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let l2 = || {
+        test.run(&["task"]).expect_code(0);
+        let requested = test.events_of("model.requested").pop().unwrap();
+        let l2 = requested["layers"]["l2"]["hash"].as_str().unwrap();
+        requested["texts"][l2].as_str().unwrap().to_owned()
+    };
+    let (home, root) = (test.home(), test.root());
+    write(home.join(".claude/CLAUDE.md"), "Answer in verse.\n");
+    write(root.join(".claude/CLAUDE.md"), "Use tabs.\n");
+    let text = l2();
+    assert!(text.contains("Answer in verse.") && text.contains("(.claude/CLAUDE.md)"), "{text}");
+    assert!(text.contains("Use tabs."), "{text}");
+    write(home.join(".config/agent/AGENTS.md"), "Answer in prose.\n");
+    write(root.join("CLAUDE.md"), "Use spaces.\n");
+    let text = l2();
+    assert!(text.contains("Answer in prose.") && text.contains("Use spaces."), "{text}");
+    assert!(!text.contains("Answer in verse.") && !text.contains("Use tabs."), "{text}");
 }
 
 #[test]
