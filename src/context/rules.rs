@@ -116,7 +116,9 @@ impl NestedRules {
 
 /// The folder to which rules apply.
 fn folder_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or(".", |(folder, _)| folder)
+    let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    // (`web/.claude/CLAUDE.md` is about web.)
+    folder.strip_suffix("/.claude").unwrap_or(folder)
 }
 
 /// The message about a rules file that was found.
