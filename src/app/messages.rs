@@ -86,7 +86,7 @@ impl Session {
     /// The same; returns what was done.
     pub fn undo_files(&mut self, what: Undo, options: UndoOptions) -> Result<UndoReport, String> {
         self.kernel.settle_background(false);
-        self.check_running(options)?;
+        self.check_running(what, options)?;
         let report = self.workspace.undo(what, options).map_err(|error| in_words(&error, what))?;
         self.kernel.record_undo(event_of(&report, what));
         Ok(report)
@@ -96,13 +96,17 @@ impl Session {
     pub fn undo_preview(&mut self, what: Undo) -> Result<UndoReport, String> {
         self.kernel.settle_background(false);
         let options = UndoOptions::default();
-        self.check_running(options)?;
+        self.check_running(what, options)?;
         self.workspace.undo_preview(what, options).map_err(|error| in_words(&error, what))
     }
 
-    /// A background command may still write.
-    fn check_running(&self, options: UndoOptions) -> Result<(), String> {
-        if let Some(running) = self.running().filter(|_| !options.force) {
+    /// A background command of these turns, or of a later one, may still write.
+    fn check_running(&self, what: Undo, options: UndoOptions) -> Result<(), String> {
+        let first = self.workspace.turn_to_undo(what);
+        if !options.force
+            && self.kernel.background_turn() >= Some(first.unwrap_or_default())
+            && let Some(running) = self.running()
+        {
             return Err(format!(
                 "{running} may still write in the background; `/tasks stop` ends it, or use /undo force"
             ));

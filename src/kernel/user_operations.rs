@@ -61,6 +61,11 @@ impl Kernel {
         self.parts.registry.settle_background(all);
     }
 
+    /// The latest turn whose background commands still run.
+    pub fn background_turn(&self) -> Option<u32> {
+        self.parts.registry.background_turn()
+    }
+
     /// Ends the background commands that its calls started.
     pub async fn end_background(&self) {
         self.parts.registry.end_background().await;

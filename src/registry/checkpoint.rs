@@ -151,6 +151,11 @@ impl Registry {
         }
     }
 
+    /// The latest turn whose background commands still run.
+    pub fn background_turn(&self) -> Option<u32> {
+        self.state().background.iter().map(|(_, begun)| begun.turn()).max()
+    }
+
     /// Takes the checkpoints after background commands that ended; `all`: that every one has.
     pub fn settle_background(&self, all: bool) {
         let Some(checkpoints) = self.cx.workspace.checkpoints() else { return };

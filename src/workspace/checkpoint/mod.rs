@@ -276,7 +276,9 @@ impl Checkpoints {
         if let Some(open) = open_file {
             _ = std::fs::remove_file(open);
         }
-        let is_shared = overlap.end() || is_background;
+        // A file tool's own file has no other author between the two looks.
+        let has_overlap = overlap.end() || is_background;
+        let is_shared = matches!(scope, Scope::Project) && has_overlap;
         let Some(before) = before else { return Ok(Changed::default()) };
         let Ok(after) = after else {
             return Err(std::io::Error::other(self.gap().unwrap_or_default()));
@@ -515,6 +517,11 @@ impl Drop for Checkpoints {
 }
 
 impl Begun {
+    /// The turn to which it belongs.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
     /// Assigns the operation to this call.
     #[must_use]
     pub fn of_call(mut self, call: &str) -> Self {

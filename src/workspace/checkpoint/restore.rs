@@ -163,6 +163,12 @@ pub fn can_undo(session: &Path, what: Undo) -> bool {
 }
 
 impl Workspace {
+    /// The first turn with operations that an undo would undo.
+    pub fn turn_to_undo(&self, what: Undo) -> Option<u32> {
+        let operations = self.checkpoints()?.journal.read();
+        Checkpoints::select(&operations, what).first().map(|first| first.turn)
+    }
+
     /// Undoes operations. A path that changed since is skipped, unless `force` is set.
     pub fn undo(&self, what: Undo, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let UndoOptions { confirmed, force, git } = options;
@@ -213,7 +219,7 @@ impl Workspace {
         } else {
             Vec::new()
         };
-        let is_shared = overlap.end();
+        drop(overlap);
         if undoes.is_empty() && of_files.is_empty() && of_git.is_empty() {
             return Ok(report);
         }
@@ -221,7 +227,7 @@ impl Workspace {
         let (changes, git, undoes) = (of_files, of_git, undoes.into_iter().collect());
         let (what, turn, call) = (word.to_owned(), turns.1, String::new());
         checkpoints
-            .record(Operation { id: 0, turn, what, call, is_shared, changes, git, undoes })
+            .record(Operation { id: 0, turn, what, call, is_shared: false, changes, git, undoes })
             .map_err(|error| UndoError::Failed(format!("the undo is not recorded: {error}")))?;
         Ok(report)
     }

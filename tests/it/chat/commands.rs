@@ -785,6 +785,36 @@ fn undo_is_refused_during_a_background_command_unless_forced() {
 }
 
 #[test]
+fn edits_beside_a_background_command_of_an_earlier_turn_are_undone() {
+    let (test, mut pty) = chat(
+        "call: Bash {\"command\": \"touch began; sleep 311.62\", \"background\": true}\n---\n\
+         text: it runs\n---\ncall: Read {\"path\": \"a.txt\"}\n---\n\
+         call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n\
+         text: changed it",
+    );
+    pty.say("start it");
+    pty.wait_for("it runs");
+    pty.wait_for("/help");
+    pty.say("change it");
+    pty.wait_for("changed it");
+    pty.wait_for("/help");
+    for (command, done, text) in [
+        ("/undo", "turn 2 undone: a.txt restored", "one\n"),
+        ("/redo", "turn 2 redone: a.txt restored", "two\n"),
+    ] {
+        pty.say(command);
+        pty.wait_for(done);
+        assert_eq!(test.read("a.txt"), text);
+    }
+    assert!(!running("sleep 311.62").is_empty());
+    // The command may have changed something in turn 1.
+    pty.say("/undo 1");
+    pty.wait_for("bg_1 (`touch began; sleep 311.62`) may still write in the background");
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+}
+
+#[test]
 fn effort_is_chosen_with_the_model_or_alone() {
     let server = Server::with(|request, _| {
         if request.path.ends_with("/models") {
