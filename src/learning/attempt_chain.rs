@@ -2,11 +2,13 @@
 //!
 //! The closest relation decides: the same call, the same target, the same program, a line that names the failed
 //! program or file, the same file in another directory, the same search, and last the command that directly follows
-//! with an operand of the failed one. Without a relation nothing is resolved: a wrong lesson is worse than none.
+//! with an operand of the failed one, or with an argument of a call of an unknown tool. Without a relation nothing is resolved: a wrong lesson is worse than none.
 
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::Path;
+
+use serde_json::Value;
 
 use super::call::{CHECK, Made};
 use crate::protocol::envelope::ErrorCode;
@@ -91,8 +93,13 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
                 || failed.acts && !made.acts
         };
         let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
-        let is_alike = !is_known(failed) || shares_operand(failed, &calls[next]);
-        (has_succeeded(&calls[next]) && is_alike).then_some(next)
+        let next_call = &calls[next];
+        let is_alike = if is_known(failed) {
+            shares_operand(failed, next_call)
+        } else {
+            shares_argument(failed, next_call)
+        };
+        (has_succeeded(next_call) && is_alike).then_some(next)
     };
     akin.or_else(next).map(|at| (at, false))
 }
@@ -207,9 +214,15 @@ fn shares_operand(failed: &Made, made: &Made) -> bool {
     known.is_some() && made.programs.iter().any(|program| operand(program) == known)
 }
 
+/// Two calls have the value of an argument in common: `Grep` of a text after an unknown `search` for it.
+fn shares_argument(failed: &Made, made: &Made) -> bool {
+    let mut texts = failed.input.values().filter_map(Value::as_str).filter(|it| !it.is_empty());
+    texts.any(|text| made.input.values().any(|other| other == text))
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::super::call::failure;
     use super::*;
@@ -271,6 +284,16 @@ mod tests {
         let mut calls = calls(&["!Read a/x", "Read b/x", "Read c/x"]);
         calls[1].round = calls[0].round;
         assert_eq!(chains(&calls).0[0].success, Some(2));
+    }
+
+    #[test]
+    fn call_of_an_unknown_tool_is_resolved_by_one_with_its_argument() {
+        for (path, resolved) in [("a.go", Some(1)), ("b.go", None)] {
+            let mut calls = calls(&["!Glob a.go", &format!("Edit {path}")]);
+            calls[0].tool = "str_replace_editor".to_owned();
+            calls[0].failed.as_mut().unwrap().code = ErrorCode::UnknownTool;
+            assert_eq!(chains(&calls).0[0].success, resolved, "{path}");
+        }
     }
 
     #[test]
