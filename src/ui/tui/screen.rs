@@ -311,8 +311,8 @@ fn print(out: &mut Vec<u8>, line: &Line<'_>) {
         if is_styled {
             out.extend(sgr(style.fg, style.bg, style.add_modifier).bytes());
         }
-        // Even a text that was not made visible cannot act on the terminal.
-        out.extend_from_slice(prose(&span.content).as_bytes());
+        // Even a text that was not made visible cannot act on the terminal, nor take more rows.
+        out.extend_from_slice(prose(&span.content).replace('\n', " ").as_bytes());
         if is_styled {
             out.extend_from_slice(b"\x1b[0m");
         }

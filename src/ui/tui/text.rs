@@ -34,12 +34,12 @@ pub(super) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Breaks a styled line into lines of at most this width: between words if possible, between wide characters,
-/// else anywhere. Spaces at a break are dropped.
+/// Breaks a styled text into lines of at most this width: where it has a line break, between words if possible, between
+/// wide characters, else anywhere. Spaces at a break are dropped.
 pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'static>>> {
     let columns = columns.max(1);
     let total: usize = spans.iter().map(|span| width(&span.content)).sum();
-    if total <= columns {
+    if total <= columns && !spans.iter().any(|span| span.content.contains('\n')) {
         return vec![spans.to_vec()];
     }
     let mut lines = Vec::new();
@@ -47,8 +47,15 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
     let mut used = 0;
     // The last possible break: the number of pieces before it, and their width.
     let mut break_at: Option<(usize, usize)> = None;
+    // The line continues one that was too long.
+    let mut is_continued = false;
     for span in spans {
         for piece in span.content.graphemes(true) {
+            if piece.ends_with('\n') {
+                lines.push(joined(&std::mem::take(&mut line)));
+                (used, break_at, is_continued) = (0, None, false);
+                continue;
+            }
             let columns_of = width(piece);
             if line.last().is_some_and(|(before, _)| breaks_between(before, piece)) {
                 break_at = Some((line.len(), used));
@@ -68,9 +75,9 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
                 lines.push(joined(&line));
                 line = rest;
                 used = line.iter().map(|(text, _)| width(text)).sum();
-                break_at = None;
+                (break_at, is_continued) = (None, true);
             }
-            if piece == " " && line.is_empty() && !lines.is_empty() {
+            if piece == " " && line.is_empty() && is_continued {
                 continue;
             }
             line.push((piece, span.style));
@@ -148,6 +155,12 @@ mod tests {
         assert_eq!(wrapped("中文（换行）", 6), ["中文", "（换", "行）"]);
         assert_eq!(wrapped("", 4), [""]);
         assert_eq!(wrapped("a word abcdefghijkl", 6), ["a word", "abcdef", "ghijkl"]);
+    }
+
+    #[test]
+    fn line_breaks_in_a_text_are_kept() {
+        assert_eq!(wrapped("one\n  two\r\n\nthree four", 10), ["one", "  two", "", "three four"]);
+        assert_eq!(wrapped("one two three\nfour", 8), ["one two", "three", "four"]);
     }
 
     #[test]
