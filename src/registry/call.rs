@@ -275,7 +275,7 @@ impl Registry {
         }
         let mut wanted = self.prepare(call, known).await?;
         let effect = &wanted.target.effect;
-        self.refuse_repetition(&call.name, wanted.key, effect)?;
+        self.refuse_repetition(&format!("the same {} call", call.name), wanted.key, effect)?;
         if let CircuitState::Open { seconds_left } =
             self.state().breaker.enter(&circuit_of(&call.name, effect), self.events.clock().now())
         {
@@ -548,7 +548,8 @@ impl Registry {
         }
         let canonical = entry.tool.canonical(&redirect.input);
         let key = repetition::key(redirect.tool, canonical, &target.effect);
-        if let Err(failure) = self.refuse_repetition(redirect.tool, key, &target.effect) {
+        let it = format!("the {} call that answers this command", redirect.tool);
+        if let Err(failure) = self.refuse_repetition(&it, key, &target.effect) {
             (known.input, known.notes) = (line, notes);
             return Some(Err(failure));
         }
@@ -598,7 +599,7 @@ impl Registry {
         })
     }
 
-    fn refuse_repetition(&self, tool: &str, key: Key, effect: &Effect) -> Result<(), Failure> {
+    fn refuse_repetition(&self, it: &str, key: Key, effect: &Effect) -> Result<(), Failure> {
         // A command may be polling.
         let limit = match effect {
             // Waiting for a background command is no repetition; a turn has its own limit. The plan may have
@@ -620,7 +621,7 @@ impl Registry {
         }
         Err(Failure::new(
             ErrorCode::RepeatedCall,
-            format!("the same {tool} call gave the same answer {times} times running; it was not run again"),
+            format!("{it} gave the same answer {times} times running; it was not run again"),
         )
         .hint("use the answer you have, change the arguments, or do something else first"))
     }
