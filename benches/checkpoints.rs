@@ -64,7 +64,7 @@ fn main() {
             .collect();
         println!("| that reads, the first in {name} | {:.2} | 15 |", median(&mut first));
         let mut agent = Agent::start(project, dir.path());
-        let both = pairs(project, &mut agent, |n| format!("ls d0 | head -n {}", n + 1));
+        let both = pairs(project, &mut agent, |n| format!("ls -a d0 | head -c {}", n + 1));
         println!("| that reads, later in {name} | {both:.2} | 5 |");
     }
     println!("\n| `agent tool call Read` | ms | `true` | to reach |\n|---|---|---|---|");

@@ -47,7 +47,7 @@ pub(super) fn nothing_to(what: Undo) -> String {
         Undo::Turn(turn) => format!("turn {turn} changed no file, or is undone already"),
         Undo::Redo => "there is no undo to redo".to_owned(),
         Undo::Latest | Undo::From(_) => {
-            "there is no change to undo (what commands change in ignored directories is not recorded)".to_owned()
+            "there is no change to undo (what commands change in build output and large ignored directories is not recorded)".to_owned()
         }
     }
 }

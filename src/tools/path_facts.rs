@@ -5,7 +5,7 @@ use std::path::Path;
 use super::pattern;
 use crate::exec::sandbox;
 use crate::permission::{PathFacts, PathKind, is_build_output};
-use crate::workspace::{Workspace, expand_home};
+use crate::workspace::{ProjectPath, Workspace, expand_home};
 
 impl PathFacts for Workspace {
     fn kind(&self, path: &str) -> PathKind {
@@ -37,9 +37,7 @@ impl PathFacts for Workspace {
         if !self.exists(&found) {
             return PathKind::Missing;
         }
-        let root = self.root();
-        let is_spare = |path: &Path| path.strip_prefix(root).is_ok_and(is_build_output);
-        if self.is_uncovered(found.absolute(), &is_spare) {
+        if self.has_uncovered(found.absolute(), &|path| is_spare(self, path), &|_, _| true) {
             PathKind::Uncovered
         } else {
             PathKind::Covered
@@ -67,6 +65,20 @@ impl PathFacts for Workspace {
         entries.iter().filter_map(|entry| name(entry.path.absolute())).collect()
     }
 
+    fn has_uncovered(&self, directory: &str, is_selected: &dyn Fn(&str, bool) -> bool) -> bool {
+        let Some(found) = resolved(self, directory) else { return false };
+        let is_selected = |path: &Path, is_directory| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            is_selected(&name, is_directory)
+        };
+        self.has_uncovered(found.absolute(), &|path| is_spare(self, path), &is_selected)
+    }
+
+    fn has_unsaved(&self, path: &str, is_tracked: bool) -> bool {
+        let found = resolved(self, path);
+        found.is_some_and(|found| self.has_unsaved(found.absolute(), is_tracked))
+    }
+
     fn real(&self, path: &str) -> String {
         let full = expand_home(path);
         match self.resolve(&full) {
@@ -77,4 +89,14 @@ impl PathFacts for Workspace {
             },
         }
     }
+}
+
+/// It is well-known build output.
+fn is_spare(workspace: &Workspace, path: &Path) -> bool {
+    path.strip_prefix(workspace.root()).is_ok_and(is_build_output)
+}
+
+fn resolved(workspace: &Workspace, path: &str) -> Option<ProjectPath> {
+    let path = if path.is_empty() { "." } else { path };
+    workspace.resolve(&expand_home(path)).ok()
 }

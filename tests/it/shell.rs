@@ -11,7 +11,7 @@ use code_agent::protocol::tool::Effect;
 use code_agent::workspace::{Limits, Settings, Workspace};
 use serde_json::{Value, json};
 
-use crate::support::Test;
+use crate::support::{Test, has};
 
 const HEADINGS: &[&str] = &["reads", "runs", "asks", "never", "sandbox"];
 
@@ -60,7 +60,7 @@ fn project() -> (Test, Workspace) {
         .file("sub/x.txt", "x\n")
         // Too large for an ignored file in a checkpoint.
         .file("notes.local", "n\n".repeat(1 << 20))
-        .file("local/data.db", "d\n")
+        .file("local/data.db", "d\n".repeat(1 << 20))
         .file("name with space.txt", "")
         .file("build/x", "")
         .file("node_modules/.bin/tsc", "")
@@ -192,6 +192,74 @@ fn undoable_destructive_commands_need_no_approval() {
     }
     assert_eq!(test.read("b.txt"), "two\n");
     assert!(!test.root().join("notes.md").exists() && !test.root().join("build").exists());
+}
+
+#[test]
+fn deletion_of_what_neither_a_checkpoint_nor_git_has_needs_approval() {
+    if !has("git", "deletion_of_what_neither_a_checkpoint_nor_git_has_needs_approval") {
+        return;
+    }
+    let large = "x".repeat(2000);
+    let test = Test::new()
+        .user_config("[checkpoints]\nmax_file_bytes = 1000\n[permissions]\nmode = \"auto-edit\"\n")
+        .file(".gitignore", "data/\nnode_modules/\n")
+        .file("tracked.bin", &large)
+        .file("a.tmp", "a\n");
+    let git = |line: &str| {
+        let line =
+            format!("git init -q && git add -A && git -c user.email=a -c user.name=b {line}");
+        let mut bash = std::process::Command::new("bash");
+        assert!(bash.args(["-c", &line]).current_dir(test.root()).status().unwrap().success());
+    };
+    git("commit -qm first");
+    let expect = |code: Value, commands: &[&str]| {
+        for command in commands {
+            let envelope = call(&test, command, &["--record"]);
+            assert_eq!(envelope["error"]["code"], code, "{command}: {envelope}");
+        }
+    };
+    test.write("data/app.db", &large);
+    test.write("data/old/x.db", &large);
+    test.write("node_modules/m.js", "m\n");
+    // git has the large file, and no name is one in `data`.
+    expect(
+        Value::Null,
+        &[
+            "git checkout .",
+            "git reset -q --hard",
+            "git clean -fd",
+            "find . -name '*.tmp' -delete",
+            "find . -type d -empty -delete",
+            "find . -name '*.js' -exec rm {} +",
+            "rm -f */*.none",
+        ],
+    );
+    test.write("sub/new.bin", &large);
+    expect(
+        "APPROVAL_REQUIRED".into(),
+        &[
+            "git clean -fd",
+            "cd sub && git clean -f",
+            "git clean -fd sub",
+            "find . -name '*.bin' -delete",
+            "find . \\( -name x -o -iname '*.DB' \\) -exec rm -f {} \\;",
+            "find . -type f -mtime -1 -delete",
+            "find . -type d -name data -exec rm -rf {} +",
+            "rm -rf */",
+            "rm -rf d*/old",
+            "rm -f */*/*.db",
+            "cd sub && rm -f ../d*/app.db",
+            "rm -rf sub/* README d*/*",
+        ],
+    );
+    expect(Value::Null, &["git checkout .", "git clean -fdn", "git restore ."]);
+    test.write("tracked.bin", large.replace('x', "y"));
+    expect(
+        "APPROVAL_REQUIRED".into(),
+        &["git checkout .", "git restore tracked.bin", "git reset --hard", "git checkout -f HEAD"],
+    );
+    expect(Value::Null, &["git reset -q", "git checkout a.tmp .gitignore", "git stash -q"]);
+    assert!(test.root().join("data/app.db").exists() && test.root().join("sub/new.bin").exists());
 }
 
 #[test]

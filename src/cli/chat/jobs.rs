@@ -29,8 +29,7 @@ use crate::workspace::{Kind, Rules, Walk, Workspace};
 /// Time limit of a user's command.
 const PATIENCE: Duration = Duration::from_hours(1);
 /// The answer to `/diff` where nothing is recorded.
-const NO_CHANGE: &str =
-    "there is no change (what commands change in ignored directories is not recorded)";
+const NO_CHANGE: &str = "there is no change (what commands change in build output and large ignored directories is not recorded)";
 /// Limit: files that are offered.
 const MAX_FILES: usize = 200_000;
 

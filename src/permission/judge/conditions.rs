@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::command::Command;
-use super::targets;
 use super::{Context, PathKind};
+use super::{find, targets};
 use crate::permission::shell::{Kind, Word, directory};
 
 /// A condition on a command.
@@ -39,6 +39,8 @@ pub(super) enum When {
     ProtectedTarget,
     /// It deletes a path that no checkpoint covers and that is not build output.
     UncoveredTarget,
+    /// A command of git deletes or replaces a file whose content neither a checkpoint nor git has.
+    DiscardsUnsaved,
     /// `git clean` with two `-f`: also repositories in the project are deleted.
     ForcedTwice,
     /// `find` with an action that deletes.
@@ -81,6 +83,7 @@ impl When {
             Self::SetsConfiguration => sets_configuration(command, n_words),
             Self::ProtectedTarget => targets::is_protected(command, context),
             Self::UncoveredTarget => targets::is_uncovered(command, context),
+            Self::DiscardsUnsaved => targets::discards_unsaved(command, context),
             Self::ForcedTwice => {
                 let letters = |text: &str| match text.strip_prefix('-') {
                     Some("-force") => 1,
@@ -89,7 +92,7 @@ impl When {
                 };
                 command.arguments().iter().map(|word| letters(&word.text)).sum::<usize>() > 1
             }
-            Self::Deletes => targets::find_deletes(command),
+            Self::Deletes => find::deletes(command.arguments()),
             Self::WritesOutput => command
                 .arguments()
                 .iter()

@@ -5,6 +5,7 @@
 
 mod command;
 mod conditions;
+mod find;
 mod table;
 mod targets;
 
@@ -30,6 +31,20 @@ pub trait PathFacts {
     fn matches(&self, directory: &str, pattern: &str) -> Vec<String> {
         _ = (directory, pattern);
         Vec::new()
+    }
+
+    /// Something below a directory, selected by its name and whether it is a directory, is neither covered by checkpoints
+    /// nor build output.
+    fn has_uncovered(&self, directory: &str, is_selected: &dyn Fn(&str, bool) -> bool) -> bool {
+        _ = is_selected;
+        self.kind(directory) == PathKind::Uncovered
+    }
+
+    /// At or below a path is a file that no checkpoint covers and git neither has nor ignores: one that is not tracked,
+    /// or else one with changes.
+    fn has_unsaved(&self, path: &str, is_tracked: bool) -> bool {
+        _ = (path, is_tracked);
+        false
     }
 
     /// The path with symlinks resolved, in the form that tools use.

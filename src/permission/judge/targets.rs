@@ -1,8 +1,12 @@
 //! The paths that commands delete, as far as the line names them.
 
 use super::command::{Command, value_of};
+use super::find::{self, Expression};
 use super::{Context, PathKind};
 use crate::permission::shell::{Kind, Word, directory};
+
+/// Limit: paths that a pattern is expanded to.
+const MAX_EXPANDED: usize = 10_000;
 
 /// Actions of `find` that do not restrict its results.
 const NOT_CONDITIONS: &[&str] = &[
@@ -27,7 +31,7 @@ const NOT_CONDITIONS: &[&str] = &[
 /// It deletes the root, the home or a directory above it, the project or its `.git`.
 pub(super) fn is_protected(command: &Command, context: &Context<'_>) -> bool {
     let is_find = command.name() == "find";
-    if is_find && (!find_deletes(command) || has_condition(command)) {
+    if is_find && (!find::deletes(command.arguments()) || has_condition(command)) {
         return false;
     }
     let is_it = |path: String| {
@@ -41,20 +45,51 @@ pub(super) fn is_protected(command: &Command, context: &Context<'_>) -> bool {
 /// It deletes or replaces an existing path that no checkpoint covers and that is not build output.
 pub(super) fn is_uncovered(command: &Command, context: &Context<'_>) -> bool {
     let paths: Vec<String> = match command.name() {
-        "find" if !find_deletes(command) => return false,
-        "find" => start_paths(command).iter().filter_map(|word| target(word, command)).collect(),
+        "find" => return find_reaches_uncovered(command, context),
         "mv" => replaced(command, context),
         _ => command.operands().flat_map(|word| targets(word, command, context)).collect(),
     };
     paths.iter().any(|path| context.is_uncovered(path))
 }
 
-/// It is a `find` that deletes its results.
-pub(super) fn find_deletes(command: &Command) -> bool {
-    let is_exec = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir");
-    let deletes = |word: &Word| matches!(word.text.as_str(), "rm" | "/bin/rm" | "shred" | "unlink");
-    command.has("-delete")
-        || command.arguments().windows(2).any(|pair| is_exec(&pair[0]) && deletes(&pair[1]))
+/// It is a `find` whose deletion may reach such a path.
+fn find_reaches_uncovered(command: &Command, context: &Context<'_>) -> bool {
+    if !find::deletes(command.arguments()) {
+        return false;
+    }
+    let starts = start_paths(command);
+    let is_option = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
+    let is_start = |word: &&Word| !is_expression(word);
+    let expression = command.arguments().iter().skip_while(is_option).skip_while(is_start);
+    let expression = Expression::parse(&expression.cloned().collect::<Vec<_>>());
+    let is_selected = |name: &str, is_directory| {
+        expression.as_ref().is_none_or(|expression| expression.may_delete(name, is_directory))
+    };
+    let paths = starts.iter().filter_map(|word| target(word, command));
+    let mut paths = paths.map(|path| directory::join(context.directory, &path));
+    paths.any(|path| {
+        context.facts.kind(&path) == PathKind::Outside
+            || context.facts.has_uncovered(&path, &is_selected)
+    })
+}
+
+/// It is a command of git that deletes or replaces a file whose content neither a checkpoint nor git has.
+pub(super) fn discards_unsaved(command: &Command, context: &Context<'_>) -> bool {
+    let mut operands = command.operands();
+    let action = operands.next().map(|word| word.text.as_str());
+    let is_tracked = action != Some("clean");
+    let paths: Vec<String> = match action {
+        Some("reset" | "switch") => vec![String::new()],
+        _ if is_tracked && (command.has("-f") || command.has("--force")) => vec![String::new()],
+        _ => {
+            let named = operands.flat_map(|word| targets(word, command, context));
+            let named: Vec<String> = named.collect();
+            let here = || target(&Word::literal("."), command).into_iter().collect();
+            let paths = if named.is_empty() { here() } else { named };
+            paths.iter().map(|path| directory::join(context.directory, path)).collect()
+        }
+    };
+    paths.iter().any(|path| context.facts.has_unsaved(path, is_tracked))
 }
 
 fn has_condition(command: &Command) -> bool {
@@ -76,10 +111,13 @@ fn has_condition(command: &Command) -> bool {
 /// The start paths of a `find`.
 fn start_paths(command: &Command) -> Vec<Word> {
     let is_option = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
-    let is_expression = |word: &Word| word.text.starts_with(['-', '(', '!']);
     let paths = command.arguments().iter().skip_while(is_option);
     let paths: Vec<Word> = paths.take_while(|word| !is_expression(word)).cloned().collect();
     if paths.is_empty() { vec![Word::literal(".")] } else { paths }
+}
+
+fn is_expression(word: &Word) -> bool {
+    word.text.starts_with(['-', '(', '!'])
 }
 
 /// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves into a
@@ -122,22 +160,30 @@ fn known_directory(word: &Word, command: &Command) -> Option<String> {
     directory::path_of(command.directory.as_deref(), &directory)
 }
 
-/// The paths that an operand names; a pattern in its last component is expanded.
+/// The paths that an operand names; a pattern is expanded.
 fn targets(word: &Word, command: &Command, context: &Context<'_>) -> Vec<String> {
-    if let Some(path) = target(word, command) {
-        return vec![path];
+    let is_pattern = word.kind == Kind::Pattern;
+    match target(word, command) {
+        // (`*` in the project is not all of it: hidden files stay.)
+        Some(path) if !is_pattern || context.kind(&path) != PathKind::Project => return vec![path],
+        _ if !is_pattern => return Vec::new(),
+        _ => {}
     }
-    let (directory, pattern) = word.text.rsplit_once('/').unwrap_or((".", &word.text));
-    let is_known = word.kind == Kind::Pattern && !directory.contains(['*', '?', '[', '{']);
-    let directory = Word::literal(if directory.is_empty() { "/" } else { directory });
-    match directory::path_of(command.directory.as_deref(), &directory) {
-        Some(directory) if is_known => {
-            let names =
-                context.facts.matches(&directory::join(context.directory, &directory), pattern);
-            names.iter().map(|name| directory::join(&directory, name)).collect()
-        }
-        _ => Vec::new(),
+    let start = if word.text.starts_with('/') { "/" } else { "." };
+    let start = directory::path_of(command.directory.as_deref(), &Word::literal(start));
+    let mut paths: Vec<String> = start.into_iter().collect();
+    for part in word.text.split('/').filter(|part| !part.is_empty()) {
+        let has_pattern = part.contains(['*', '?', '[']);
+        let expanded = paths.iter().flat_map(|path| {
+            if !has_pattern {
+                return vec![directory::join(path, part)];
+            }
+            let names = context.facts.matches(&directory::join(context.directory, path), part);
+            names.iter().map(|name| directory::join(path, name)).collect()
+        });
+        paths = expanded.take(MAX_EXPANDED).collect();
     }
+    paths
 }
 
 /// The path that a word names; `a/*` counts as all of `a`.

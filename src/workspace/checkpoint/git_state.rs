@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::manifest::Stat;
 use super::pack::BlobId;
 
 /// Files and directories of an operation of git that has stopped, for example at a conflict (`git-status(1)`,
@@ -126,8 +127,25 @@ fn line(text: &[u8]) -> Option<PathBuf> {
     (!line.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(line)))
 }
 
-/// An entry of the index: the blob, and the size of the file when it was added.
-pub(super) type IndexEntry = (BlobId, u32);
+/// An entry of the index.
+#[derive(Clone, Copy)]
+pub(super) struct IndexEntry {
+    pub(super) id: BlobId,
+    /// The size of the file when it was added, modulo 2³².
+    pub(super) size: u32,
+    /// Its modification time then: seconds and nanoseconds (0 where git does not record them), both modulo 2³².
+    mtime: (u32, u32),
+}
+
+impl IndexEntry {
+    /// Size and time of the file are still those.
+    pub(super) fn describes(&self, stat: &Stat) -> bool {
+        let (seconds, nanoseconds) = (stat.mtime_ns / 1_000_000_000, stat.mtime_ns % 1_000_000_000);
+        u64::from(self.size) == stat.size & u64::from(u32::MAX)
+            && i64::from(self.mtime.0) == seconds & i64::from(u32::MAX)
+            && (self.mtime.1 == 0 || i64::from(self.mtime.1) == nanoseconds)
+    }
+}
 
 /// The files that an index names, by their paths from the top of the working tree (`gitformat-index(5)`). An
 /// index that cannot be parsed gives none: contents are stored then, instead of being taken from git.
@@ -137,7 +155,8 @@ pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
     let parsed = parse_index(&bytes, |entry| {
         // The stages of a conflict do not describe the file in the working tree.
         if entry.flags & 0x3000 == 0 {
-            entries.insert(entry.name.to_owned(), (entry.id, entry.size));
+            let Listed { name, id, size, mtime, .. } = entry;
+            entries.insert(name.to_owned(), IndexEntry { id, size, mtime });
         }
     });
     parsed.map(|()| entries).unwrap_or_default()
@@ -161,6 +180,7 @@ struct Listed<'a> {
     mode: u32,
     id: BlobId,
     size: u32,
+    mtime: (u32, u32),
     flags: u16,
 }
 
@@ -179,6 +199,7 @@ fn parse_index(bytes: &[u8], mut each: impl FnMut(Listed<'_>)) -> Option<()> {
     for _ in 0..n_entries {
         let begin = at;
         let (mode, size) = (number(at + 24)?, number(at + 36)?);
+        let mtime = (number(at + 8)?, number(at + 12)?);
         let id: BlobId = bytes.get(at + 40..at + 60)?.try_into().ok()?;
         let flags = u16::from_be_bytes(bytes.get(at + 60..at + 62)?.try_into().ok()?);
         at += FIXED;
@@ -200,7 +221,7 @@ fn parse_index(bytes: &[u8], mut each: impl FnMut(Listed<'_>)) -> Option<()> {
             return None;
         }
         at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };
-        each(Listed { name: &name, mode, id, size, flags });
+        each(Listed { name: &name, mode, id, size, mtime, flags });
     }
     Some(())
 }

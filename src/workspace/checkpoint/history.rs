@@ -252,8 +252,10 @@ impl History {
         let mut changes = Vec::new();
         let mut add = |path: &Name, before: Option<&State>, after: Option<&State>| {
             let (path, before, after) = (path.clone(), before.cloned(), after.cloned());
-            changes
-                .push(OutsideChange::of(&Change { path, before, after, is_ignored: false }, false));
+            changes.push(OutsideChange::of(
+                &Change { path, before, after, is_ignored: false, is_moved_here: false },
+                false,
+            ));
         };
         for entry in &begin.files {
             let before = states.remove(&entry.path).flatten();

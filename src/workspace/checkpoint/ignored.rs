@@ -1,4 +1,4 @@
-//! Ignored files in directories that are not ignored: `.env`, a local database, notes.
+//! Ignored files: `.env`, a local database, notes, small directories of data.
 //!
 //! A walk that honours ignore files does not return them. The entries of each directory that it entered are
 //! counted, and only those of a directory with more entries than it returned are compared by name.
@@ -10,102 +10,156 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
 
-use super::manifest::{Met, stat};
+use super::manifest::{Met, Name, stat};
 
 /// Limit: size of an ignored file that is covered.
 pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
-/// Limit: ignored files in a manifest.
-const MAX_FILES: usize = 2_000;
+/// Limit: ignored paths in a manifest.
+const MAX_PATHS: usize = 2_000;
 /// Limit: contents of ignored files in a manifest.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// Limit: paths that are looked at in ignored directories.
+const MAX_SEARCHED: usize = 20_000;
 
-/// A directory that the walk entered, relative to the root, with its number of files and links.
-pub(super) type Entered = (Vec<u8>, usize);
+/// A directory that the walk entered, relative to the root, with what is in it.
+pub(super) struct Entered {
+    pub(super) name: Vec<u8>,
+    pub(super) count: Count,
+}
+
+/// The numbers of entries of a directory.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Count {
+    /// Files and links.
+    n_files: usize,
+    n_directories: usize,
+}
 
 /// The ignored files of a project.
 pub(super) struct Ignored {
     pub(super) met: Vec<Met>,
-    /// There are more, which the limits exclude.
-    pub(super) is_cut: bool,
+    /// The directories of those that the limits exclude.
+    pub(super) excluded: Vec<Name>,
 }
 
-/// The number of files and links in a directory.
-pub(super) fn count(directory: &Path) -> usize {
-    let mut n = 0;
-    each(directory, |_| n += 1);
-    n
+/// Counts the entries of a directory.
+pub(super) fn count(directory: &Path) -> Count {
+    let mut count = Count::default();
+    each(directory, |_, is_directory| count.add(is_directory));
+    count
 }
 
-/// Finds the files that are not among the sorted `met`. Directories with few of them come first, so that a
-/// heap of generated files does not displace a `.env`.
+/// Finds the paths that are not among the sorted `met`: for each directory that the walk entered the ignored files in
+/// it, and each ignored directory as a whole. Directories with few of them come first, so that a heap of generated
+/// files does not displace a `.env`.
 pub(super) fn find(
     root: &Path,
     met: &[Met],
     entered: Vec<Entered>,
-    is_excluded: impl Fn(&Path) -> bool,
+    is_spare: impl Fn(&Path) -> bool,
 ) -> Ignored {
-    let mut returned: HashMap<&[u8], usize> = HashMap::with_capacity(entered.len());
-    let mut run: (&[u8], usize) = (b"", 0);
-    for met in met.iter().filter(|met| is_file(FileType::from_raw_mode(met.stat.mode))) {
-        let parent = parent(&met.name);
-        if parent != run.0 {
-            *returned.entry(run.0).or_default() += run.1;
-            run = (parent, 0);
+    let mut returned: HashMap<&[u8], Count> = HashMap::with_capacity(entered.len());
+    // Entries of one directory mostly follow each other.
+    let is_sibling = |a: &Met, b: &Met| parent(&a.name) == parent(&b.name);
+    for siblings in met.chunk_by(is_sibling) {
+        let count = returned.entry(parent(&siblings[0].name)).or_default();
+        for met in siblings {
+            let kind = FileType::from_raw_mode(met.stat.mode);
+            if is_file(kind) || kind == FileType::Directory {
+                count.add(kind == FileType::Directory);
+            }
         }
-        run.1 += 1;
     }
-    *returned.entry(run.0).or_default() += run.1;
-
+    let is_spare = |name: &[u8]| is_spare(Path::new(OsStr::from_bytes(name)));
+    // Each with its paths.
     let mut directories: Vec<(Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
-    for (directory, n) in entered {
-        if returned.get(directory.as_slice()).is_some_and(|returned| n <= *returned) || n == 0 {
+    let mut trees: Vec<Vec<u8>> = Vec::new();
+    for Entered { name: directory, count } in entered {
+        let returned = returned.get(directory.as_slice()).copied().unwrap_or_default();
+        if count.n_files <= returned.n_files && count.n_directories <= returned.n_directories {
             continue;
         }
         let mut names = Vec::new();
-        each(&root.join(OsStr::from_bytes(&directory)), |name| {
-            let name = match directory.as_slice() {
-                [] => name.to_vec(),
-                directory => [directory, b"/", name].concat(),
-            };
+        each(&root.join(OsStr::from_bytes(&directory)), |name, is_directory| {
+            let name = joined(&directory, name);
             let is_returned = met.binary_search_by(|met| met.name.cmp(&name)).is_ok();
-            if !is_returned && !is_excluded(Path::new(OsStr::from_bytes(&name))) {
-                names.push(name);
+            if !is_returned && !is_spare(&name) {
+                if is_directory { trees.push(name) } else { names.push(name) }
             }
         });
         if !names.is_empty() {
             directories.push((directory, names));
         }
     }
+    let mut ignored = Ignored { met: Vec::new(), excluded: Vec::new() };
+    let mut n_searched = 0;
+    for tree in trees {
+        match all_in(root, &tree, &is_spare, &mut n_searched) {
+            Some(names) => directories.push((tree, names)),
+            None => ignored.excluded.push(Name::new(&tree)),
+        }
+    }
     directories.sort_unstable_by(|a, b| (a.1.len(), &a.0).cmp(&(b.1.len(), &b.0)));
 
-    let mut ignored = Ignored { met: Vec::new(), is_cut: false };
     let mut n_bytes = 0;
-    for (_, names) in directories {
-        if ignored.met.len() + names.len() > MAX_FILES {
-            ignored.is_cut = true;
-            break;
+    for (directory, names) in directories {
+        if ignored.met.len() + names.len() > MAX_PATHS {
+            ignored.excluded.push(Name::new(&directory));
+            continue;
         }
         let own: Vec<Met> = names
             .into_iter()
             .filter_map(|name| {
                 let stat = stat(&root.join(OsStr::from_bytes(&name))).ok()?;
-                is_file(FileType::from_raw_mode(stat.mode)).then_some(Met {
-                    name,
-                    stat,
-                    is_ignored: true,
-                })
+                let kind = FileType::from_raw_mode(stat.mode);
+                let is_wanted = is_file(kind) || kind == FileType::Directory;
+                is_wanted.then_some(Met { name, stat, is_ignored: true })
             })
             .collect();
-        let sizes = own.iter().map(|met| met.stat.size).filter(|size| *size <= MAX_FILE_BYTES);
-        let size: u64 = sizes.sum();
+        let files = own.iter().filter(|met| met.stat.is_file()).map(|met| met.stat.size);
+        let size: u64 = files.filter(|size| *size <= MAX_FILE_BYTES).sum();
         if n_bytes + size > MAX_BYTES {
-            ignored.is_cut = true;
+            ignored.excluded.push(Name::new(&directory));
             continue;
         }
         n_bytes += size;
         ignored.met.extend(own);
     }
     ignored
+}
+
+/// The paths of an ignored directory, itself first. `None`: there are too many.
+fn all_in(
+    root: &Path,
+    tree: &[u8],
+    is_spare: &impl Fn(&[u8]) -> bool,
+    n_searched: &mut usize,
+) -> Option<Vec<Vec<u8>>> {
+    let mut all = vec![tree.to_vec()];
+    let mut todo = vec![tree.to_vec()];
+    while let Some(directory) = todo.pop() {
+        each(&root.join(OsStr::from_bytes(&directory)), |name, is_directory| {
+            *n_searched += 1;
+            let name = joined(&directory, name);
+            if all.len() > MAX_PATHS || *n_searched > MAX_SEARCHED || is_spare(&name) {
+                return;
+            }
+            if is_directory {
+                todo.push(name.clone());
+            }
+            all.push(name);
+        });
+        if all.len() > MAX_PATHS || *n_searched > MAX_SEARCHED {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+impl Count {
+    fn add(&mut self, is_directory: bool) {
+        if is_directory { self.n_directories += 1 } else { self.n_files += 1 }
+    }
 }
 
 fn is_file(kind: FileType) -> bool {
@@ -116,17 +170,21 @@ fn parent(name: &[u8]) -> &[u8] {
     name.iter().rposition(|byte| *byte == b'/').map_or(b"", |at| &name[..at])
 }
 
-/// Calls `take` with the name of each file and link in a directory.
-fn each(directory: &Path, mut take: impl FnMut(&[u8])) {
+fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
+}
+
+/// Calls `take` with the name of each file, link and directory in a directory, and whether it is a directory.
+fn each(directory: &Path, mut take: impl FnMut(&[u8], bool)) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, directory, flags, Mode::empty()).and_then(Dir::new);
     for entry in opened.into_iter().flatten().flatten() {
         let name = entry.file_name().to_bytes();
+        let kind = entry.file_type();
         // (Some file systems do not know the type.)
-        if (is_file(entry.file_type()) || entry.file_type() == FileType::Unknown)
-            && !matches!(name, b"." | b".." | b".git")
-        {
-            take(name);
+        let is_wanted = is_file(kind) || matches!(kind, FileType::Directory | FileType::Unknown);
+        if is_wanted && !matches!(name, b"." | b".." | b".git") {
+            take(name, kind == FileType::Directory);
         }
     }
 }

@@ -103,6 +103,10 @@ pub(super) struct Step {
     pub(super) is_broken: bool,
     /// Only hooks or checks changed the path.
     pub(super) is_of_user_programs: bool,
+    /// Only ignored files had this path.
+    pub(super) is_ignored: bool,
+    /// The file was moved here from a place that no checkpoint covers.
+    pub(super) is_moved_here: bool,
 }
 
 impl Plan {
@@ -127,12 +131,16 @@ impl Plan {
                         step.is_broken |= step.target != change.after;
                         step.target.clone_from(&change.before);
                         step.is_of_user_programs &= is_of_user_programs;
+                        step.is_ignored &= change.is_ignored;
+                        step.is_moved_here = change.is_moved_here;
                     })
                     .or_insert_with(|| Step {
                         target: change.before.clone(),
                         expected: change.after.clone(),
                         is_broken: false,
                         is_of_user_programs,
+                        is_ignored: change.is_ignored,
+                        is_moved_here: change.is_moved_here,
                     });
             }
         }

@@ -1,4 +1,4 @@
-//! Manifests: every path of a project outside ignored directories, with its times and the hash of its content.
+//! Manifests: the paths of a project with their times and the hash of their contents; ignored ones within limits.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -27,11 +27,14 @@ use crate::disk;
 /// again without a new time.
 const RACY: Duration = Duration::from_millis(100);
 /// A modification time may be this much earlier than the change.
-const TICK: Duration = Duration::from_millis(20);
+pub(super) const TICK: Duration = Duration::from_millis(20);
 /// The same on file systems without fractions of a second.
 const RACY_COARSE: Duration = Duration::from_secs(2);
 /// Number of changed files up to which one thread reads them.
 const FEW: usize = 8;
+
+/// Limit: paths among which one without a checkpoint is searched; in more there is one.
+const MAX_SEARCHED: usize = 100_000;
 
 /// Limit: reads of a file that changes while it is read.
 const MAX_READS: usize = 4;
@@ -147,9 +150,9 @@ pub(super) struct Manifest {
     pub(super) files: Vec<Arc<Entry>>,
     /// HEAD, index, refs: absolute paths.
     pub(super) git: Vec<Arc<Entry>>,
-    /// There are ignored files beyond the limits, which are not among the files.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) is_cut: bool,
+    /// Directories with ignored files beyond the limits, which are not among the files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) excluded: Vec<Name>,
 }
 
 /// A path whose state changed.
@@ -161,6 +164,9 @@ pub(super) struct Change {
     /// An ignored file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_ignored: bool,
+    /// It existed before the operation in a place that no checkpoint covers, and was moved here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_moved_here: bool,
 }
 
 /// The project has more files than the limit.
@@ -217,25 +223,25 @@ impl Scanner {
         Ok(paths.collect())
     }
 
-    /// All paths, sorted, and whether the limits exclude ignored files.
-    fn found(&self) -> Result<(Vec<Met>, bool), TooMany> {
+    /// All paths, sorted, and the directories of ignored files that the limits exclude.
+    fn found(&self) -> Result<(Vec<Met>, Vec<Name>), TooMany> {
         let (mut files, entered) = self.walk()?;
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self.add_tracked(&mut files);
-        let is_excluded = |path: &Path| {
+        let is_spare = |path: &Path| {
             (self.limits.is_build_output)(path) || self.closed.contains(&self.root.join(path))
         };
-        let Ignored { met, is_cut } = ignored::find(&self.root, &files, entered, is_excluded);
+        let Ignored { met, excluded } = ignored::find(&self.root, &files, entered, is_spare);
         if !met.is_empty() {
             files.extend(met);
             files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
-        Ok((files, is_cut))
+        Ok((files, excluded))
     }
 
     /// Takes a manifest. Contents that are new since the `last` one are stored.
     pub(super) fn take(&self, last: &Manifest, pack: &Mutex<Pack>) -> Result<Manifest, TooMany> {
-        let (files, is_cut) = self.found()?;
+        let (files, excluded) = self.found()?;
         let git_files = self.git.iter().flat_map(GitDirs::files);
         let mut git: Vec<Met> = git_files
             .filter_map(|path| Some(Met::new(path.as_os_str().as_bytes(), stat(&path).ok()?)))
@@ -247,7 +253,7 @@ impl Scanner {
         let mut manifest = Manifest {
             files: self.fill(files, &last.files, pack, index.as_deref(), max),
             git: self.fill(git, &last.git, pack, None, max),
-            is_cut,
+            excluded,
         };
         let mut pack = lock(pack);
         // (Errors are recorded as losses.)
@@ -271,6 +277,43 @@ impl Scanner {
         disk::metadata_without_links(&path).ok()?;
         let met = Met::new(name.as_os_str().as_bytes(), stat(&path).ok()?);
         self.fill(vec![met], &[], pack, None, max_bytes).pop()
+    }
+
+    /// A path at or below this one is a file that is not covered, not ignored, and not in git as it is: one that is not
+    /// tracked, or else one with changes.
+    pub(super) fn has_unsaved(&self, now: &Manifest, path: &Path, is_tracked: bool) -> bool {
+        let path = path.strip_prefix(&self.root).unwrap_or(Path::new(""));
+        let is_open = |entry: &&Arc<Entry>| {
+            matches!(entry.state, State::NotCovered { .. })
+                && entry.stat.is_file()
+                && !entry.is_ignored
+                && entry.path.as_path().starts_with(path)
+        };
+        let mut open = now.files.iter().filter(is_open).peekable();
+        if open.peek().is_none() {
+            return false;
+        }
+        let index = self.git.as_ref().map(|git| read_index(&git.index())).unwrap_or_default();
+        open.any(|entry| match self.in_index(&index, entry.path.as_bytes()) {
+            Some(listed) => is_tracked && !listed.describes(&entry.stat),
+            None => !is_tracked,
+        })
+    }
+
+    /// The entry of the index for a path relative to the root.
+    fn in_index<'a>(
+        &self,
+        index: &'a HashMap<Vec<u8>, IndexEntry>,
+        name: &[u8],
+    ) -> Option<&'a IndexEntry> {
+        if index.is_empty() {
+            return None;
+        }
+        let below = self.root.strip_prefix(&self.git.as_ref()?.top).ok()?;
+        if below.as_os_str().is_empty() {
+            return index.get(name);
+        }
+        index.get(&[below.as_os_str().as_bytes(), b"/", name].concat())
     }
 
     /// Adds files that git tracks although they match an ignore rule.
@@ -339,7 +382,8 @@ impl Scanner {
                 let name = entry.path().as_os_str().as_bytes().get(prefix..);
                 if is_directory(&entry) {
                     let name = name.unwrap_or_default().to_vec();
-                    part.entered.push((name, ignored::count(entry.path())));
+                    let count = ignored::count(entry.path());
+                    part.entered.push(Entered { name, count });
                 }
                 // (The root itself comes first.)
                 let Some(name) = name else { return WalkState::Continue };
@@ -505,30 +549,22 @@ impl Work<'_> {
         if lock(self.pack).has_fresh(&hash) {
             return Ok(true);
         }
-        if let Some((blob, size)) = self.in_index(name)
+        if let Some(IndexEntry { id, size, .. }) = self.in_index(name)
             && *size as usize == bytes.len()
-            && blob[..]
+            && id[..]
                 == Sha1::new()
                     .chain_update(format!("blob {}\0", bytes.len()))
                     .chain_update(bytes)
                     .finalize()[..]
         {
-            lock(self.pack).add_git(hash, *blob)?;
+            lock(self.pack).add_git(hash, *id)?;
             return Ok(true);
         }
         lock(self.pack).add(hash, bytes)
     }
 
     fn in_index(&self, name: &[u8]) -> Option<&IndexEntry> {
-        if self.index.is_empty() {
-            return None;
-        }
-        let git = self.scanner.git.as_ref()?;
-        let below = self.scanner.root.strip_prefix(&git.top).ok()?;
-        if below.as_os_str().is_empty() {
-            return self.index.get(name);
-        }
-        self.index.get(&[below.as_os_str().as_bytes(), b"/", name].concat())
+        self.scanner.in_index(self.index, name)
     }
 }
 
@@ -577,36 +613,53 @@ impl Manifest {
 
     /// This path existed perhaps, although there is no entry for it.
     pub(super) fn may_lack(&self, change: &Change) -> bool {
-        self.is_cut && change.is_ignored && change.before.is_none()
+        change.is_ignored && change.before.is_none() && {
+            let path = change.path.as_path();
+            let is_in = |folder: &Name| match folder.as_bytes() {
+                [] => path.parent() == Some(Path::new("")),
+                _ => path.starts_with(folder.as_path()),
+            };
+            self.excluded.iter().any(is_in)
+        }
     }
 
-    /// Something at this path is neither covered, as it is now, nor spare.
-    pub(super) fn is_uncovered(
+    /// Something at this path or below it is selected, and neither covered, as it is now, nor spare. What is in a
+    /// selected directory is selected too; `is_selected` gets the path, and whether it is a directory.
+    pub(super) fn has_uncovered(
         &self,
         root: &Path,
         path: &Path,
         is_spare: &dyn Fn(&Path) -> bool,
+        is_selected: &dyn Fn(&Path, bool) -> bool,
     ) -> bool {
-        let mut todo = vec![path.to_owned()];
-        while let Some(path) = todo.pop() {
+        let mut todo = vec![(path.to_owned(), false)];
+        let mut n_seen = 0;
+        while let Some((path, is_inside)) = todo.pop() {
             if is_spare(&path) {
                 continue;
             }
             let Ok(name) = path.strip_prefix(root) else { return true };
             let Ok(now) = stat(&path) else { continue };
-            let Some(entry) = self.find(&Name::new(name.as_os_str().as_bytes())) else {
+            n_seen += 1;
+            if n_seen > MAX_SEARCHED {
                 return true;
+            }
+            let is_root = name.as_os_str().is_empty();
+            let is_directory = FileType::from_raw_mode(now.mode).is_dir();
+            let is_lost = is_inside || !is_root && is_selected(&path, is_directory);
+            let entry = self.find(&Name::new(name.as_os_str().as_bytes()));
+            let is_covered = match entry.map(|entry| (&entry.state, entry.stat)) {
+                Some((State::Directory { .. }, _)) => is_directory,
+                Some((State::File { .. } | State::Link { .. }, stat)) => stat == now,
+                Some((State::NotCovered { .. }, _)) => false,
+                None => is_root,
             };
-            match &entry.state {
-                State::Directory { .. } if FileType::from_raw_mode(now.mode).is_dir() => {
-                    let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                    todo.extend(entries.map(|entry| entry.path()));
-                }
-                State::File { .. } | State::Link { .. } if entry.stat == now => {}
-                State::File { .. }
-                | State::Link { .. }
-                | State::Directory { .. }
-                | State::NotCovered { .. } => return true,
+            if is_lost && !is_covered {
+                return true;
+            }
+            if is_directory {
+                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                todo.extend(entries.map(|entry| (entry.path(), is_lost)));
             }
         }
         false
@@ -678,7 +731,8 @@ pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change
         if before != after {
             let [before, after] = [before, after].map(|state| state.cloned());
             let is_ignored = old.or(new).is_some_and(|entry| entry.is_ignored);
-            changes.push(Change { path: path.clone(), before, after, is_ignored });
+            let path = path.clone();
+            changes.push(Change { path, before, after, is_ignored, is_moved_here: false });
         }
     }
 }

@@ -20,7 +20,8 @@ mod session_diff;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
@@ -30,7 +31,7 @@ use super::Workspace;
 use super::content::MAX_CHANGED;
 use crate::disk;
 use journal::{Journal, Operation};
-use manifest::{Change, Entry, Manifest, Name, Scanner, State, TooMany, changes, lock, stat};
+use manifest::{Change, Entry, Manifest, Name, Scanner, State, TICK, TooMany, changes, lock, stat};
 use outside::Known;
 use overlap::Overlap;
 use pack::Pack;
@@ -46,7 +47,7 @@ const MANIFEST_FILE: &str = "manifest.json";
 /// manifest from before the command.
 const OPEN_FILE: &str = "open-operation-";
 /// Version of the format of manifests in files.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Limits of the store.
 #[derive(Clone, Copy, Debug)]
@@ -340,7 +341,10 @@ impl Checkpoints {
         changes.retain(|change| !before.may_lack(change));
         changes.retain_mut(|change| match (&change.before, &change.after) {
             // A file that is merely no longer ignored existed before, and was not moved here.
-            (None, _) => after.is_new(&change.path, since, &known),
+            (None, _) => {
+                change.is_moved_here = self.is_moved_here(&change.path, after, since, &known);
+                after.is_new(&change.path, since, &known)
+            }
             // A file that is now ignored was not removed.
             (Some(_), None) => {
                 let now = self.look(&change.path, [change.before.as_ref(), None]);
@@ -350,6 +354,27 @@ impl Checkpoints {
             (Some(_), Some(_)) => true,
         });
         (changes, git)
+    }
+
+    /// The file at a path existed before this time, has no other name, and has none of these inodes.
+    fn is_moved_here(
+        &self,
+        path: &Name,
+        now: &Manifest,
+        since: Duration,
+        known: &HashSet<u64>,
+    ) -> bool {
+        let entry = now.find(path).filter(|entry| entry.stat.is_file());
+        if entry.is_none_or(|entry| known.contains(&entry.stat.inode)) {
+            return false;
+        }
+        let Ok(data) = std::fs::symlink_metadata(self.scanner.root().join(path.as_path())) else {
+            return false;
+        };
+        // (Some file systems do not know when a file was created.)
+        let created = data.created().ok();
+        let created = created.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
+        data.nlink() == 1 && created.is_some_and(|created| created + TICK < since)
     }
 
     /// The state of a path that is expected to have one of these states; also of a file that is too large for
@@ -466,16 +491,28 @@ impl Checkpoints {
         (version == VERSION && root == self.scanner.root()).then_some(manifest)
     }
 
-    /// Something at this path is neither covered nor spare.
-    fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
+    /// See [`Workspace::has_uncovered`].
+    fn has_uncovered(
+        &self,
+        path: &Path,
+        is_spare: &dyn Fn(&Path) -> bool,
+        is_selected: &dyn Fn(&Path, bool) -> bool,
+    ) -> bool {
         self.wait();
         let root = self.scanner.root();
         let last = lock(&self.state).last.clone();
         // A path that is covered as it is now does not need another manifest.
-        if last.is_some_and(|last| !last.is_uncovered(root, path, is_spare)) {
+        if last.is_some_and(|last| !last.has_uncovered(root, path, is_spare, is_selected)) {
             return false;
         }
-        self.take().map_or(true, |now| now.is_uncovered(root, path, is_spare))
+        self.take().map_or(true, |now| now.has_uncovered(root, path, is_spare, is_selected))
+    }
+
+    /// See [`Workspace::has_unsaved`].
+    fn has_unsaved(&self, path: &Path, is_tracked: bool) -> bool {
+        self.wait();
+        // (Where there are no manifests, commands that discard changes ask anyway.)
+        self.take().is_ok_and(|now| self.scanner.has_unsaved(&now, path, is_tracked))
     }
 
     /// Writes the latest manifest for the next session. `false`: the file does not contain it.
@@ -540,13 +577,25 @@ impl Change {
 }
 
 impl Workspace {
-    /// Whether something at a path is not covered by checkpoints: in an ignored directory, too large, or in a
-    /// nested repository. Paths for which `is_spare` is true are skipped.
-    pub fn is_uncovered(&self, path: &Path, is_spare: &dyn Fn(&Path) -> bool) -> bool {
+    /// Whether something at or below a path is not covered by checkpoints: ignored beyond the limits, too large, or in a
+    /// nested repository. Paths for which `is_spare` is true are skipped, and those that are not selected: `is_selected`
+    /// gets the path, and whether it is a directory; what is in a selected directory is selected too. The root never is.
+    pub fn has_uncovered(
+        &self,
+        path: &Path,
+        is_spare: &dyn Fn(&Path) -> bool,
+        is_selected: &dyn Fn(&Path, bool) -> bool,
+    ) -> bool {
         match self.checkpoints() {
-            Some(checkpoints) => checkpoints.is_uncovered(path, is_spare),
-            None => Manifest::default().is_uncovered(self.root(), path, is_spare),
+            Some(checkpoints) => checkpoints.has_uncovered(path, is_spare, is_selected),
+            None => Manifest::default().has_uncovered(self.root(), path, is_spare, is_selected),
         }
+    }
+
+    /// Whether a file at or below a path is neither covered by checkpoints nor ignored, and git does not have its content:
+    /// it is not tracked, or else it was changed.
+    pub fn has_unsaved(&self, path: &Path, is_tracked: bool) -> bool {
+        self.checkpoints().is_some_and(|checkpoints| checkpoints.has_unsaved(path, is_tracked))
     }
 
     /// The number of paths that a checkpoint of the project covers; `None`: more than the limit.

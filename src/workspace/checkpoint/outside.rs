@@ -96,7 +96,13 @@ impl Known {
             (None, Some((manifest, _))) => manifest.find(path).map(|entry| entry.state.clone()),
             (None, None) => return None,
         };
-        (before != after).then(|| Change { path: path.clone(), before, after, is_ignored: false })
+        (before != after).then(|| Change {
+            path: path.clone(),
+            before,
+            after,
+            is_ignored: false,
+            is_moved_here: false,
+        })
     }
 }
 
@@ -118,7 +124,13 @@ impl Checkpoints {
                 before.find(&path).cloned().or_else(|| self.look(&path, [left.as_ref(), None]));
             let now = now.map(|entry| entry.state.clone());
             if now != left {
-                changes.push(Change { path, before: left, after: now, is_ignored: false });
+                changes.push(Change {
+                    path,
+                    before: left,
+                    after: now,
+                    is_ignored: false,
+                    is_moved_here: false,
+                });
             }
         }
         self.record_outside(changes, git);

@@ -62,7 +62,7 @@ pub enum Undone {
     AsBefore,
     /// It was left as it is, for this reason.
     Refused(String),
-    /// The same, and that is no failure: only hooks or checks wrote it, and it changed since (a log).
+    /// The same, and that is no failure: it is ignored, or only hooks or checks wrote it, and it changed since (a log).
     Left(String),
 }
 
@@ -89,7 +89,7 @@ pub struct UndoReport {
 }
 
 impl UndoReport {
-    /// Everything is in its previous state, but for what only hooks or checks wrote and changed since.
+    /// Everything is in its previous state, but for [`Undone::Left`].
     pub fn is_complete(&self) -> bool {
         !self.files.iter().any(|(_, how)| matches!(how, Undone::Refused(_)))
     }
@@ -499,6 +499,10 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
     if let Some(State::NotCovered { why, .. }) = &step.target {
         return Some(Undone::Refused(format!("its old content is not kept: {why}")));
     }
+    if step.target.is_none() && step.is_moved_here && !force {
+        let why = "it was moved here from a place without checkpoints; move it back, or undo with force to remove it";
+        return Some(Undone::Refused(why.to_owned()));
+    }
     // A redo could not restore a file whose content is not stored.
     let is_stored = match now.map(|now| (&now.state, &now.stat)) {
         Some((State::NotCovered { .. }, stat)) => !stat.is_file(),
@@ -509,6 +513,9 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
     }
     if step.is_of_user_programs {
         return Some(Undone::Left("a hook or check wrote it, and it was changed since".to_owned()));
+    }
+    if step.is_ignored {
+        return Some(Undone::Left("it is ignored, and was changed since".to_owned()));
     }
     Some(Undone::Refused(match now.map(|now| &now.state) {
         Some(State::NotCovered { why, .. }) => {
@@ -565,7 +572,8 @@ fn not_removed(step: &Step, error: &io::Error) -> Undone {
 /// A directory contains what the plan does not remove.
 pub(super) fn not_empty(step: &Step) -> Undone {
     const NOT_EMPTY: &str = "it contains files that no checkpoint covers";
-    let result = if step.is_of_user_programs { Undone::Left } else { Undone::Refused };
+    let is_minor = step.is_of_user_programs || step.is_ignored;
+    let result = if is_minor { Undone::Left } else { Undone::Refused };
     result(NOT_EMPTY.to_owned())
 }
 
