@@ -271,6 +271,13 @@ fn question_can_be_answered_after_clearing_the_input() {
     pty.wait_for_question();
     pty.send("i");
     pty.wait_for("Enter rejects with this text · Esc goes back");
+    // What is written there is kept.
+    pty.send("not this");
+    pty.send("\x1b");
+    pty.wait_for("y  yes");
+    pty.wait_for_question();
+    pty.send("3");
+    pty.wait_for("no › not this");
     pty.send("\x1b");
     pty.wait_for("y  yes");
     pty.wait_for_question();

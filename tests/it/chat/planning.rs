@@ -48,11 +48,13 @@ fn edited_plan_is_sent_and_its_sentences_are_no_directives() {
     let (test, mut pty) = planned(&rest);
     pty.send("e");
     pty.wait_for("plan › 1. Create new.txt");
-    // Esc goes back to the question; the edited text is dropped.
+    // Esc goes back to the question; the edited text is kept.
     pty.send(" nonsense\x1b");
     pty.wait_for("3 e  edit the plan");
     std::thread::sleep(std::time::Duration::from_millis(600));
     pty.send("e");
+    pty.wait_for("plan › 1. Create new.txt nonsense");
+    pty.send("\x17");
     pty.wait("the plan", |screen| screen.contains("plan › 1. Create new.txt\n"));
     pty.send(" and nothing else. Do not change old.txt.\r");
     pty.wait_for("done");

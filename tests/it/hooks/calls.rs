@@ -219,6 +219,17 @@ fn cell_of_a_call_says_that_a_hook_changed_it() {
 }
 
 #[test]
+fn what_a_hook_says_about_a_result_is_shown() {
+    let hooks = [hook("PostToolUse", "Bash", "printf 'line 3\\nis long\\n' >&2; exit 2")];
+    let test = with(&hooks, "call: Bash {\"command\":\"ls\"}\n---\ntext: done");
+    let mut chat = Pty::chat(&test, &[]);
+    chat.wait_for("/help");
+    chat.say("go");
+    chat.wait_for("done");
+    assert!(chat.all().contains("· hook, to the model: line 3 is long\n"), "{}", chat.all());
+}
+
+#[test]
 fn changed_arguments_are_validated_and_judged_anew() {
     let hooks = [
         updating("Write", &json!({"file_path": "secret/b", "content": "x"})),

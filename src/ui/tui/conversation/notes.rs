@@ -2,7 +2,7 @@
 
 use super::{Cell, Conversation, Tone};
 use crate::protocol::event::{Body, McpState, SummaryAuthor, mode_changed};
-use crate::protocol::hook::HookFinished;
+use crate::protocol::hook::{HookEnd, HookEvent, HookFinished};
 use crate::protocol::recall::Moment;
 use crate::protocol::view::undone_files;
 use crate::protocol::visible::literal_line;
@@ -179,8 +179,17 @@ impl Conversation {
             Body::McpServer { server, state: McpState::Failed, detail, .. } => {
                 self.note(Tone::Bad, &format!("MCP server {server}: {detail}"));
             }
-            Body::HookFinished(HookFinished { message: Some(message), .. }) => {
-                self.note(Tone::Quiet, &format!("hook: {message}"));
+            Body::HookFinished(HookFinished { event, outcome, text, message, .. }) => {
+                // (What other hooks block is shown with the call or the turn.)
+                let is_about_result =
+                    matches!(event, HookEvent::PostToolUse | HookEvent::PostToolUseFailure);
+                if is_about_result && *outcome == HookEnd::Blocked {
+                    let text = text.trim().replace('\n', " ");
+                    self.note(Tone::Quiet, &format!("hook, to the model: {text}"));
+                }
+                if let Some(message) = message {
+                    self.note(Tone::Quiet, &format!("hook: {message}"));
+                }
             }
             Body::MemoryWritten(written) => {
                 for item in &written.new {

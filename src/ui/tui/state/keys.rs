@@ -230,7 +230,7 @@ impl State {
 
     pub(super) fn escape(&mut self) -> Vec<Action> {
         if self.answers_in_words() {
-            self.answer_text = Composer::default();
+            // (What is written is there again when the same choice is made.)
             self.focus = Focus::Question;
             return Vec::new();
         }

@@ -418,7 +418,9 @@ impl State {
                 return actions;
             }
             (Choice::EditPlan, Subject::Plan(plan)) => {
-                self.answer_text.set_edited(plan.trim());
+                if self.answer_text.is_empty() {
+                    self.answer_text.set_edited(plan.trim());
+                }
                 self.focus = Focus::PlanText;
             }
             (Choice::KeepPlanning, _) => {
