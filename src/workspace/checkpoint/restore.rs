@@ -24,6 +24,8 @@ use crate::workspace::{ProjectPath, Workspace};
 
 /// The name of an undo in the journal.
 const UNDO: &str = "undo";
+/// What to do about a path that was left as it is.
+const WITH_FORCE: &str = "; undo with force to restore it anyway";
 /// Permissions that the owner of a directory needs to change it.
 const OWNER: u32 = 0o700;
 
@@ -213,6 +215,12 @@ impl Workspace {
             done.clear();
         }
         report.files.append(&mut done);
+        for (_, how) in &mut report.files {
+            // (An undo with force would undo something else.)
+            if let (Undo::Redo, Undone::Refused(why)) = (what, how) {
+                *why = why.replace(WITH_FORCE, "");
+            }
+        }
         // A partial undo counts as a separate operation, so that the rest can be undone later.
         let undoes: Vec<u32> = if report.is_complete() {
             selected.iter().map(|it| it.id).collect()
@@ -519,11 +527,11 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
     }
     Some(Undone::Refused(match now.map(|now| &now.state) {
         Some(State::NotCovered { why, .. }) => {
-            format!("its current content is not kept: {why}; undo with force to restore it anyway")
+            format!("its current content is not kept: {why}{WITH_FORCE}")
         }
         now => {
             let what = if now.is_some() { "changed" } else { "removed" };
-            format!("it was {what} since; undo with force to restore it anyway")
+            format!("it was {what} since{WITH_FORCE}")
         }
     }))
 }

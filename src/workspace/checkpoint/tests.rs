@@ -237,6 +237,17 @@ fn corrupt_or_deleted_store_is_reported_and_replaced() {
 }
 
 #[test]
+fn refused_redo_does_not_advise_an_undo() {
+    let project = Project::new(&[("a", "1")]);
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || project.write("a", "2"));
+    undo(&workspace, Undo::Latest, false);
+    project.write("a", "by the user");
+    let done = undo(&workspace, Undo::Redo, false);
+    assert_eq!(done, [("a".into(), "left as it is: it was changed since".into())]);
+}
+
+#[test]
 fn full_store_reports_reduced_coverage() {
     let project = Project::new(&[("a", &"1".repeat(500)), ("b", &"2".repeat(500))]);
     let workspace = project.workspace(Limits { max_bytes: 700, ..LIMITS });
