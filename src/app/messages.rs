@@ -17,7 +17,7 @@ use crate::protocol::event::Body;
 use crate::protocol::mask::Masker;
 use crate::protocol::provider::Effort;
 use crate::protocol::shorten;
-use crate::workspace::{Undo, UndoError, UndoReport, Workspace};
+use crate::workspace::{LeavesGit, Undo, UndoError, UndoReport, Workspace};
 
 /// Limit of a user command's output that is shared with the model.
 const MAX_SHARED: usize = 16 * 1024;
@@ -75,12 +75,15 @@ impl Session {
 
     /// Undoes changes of files, or redoes them.
     pub fn undo(&mut self, what: Undo, options: UndoOptions) -> Result<(), String> {
-        let leaves_git = self.undo_files(what, options)?.leaves_git;
-        if leaves_git {
-            return Err("HEAD, the index and refs are left as they are; to restore them too: /redo, then /undo git"
-                .to_owned());
-        }
-        Ok(())
+        let report = self.undo_files(what, options)?;
+        // (After an undo in part there is nothing to redo first.)
+        let how = match (report.leaves_git, report.is_complete()) {
+            (None, _) => return Ok(()),
+            (Some(LeavesGit::MayHaveFile), _) => LEFT_IN_GIT,
+            (Some(LeavesGit::NotRequested), true) => "to restore them too: /redo, then /undo git",
+            (Some(LeavesGit::NotRequested), false) => "to restore them too: /undo git",
+        };
+        Err(format!("HEAD, the index and refs are left as they are; {how}"))
     }
 
     /// The same; returns what was done.
@@ -220,6 +223,9 @@ impl Session {
         self.kernel.model()
     }
 }
+
+/// Why the state of git is left as it is if it was to be restored, and how it is restored.
+const LEFT_IN_GIT: &str = "git may have the only copy of a file that could not be restored; /undo git force restores them all the same";
 
 /// Why nothing is undone.
 fn in_words(error: &UndoError, what: Undo) -> String {

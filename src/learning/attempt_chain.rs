@@ -291,7 +291,8 @@ mod tests {
         for (path, resolved) in [("a.go", Some(1)), ("b.go", None)] {
             let mut calls = calls(&["!Glob a.go", &format!("Edit {path}")]);
             calls[0].tool = "str_replace_editor".to_owned();
-            calls[0].failed.as_mut().unwrap().code = ErrorCode::UnknownTool;
+            calls[0].failed =
+                failure(ErrorCode::UnknownTool, &calls[0].input, "no", "no", None).into();
             assert_eq!(chains(&calls).0[0].success, resolved, "{path}");
         }
     }

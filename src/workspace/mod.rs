@@ -33,8 +33,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use charset::Charset;
 pub use checkpoint::{
-    Begun, Changed, Checkpoints, History, Limits, OutsideChange, Placed, ReadBlobs, Scope,
-    Settings, USER_PROGRAMS, Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo,
+    Begun, Changed, Checkpoints, History, LeavesGit, Limits, OutsideChange, Placed, ReadBlobs,
+    Scope, Settings, USER_PROGRAMS, Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo,
     copy_journal,
 };
 pub use content::Content;

@@ -256,9 +256,28 @@ fn deletion_of_what_neither_a_checkpoint_nor_git_has_needs_approval() {
     test.write("tracked.bin", large.replace('x', "y"));
     expect(
         "APPROVAL_REQUIRED".into(),
-        &["git checkout .", "git restore tracked.bin", "git reset --hard", "git checkout -f HEAD"],
+        &[
+            "git checkout .",
+            "git checkout tracked.bin",
+            "cd sub && git checkout HEAD ..",
+            "git checkout *.bin",
+            "git restore tracked.bin",
+            "git restore -SW .",
+            "git restore :/",
+            "git reset --hard",
+            "git checkout -f HEAD",
+        ],
     );
-    expect(Value::Null, &["git reset -q", "git checkout a.tmp .gitignore", "git stash -q"]);
+    expect(
+        Value::Null,
+        &[
+            "git reset -q",
+            "git restore --staged .",
+            "git checkout .gitignore",
+            "git checkout -q -b other",
+            "git stash -q",
+        ],
+    );
     assert!(test.root().join("data/app.db").exists() && test.root().join("sub/new.bin").exists());
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde_json::json;
 
 use crate::run::wait_for;
-use crate::support::{Test, has};
+use crate::support::{Test, has, say};
 
 /// A turn that changes `a.txt` twice and creates `new/b.txt`.
 fn changed() -> Test {
@@ -306,6 +306,65 @@ fn command_changes_are_undone_and_redone() {
     assert!(!test.root().join("a.txt").exists());
     test.agent(&["session", "undo"]).expect_code(0);
     assert_eq!(test.read("a.txt"), "a\n");
+}
+
+#[test]
+fn file_moved_from_an_uncovered_place_is_not_removed() {
+    let test = Test::new().file(".gitignore", "node_modules\n").file("node_modules/m", "one\n");
+    let test = test.file("node_modules/n", "two\n").file("old", "three\n");
+    let data = std::fs::metadata(test.root().join("node_modules/m")).unwrap();
+    if data.created().is_err() {
+        return say("SKIPPED: the file system does not know when files were created");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    let test = test
+        .script(&command_script("mv node_modules/m kept; mv node_modules/n old; echo two > new"));
+    test.run(&["task", "--yolo"]).expect_code(0);
+    let undone = test.agent(&["session", "undo"]).expect_code(1);
+    for path in ["kept", "old"] {
+        let left =
+            format!("{path}: left as it is: it was moved here from a place without checkpoints");
+        assert!(undone.stdout.contains(&left), "{}", undone.stdout);
+    }
+    let both = || (test.read("kept"), test.read("old"));
+    assert_eq!(both(), ("one\n".to_owned(), "two\n".to_owned()));
+    assert!(!test.root().join("new").exists());
+    test.agent(&["session", "undo", "--force"]).expect_code(0);
+    assert!(test.read("old") == "three\n" && !test.root().join("kept").exists());
+    test.agent(&["session", "undo", "--redo"]).expect_code(0);
+    assert_eq!(both(), ("one\n".to_owned(), "two\n".to_owned()));
+}
+
+#[test]
+fn undo_keeps_the_stash_of_a_file_that_no_checkpoint_covers() {
+    if !has("git", "undo_keeps_the_stash_of_a_file_that_no_checkpoint_covers") {
+        return;
+    }
+    let config = "[checkpoints]\nmax_file_bytes = 1000\n";
+    let test = Test::new().user_config(config).file("large", "x".repeat(2000)).file("a", "1\n");
+    let git = |line: &str| {
+        let mut bash = std::process::Command::new("bash");
+        let output = bash.args(["-c", line]).current_dir(test.root()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(
+        "git init -q && git config user.email a && git config user.name b && git add -A && git commit -qm 1",
+    );
+    test.write("large", "y".repeat(2000));
+    test.write("a", "2\n");
+    let test = test.script(&command_script("git stash -q"));
+    test.run(&["task", "--yolo", "--set", "sandbox.enabled=false"]).expect_code(0);
+    let undone = test.agent(&["session", "undo", "--git"]).expect_code(1);
+    assert!(undone.stdout.contains("git may have the only copy of a file"), "{}", undone.stdout);
+    let git = |line: &str| {
+        let mut bash = std::process::Command::new("bash");
+        let output = bash.args(["-c", line]).current_dir(test.root()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(git("git show stash@{0}:large"), "y".repeat(2000));
+    assert_eq!(test.read("a"), "2\n");
+    test.agent(&["session", "undo", "--turn", "1", "--git", "--force"]);
+    assert_eq!(git("git stash list"), "");
 }
 
 #[test]

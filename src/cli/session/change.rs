@@ -14,7 +14,7 @@ use crate::cli::options::{self, ToolOptions};
 use crate::config::{UserDirs, parse_duration};
 use crate::protocol::counted;
 use crate::ui;
-use crate::workspace::{Undo, UndoReport, can_undo};
+use crate::workspace::{LeavesGit, Undo, UndoReport, can_undo};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {
@@ -277,8 +277,16 @@ fn tell_report(report: &UndoReport) -> u8 {
     for (path, how) in &report.files {
         out.push_str(&format!("  {path}: {how}\n"));
     }
-    if report.leaves_git {
-        out.push_str("  (HEAD, the index and refs are left as they are; --redo, then --git restores them too)\n");
+    let how = match (report.leaves_git, report.is_complete()) {
+        (None, _) => None,
+        (Some(LeavesGit::MayHaveFile), _) => Some(
+            "git may have the only copy of a file that could not be restored; --git --force restores them all the same",
+        ),
+        (Some(LeavesGit::NotRequested), true) => Some("--redo, then --git restores them too"),
+        (Some(LeavesGit::NotRequested), false) => Some("--git restores them too"),
+    };
+    if let Some(how) = how {
+        out.push_str(&format!("  (HEAD, the index and refs are left as they are; {how})\n"));
     }
     ui::print(&out);
     u8::from(!report.is_complete())

@@ -199,12 +199,12 @@ mod tests {
     fn check(expression: &str, deleted: &[&str], kept: &[&str]) {
         let words: Vec<Word> = expression.split(' ').map(Word::literal).collect();
         let parsed = Expression::parse(&words).unwrap_or_else(|| panic!("{expression}"));
-        let deletes = |path: &&&str| {
+        let is_reached = |path: &&&str| {
             let name = path.trim_end_matches('/');
             parsed.may_delete(name, name != **path)
         };
-        assert_eq!(deleted.iter().find(|path| !deletes(path)), None, "{expression}");
-        assert_eq!(kept.iter().find(deletes), None, "{expression}");
+        assert_eq!(deleted.iter().find(|path| !is_reached(path)), None, "{expression}");
+        assert_eq!(kept.iter().find(is_reached), None, "{expression}");
     }
 
     #[test]

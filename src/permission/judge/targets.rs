@@ -76,16 +76,23 @@ fn find_reaches_uncovered(command: &Command, context: &Context<'_>) -> bool {
 /// It is a command of git that deletes or replaces a file whose content neither a checkpoint nor git has.
 pub(super) fn discards_unsaved(command: &Command, context: &Context<'_>) -> bool {
     let mut operands = command.operands();
-    let action = operands.next().map(|word| word.text.as_str());
-    let is_tracked = action != Some("clean");
+    let Some(action) = operands.next().map(|word| word.text.as_str()) else { return false };
+    let has = |options: [&str; 2]| options.iter().any(|option| command.has(option));
+    // (A path like `:/` begins with an instruction to git.)
+    let is_whole = matches!(action, "reset" | "switch")
+        || action == "checkout" && has(["-f", "--force"])
+        || command.operands().any(|word| word.text.starts_with(':'));
+    let only_index = has(["-S", "--staged"]) && !has(["-W", "--worktree"]);
+    let is_tracked = action != "clean";
     let paths: Vec<String> = match action {
-        Some("reset" | "switch") => vec![String::new()],
-        _ if is_tracked && (command.has("-f") || command.has("--force")) => vec![String::new()],
+        "restore" if only_index => Vec::new(),
+        _ if is_whole => vec![String::new()],
         _ => {
             let named = operands.flat_map(|word| targets(word, command, context));
-            let named: Vec<String> = named.collect();
-            let here = || target(&Word::literal("."), command).into_iter().collect();
-            let paths = if named.is_empty() { here() } else { named };
+            let mut paths: Vec<String> = named.collect();
+            if paths.is_empty() && !is_tracked {
+                paths.extend(target(&Word::literal("."), command));
+            }
             paths.iter().map(|path| directory::join(context.directory, path)).collect()
         }
     };

@@ -101,12 +101,28 @@ pub(super) struct Step {
     pub(super) expected: Option<State>,
     /// Something else changed the path between two of the operations.
     pub(super) is_broken: bool,
-    /// Only hooks or checks changed the path.
-    pub(super) is_of_user_programs: bool,
-    /// Only ignored files had this path.
-    pub(super) is_ignored: bool,
+    /// Why the path may stay as it is if it changed since.
+    pub(super) minor: Option<Minor>,
     /// The file was moved here from a place that no checkpoint covers.
     pub(super) is_moved_here: bool,
+}
+
+/// What makes the changes of a path less important than others: all of them are such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Minor {
+    /// Hooks or checks made them.
+    UserPrograms,
+    /// The path is ignored.
+    Ignored,
+}
+
+impl Minor {
+    pub(super) fn in_words(self) -> &'static str {
+        match self {
+            Self::UserPrograms => "a hook or check wrote it, and it was changed since",
+            Self::Ignored => "it is ignored, and was changed since",
+        }
+    }
 }
 
 impl Plan {
@@ -123,23 +139,22 @@ impl Plan {
     fn of(operations: &[&Operation], changes: fn(&Operation) -> &[Change]) -> Self {
         let mut plan = Self::default();
         for operation in operations.iter().rev() {
-            let is_of_user_programs = operation.what == USER_PROGRAMS;
+            let of_user_programs = (operation.what == USER_PROGRAMS).then_some(Minor::UserPrograms);
             for change in changes(operation).iter().rev() {
+                let minor = of_user_programs.or(change.is_ignored.then_some(Minor::Ignored));
                 plan.steps
                     .entry(change.path.clone())
                     .and_modify(|step| {
                         step.is_broken |= step.target != change.after;
                         step.target.clone_from(&change.before);
-                        step.is_of_user_programs &= is_of_user_programs;
-                        step.is_ignored &= change.is_ignored;
-                        step.is_moved_here = change.is_moved_here;
+                        step.minor = minor.and(step.minor);
+                        step.is_moved_here |= change.is_moved_here;
                     })
                     .or_insert_with(|| Step {
                         target: change.before.clone(),
                         expected: change.after.clone(),
                         is_broken: false,
-                        is_of_user_programs,
-                        is_ignored: change.is_ignored,
+                        minor,
                         is_moved_here: change.is_moved_here,
                     });
             }

@@ -37,7 +37,7 @@ use overlap::Overlap;
 use pack::Pack;
 
 pub use history::{History, OutsideChange, Placed};
-pub use restore::{Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo};
+pub use restore::{LeavesGit, Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo};
 
 pub(super) use blake3::Hash;
 
@@ -341,10 +341,7 @@ impl Checkpoints {
         changes.retain(|change| !before.may_lack(change));
         changes.retain_mut(|change| match (&change.before, &change.after) {
             // A file that is merely no longer ignored existed before, and was not moved here.
-            (None, _) => {
-                change.is_moved_here = self.is_moved_here(&change.path, after, since, &known);
-                after.is_new(&change.path, since, &known)
-            }
+            (None, _) => after.is_new(&change.path, since, &known),
             // A file that is now ignored was not removed.
             (Some(_), None) => {
                 let now = self.look(&change.path, [change.before.as_ref(), None]);
@@ -353,6 +350,9 @@ impl Checkpoints {
             }
             (Some(_), Some(_)) => true,
         });
+        for change in &mut changes {
+            change.is_moved_here = self.is_moved_here(&change.path, after, since, &known);
+        }
         (changes, git)
     }
 

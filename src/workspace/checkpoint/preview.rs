@@ -38,7 +38,7 @@ impl Workspace {
             reported(name, step, how.unwrap_or(would))
         });
         let turns = (first.turn, last.turn);
-        Ok(UndoReport { turns, files: files.collect(), leaves_git: false })
+        Ok(UndoReport { turns, files: files.collect(), leaves_git: None })
     }
 
     /// The directory has an entry that the plan does not remove.

@@ -87,7 +87,16 @@ pub struct UndoReport {
     /// Each path with its result.
     pub files: Vec<(String, Undone)>,
     /// HEAD, the index or refs were changed too, and are left as they are.
-    pub leaves_git: bool,
+    pub leaves_git: Option<LeavesGit>,
+}
+
+/// Why an undo leaves the state of git as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeavesGit {
+    /// It was not requested.
+    NotRequested,
+    /// A file could not be restored, and git may have its only copy: in a stash, or in a commit.
+    MayHaveFile,
 }
 
 impl UndoReport {
@@ -198,20 +207,31 @@ impl Workspace {
         let is_index = |name: &Name| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
         let files = checkpoints.with_moved_files(files);
-        let git_plan = if restores_git { of_git.clone() } else { Plan::default() };
 
         let overlap = checkpoints.overlap.begin();
-        let mut report = UndoReport {
-            turns,
-            files: Vec::new(),
-            leaves_git: !restores_git && !of_git.steps.is_empty(),
-        };
+        let mut report = UndoReport { turns, files: Vec::new(), leaves_git: None };
         let (of_files, mut done) = self.carry_out(checkpoints, &files, force);
+        let lacks_content = |(name, step): (&Name, &Step)| {
+            let is_refused = |(path, how): &(String, Undone)| {
+                matches!(how, Undone::Refused(_)) && *path == shown(name)
+            };
+            matches!(step.target, Some(State::NotCovered { .. })) && done.iter().any(is_refused)
+        };
+        // What could not be restored may be in a stash or a commit.
+        let keeps_git = !force && files.steps.iter().any(lacks_content);
         report.files.append(&mut done);
+        let leaves_git = match (restores_git, keeps_git) {
+            _ if of_git.steps.is_empty() => None,
+            (_, true) => Some(LeavesGit::MayHaveFile),
+            (false, false) => Some(LeavesGit::NotRequested),
+            (true, false) => None,
+        };
+        report.leaves_git = leaves_git;
+        let git_plan = if leaves_git.is_none() { of_git } else { Plan::default() };
         let (of_git, mut done) = self.carry_out(checkpoints, &git_plan, force);
         if !git && done.iter().any(|(_, how)| matches!(how, Undone::Refused(_))) {
             // The index was not requested, and has changed since.
-            report.leaves_git = true;
+            report.leaves_git = Some(LeavesGit::NotRequested);
             done.clear();
         }
         report.files.append(&mut done);
@@ -507,8 +527,8 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
     if let Some(State::NotCovered { why, .. }) = &step.target {
         return Some(Undone::Refused(format!("its old content is not kept: {why}")));
     }
-    if step.target.is_none() && step.is_moved_here && !force {
-        let why = "it was moved here from a place without checkpoints; move it back, or undo with force to remove it";
+    if step.is_moved_here && now.is_some() && !force {
+        let why = "it was moved here from a place without checkpoints; move it back first, or undo with force to lose it";
         return Some(Undone::Refused(why.to_owned()));
     }
     // A redo could not restore a file whose content is not stored.
@@ -519,11 +539,8 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
     if force || !step.is_broken && is_stored && is_at(step.expected.as_ref(), now) {
         return None;
     }
-    if step.is_of_user_programs {
-        return Some(Undone::Left("a hook or check wrote it, and it was changed since".to_owned()));
-    }
-    if step.is_ignored {
-        return Some(Undone::Left("it is ignored, and was changed since".to_owned()));
+    if let Some(minor) = step.minor {
+        return Some(Undone::Left(minor.in_words().to_owned()));
     }
     Some(Undone::Refused(match now.map(|now| &now.state) {
         Some(State::NotCovered { why, .. }) => {
@@ -580,8 +597,7 @@ fn not_removed(step: &Step, error: &io::Error) -> Undone {
 /// A directory contains what the plan does not remove.
 pub(super) fn not_empty(step: &Step) -> Undone {
     const NOT_EMPTY: &str = "it contains files that no checkpoint covers";
-    let is_minor = step.is_of_user_programs || step.is_ignored;
-    let result = if is_minor { Undone::Left } else { Undone::Refused };
+    let result = if step.minor.is_some() { Undone::Left } else { Undone::Refused };
     result(NOT_EMPTY.to_owned())
 }
 

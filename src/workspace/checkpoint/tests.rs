@@ -439,27 +439,6 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
 }
 
 #[test]
-fn file_moved_here_from_an_uncovered_place_is_not_removed() {
-    let project = Project::new(&[(".gitignore", "node_modules\n"), ("node_modules/m", "1")]);
-    if fs::metadata(project.path("node_modules/m")).unwrap().created().is_err() {
-        eprintln!("SKIPPED: the file system does not know when files were created");
-        return;
-    }
-    std::thread::sleep(std::time::Duration::from_millis(60));
-    let workspace = project.workspace(LIMITS);
-    operation(&workspace, || {
-        fs::rename(project.path("node_modules/m"), project.path("kept")).unwrap();
-        project.write("new", "2");
-    });
-    let done = undo(&workspace, Undo::Latest, false);
-    let why = "left as it is: it was moved here from a place without checkpoints; move it back, or undo with force to remove it";
-    assert_eq!(done, [("kept".into(), why.into()), ("new".into(), "removed".into())]);
-    assert_eq!(fs::read_to_string(project.path("kept")).unwrap(), "1");
-    undo(&workspace, Undo::Turn(0), true);
-    assert!(!project.path("kept").exists());
-}
-
-#[test]
 fn ignored_files_outside_ignored_directories_are_restored() {
     let project = Project::new(&[("a", "1"), (".env", "2"), ("d/local.db", "3"), ("d/x.o", "4")]);
     project.write(".gitignore", ".env\n*.db\n*.o\nnew\n");
