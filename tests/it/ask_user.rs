@@ -201,6 +201,30 @@ fn question_is_answered_in_a_tiny_terminal_and_after_a_resize() {
 }
 
 #[test]
+fn long_question_shows_its_end_and_line_breaks() {
+    let question = |n: usize| {
+        let points: String = (1..=n).map(|n| format!("{n}. point\n")).collect();
+        json!([{"question": format!("I found:\n{points}Shall I delete them?"),
+            "options": [{"label": "Yes"}, {"label": "No"}]}])
+    };
+    for (rows, n, hidden) in [(24, 14, None), (40, 30, None), (24, 40, Some("26 more lines"))] {
+        let test = asking(&question(n), "→ No");
+        let mut pty = asked(&test, rows, 80);
+        wait_for_question(&pty, "▸ 1    Yes");
+        let screen = pty.screen();
+        for line in ["? I found:\n  1. point\n", "  Shall I delete them?\n"] {
+            assert!(screen.contains(line), "{line}\n{screen}");
+        }
+        assert_eq!(screen.contains("more lines (Ctrl-T shows them)"), hidden.is_some(), "{screen}");
+        assert!(hidden.is_none_or(|hidden| screen.contains(hidden)), "{screen}");
+        pty.send("2");
+        pty.wait_for("noted");
+        let all = pty.all();
+        assert!(all.contains(&format!("{n}. point\n")), "{all}");
+    }
+}
+
+#[test]
 fn plain_mode_takes_numbers_and_words() {
     let questions = json!([database(), {"question": "Which features?", "multi_select": true,
         "options": [{"label": "logs"}, {"label": "cache"}]}, {"question": "Which name?"}]);

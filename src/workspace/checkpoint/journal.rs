@@ -120,7 +120,7 @@ impl Minor {
     pub(super) fn in_words(self) -> &'static str {
         match self {
             Self::UserPrograms => "a hook or check wrote it, and it was changed since",
-            Self::Ignored => "it is ignored, and was changed since",
+            Self::Ignored => "it is ignored, and it or a file beside it was changed since",
         }
     }
 }

@@ -611,6 +611,10 @@ impl Manifest {
         found.ok().map(|at| &self.files[at])
     }
 
+    pub(super) fn ignored_files(&self) -> impl Iterator<Item = &Entry> {
+        self.files.iter().map(|entry| &**entry).filter(|it| it.is_ignored && it.stat.is_file())
+    }
+
     /// This path existed perhaps, although there is no entry for it.
     pub(super) fn may_lack(&self, change: &Change) -> bool {
         change.is_ignored && change.before.is_none() && {

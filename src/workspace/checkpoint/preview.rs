@@ -24,7 +24,7 @@ impl Workspace {
         if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
             return Err(UndoError::Shared(plan.steps.keys().map(shown).collect()));
         }
-        let plan = checkpoints.with_moved_files(plan);
+        let plan = checkpoints.with_units(checkpoints.with_moved_files(plan));
         let files = plan.steps.iter().filter_map(|(name, step)| {
             let now = checkpoints.look(name, [step.target.as_ref(), step.expected.as_ref()]);
             let how = refusal(step, now.as_deref(), force);

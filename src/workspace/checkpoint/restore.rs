@@ -6,14 +6,14 @@ use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::git_state::{GitDirs, is_same_index};
-use super::journal::{Journal, Operation, Plan, Step, live};
+use super::journal::{Journal, Minor, Operation, Plan, Step, live};
 use super::manifest::{Change, Entry, Name, Stat, State, stat};
 use super::pack::{BlobId, Found};
 use super::{Checkpoints, Hash, OPEN_FILE, changes, lock, shown};
@@ -206,7 +206,7 @@ impl Workspace {
         let dirs = checkpoints.scanner.git();
         let is_index = |name: &Name| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
-        let files = checkpoints.with_moved_files(files);
+        let files = checkpoints.with_units(checkpoints.with_moved_files(files));
 
         let overlap = checkpoints.overlap.begin();
         let mut report = UndoReport { turns, files: Vec::new(), leaves_git: None };
@@ -450,6 +450,35 @@ impl Checkpoints {
             if let Some(now) = now.filter(is_it) {
                 step.target = Some(now.state.clone());
             }
+        }
+        plan
+    }
+
+    /// Ignored files of one directory may belong together, as a database and its log do: if one of them was changed since,
+    /// the older ones beside it are not restored either.
+    pub(super) fn with_units(&self, mut plan: Plan) -> Plan {
+        let is_ignored = |step: &Step| step.minor == Some(Minor::Ignored);
+        if !plan.steps.values().any(is_ignored) {
+            return plan;
+        }
+        let Ok(now) = self.take() else { return plan };
+        let is_as_left = |entry: &Entry| {
+            let step = plan.steps.get(&entry.path);
+            step.is_some_and(|step| is_at(step.expected.as_ref(), Some(entry)))
+        };
+        // The latest change in each directory.
+        let mut changed: HashMap<Option<PathBuf>, i64> = HashMap::new();
+        for entry in now.ignored_files().filter(|entry| !is_as_left(entry)) {
+            let directory = entry.path.as_path().parent().map(Path::to_owned);
+            let latest = changed.entry(directory).or_insert(i64::MIN);
+            *latest = entry.stat.mtime_ns.max(*latest);
+        }
+        for (name, step) in plan.steps.iter_mut().filter(|(_, step)| is_ignored(step)) {
+            let directory = name.as_path().parent().map(Path::to_owned);
+            let (Some(latest), Some(entry)) = (changed.get(&directory), now.find(name)) else {
+                continue;
+            };
+            step.is_broken |= *latest > entry.stat.mtime_ns;
         }
         plan
     }

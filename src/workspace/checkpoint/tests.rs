@@ -419,7 +419,7 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
     let begun = checkpoints.before("Bash", Scope::Project);
     fs::remove_dir_all(project.path("data/old")).unwrap();
     project.write("data/app.db", "4");
-    project.write("data/new", "5");
+    project.write("data/tmp/new", "5");
     fs::remove_file(project.path("node_modules/m")).unwrap();
     // Now there is room for the others, which are not new.
     for n in 0..600 {
@@ -428,14 +428,35 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
     project.write("heap/2400", "6");
     project.write("heap/new", "7");
     let changed = checkpoints.after(begun, false).unwrap();
-    assert_eq!(changed.ignored, ["data/app.db", "data/new", "data/old/x"]);
+    assert_eq!(changed.ignored, ["data/app.db", "data/old/x", "data/tmp/new"]);
     // A program changes its state meanwhile, which makes no undo partial.
-    project.write("data/new", "8");
+    project.write("data/tmp/new", "8");
     let report = workspace.undo(Undo::Latest, UndoOptions::default()).unwrap();
     assert!(report.is_complete(), "{report:?}");
     let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
-    assert_eq!([text("data/app.db"), text("data/old/x"), text("data/new")], ["1", "2", "8"]);
+    assert_eq!([text("data/app.db"), text("data/old/x"), text("data/tmp/new")], ["1", "2", "8"]);
     assert_eq!([text("heap/2400"), text("heap/new")], ["6", "7"]);
+}
+
+#[test]
+fn ignored_file_beside_one_that_changed_since_is_left() {
+    let project = Project::new(&[(".gitignore", "data\n"), ("a", "1")]);
+    project.write("data/app.db", "1");
+    project.write("data/other/x", "1");
+    let workspace = project.workspace(LIMITS);
+    operation(&workspace, || {
+        project.write("data/app.db", "2");
+        project.write("data/other/x", "2");
+        project.write("a", "2");
+    });
+    // Another process writes a log of the database, which belongs to what the operation left.
+    std::thread::sleep(Duration::from_millis(20));
+    project.write("data/app.db-wal", "3");
+    let report = workspace.undo(Undo::Latest, UndoOptions::default()).unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
+    assert_eq!([text("a"), text("data/other/x"), text("data/app.db")], ["1", "1", "2"]);
+    assert!(report.files[1].1.to_string().contains("a file beside it was changed since"));
 }
 
 #[test]

@@ -15,6 +15,9 @@ use crate::ui::tui::theme::Part;
 /// The hint before the first message.
 const HINT: &str = "describe the task · / commands · @ files · ! your own commands";
 
+/// Rows around a question of the model and its choices: a blank one, its call, the status.
+const ROWS_AROUND: usize = 4;
+
 /// The lower part: the question or the input field, a list, the status.
 pub(super) struct Foot {
     pub(super) lines: Vec<Line<'static>>,
@@ -127,14 +130,29 @@ impl Foot {
         }
         let indent = Span::raw("  ");
         let words = [Span::styled(ask.to_owned(), theme.style(Part::Warn))];
-        let ask = hang(&Span::raw("? "), &indent, &words, look.width);
+        let mut ask = hang(&Span::raw("? "), &indent, &words, look.width);
+        let choices: Vec<Line<'static>> = match state.focus {
+            Focus::Question => state.choice_lines(look, false).into_iter().flatten().collect(),
+            _ => Vec::new(),
+        };
         // The text that is typed below needs rows, too.
-        let room = rows_of_call(state.size.1).saturating_sub(2).max(1);
-        self.lines.extend(first_lines(ask, room, look));
+        let room = match state.focus {
+            Focus::Question => state.size.1.saturating_sub(choices.len() + ROWS_AROUND),
+            _ => rows_of_call(state.size.1).saturating_sub(2),
+        };
+        if ask.len() > room && room >= 3 {
+            // What is asked is often said at the end.
+            let n_first = (room - 1) / 2;
+            let n_hidden = ask.len() - (room - 1);
+            let key = state.settings.keymap.key_for(KeyAction::Transcript);
+            let text = format!("  … {n_hidden} more lines ({key} shows them)");
+            let text = cut(&text, look.width).into_owned();
+            let more = Line::styled(text, theme.style(Part::Quiet));
+            ask.splice(n_first..n_first + n_hidden, [more]);
+        }
+        self.lines.extend(first_lines(ask, room.max(1), look));
         match state.focus {
-            Focus::Question => {
-                self.lines.extend(state.choice_lines(look, false).into_iter().flatten());
-            }
+            Focus::Question => self.lines.extend(choices),
             Focus::AnswerText => {}
             _ => {
                 let key = state.settings.keymap.key_for(KeyAction::Complete);
