@@ -455,7 +455,7 @@ impl Checkpoints {
     }
 
     /// Ignored files of one directory may belong together, as a database and its log do: if one of them was changed since,
-    /// the older ones beside it are not restored either.
+    /// the older ones beside it are not restored either; nor are any beside one that cannot be restored.
     pub(super) fn with_units(&self, mut plan: Plan) -> Plan {
         let is_ignored = |step: &Step| step.minor == Some(Minor::Ignored);
         if !plan.steps.values().any(is_ignored) {
@@ -472,6 +472,11 @@ impl Checkpoints {
             let directory = entry.path.as_path().parent().map(Path::to_owned);
             let latest = changed.entry(directory).or_insert(i64::MIN);
             *latest = entry.stat.mtime_ns.max(*latest);
+        }
+        for (name, step) in plan.steps.iter().filter(|(_, step)| is_ignored(step)) {
+            if matches!(step.target, Some(State::NotCovered { .. })) {
+                changed.insert(name.as_path().parent().map(Path::to_owned), i64::MAX);
+            }
         }
         for (name, step) in plan.steps.iter_mut().filter(|(_, step)| is_ignored(step)) {
             let directory = name.as_path().parent().map(Path::to_owned);
