@@ -336,6 +336,23 @@ fn file_moved_from_an_uncovered_place_is_not_removed() {
 }
 
 #[test]
+fn file_that_a_command_makes_ignored_is_kept() {
+    if !has("git", "file_that_a_command_makes_ignored_is_kept") {
+        return;
+    }
+    let test = Test::new().file("docs/a.md", "one\n").file("notes/b.md", "two\n");
+    let line = "git init -q && git add docs";
+    let mut bash = std::process::Command::new("bash");
+    assert!(bash.args(["-c", line]).current_dir(test.root()).status().unwrap().success());
+    let test = test.script(&command_script("printf 'docs\\nnotes/\\n' >> .gitignore"));
+    test.run(&["task", "--yolo"]).expect_code(0);
+    let changed = &test.events_of("turn.finished")[0];
+    assert_eq!(changed["files_changed"], serde_json::json!([".gitignore"]), "{changed}");
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert!(test.read("docs/a.md") == "one\n" && test.read("notes/b.md") == "two\n");
+}
+
+#[test]
 fn undo_keeps_the_stash_of_a_file_that_no_checkpoint_covers() {
     if !has("git", "undo_keeps_the_stash_of_a_file_that_no_checkpoint_covers") {
         return;

@@ -70,7 +70,11 @@ pub(super) fn find(
             }
         }
     }
-    let is_spare = |name: &[u8]| is_spare(Path::new(OsStr::from_bytes(name)));
+    let is_returned =
+        |name: &[u8]| met.binary_search_by(|met| met.name.as_slice().cmp(name)).is_ok();
+    // (git may track a file in an ignored directory.)
+    let is_left_out =
+        |name: &[u8]| is_returned(name) || is_spare(Path::new(OsStr::from_bytes(name)));
     // Each with its paths.
     let mut directories: Vec<(Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
     let mut trees: Vec<Vec<u8>> = Vec::new();
@@ -82,8 +86,7 @@ pub(super) fn find(
         let mut names = Vec::new();
         each(&root.join(OsStr::from_bytes(&directory)), |name, is_directory| {
             let name = joined(&directory, name);
-            let is_returned = met.binary_search_by(|met| met.name.cmp(&name)).is_ok();
-            if !is_returned && !is_spare(&name) {
+            if !is_left_out(&name) {
                 if is_directory { trees.push(name) } else { names.push(name) }
             }
         });
@@ -94,7 +97,7 @@ pub(super) fn find(
     let mut ignored = Ignored { met: Vec::new(), excluded: Vec::new() };
     let mut n_searched = 0;
     for tree in trees {
-        match all_in(root, &tree, &is_spare, &mut n_searched) {
+        match all_in(root, &tree, &is_left_out, &mut n_searched) {
             Some(names) => directories.push((tree, names)),
             None => ignored.excluded.push(Name::new(&tree)),
         }
@@ -132,7 +135,7 @@ pub(super) fn find(
 fn all_in(
     root: &Path,
     tree: &[u8],
-    is_spare: &impl Fn(&[u8]) -> bool,
+    is_left_out: &impl Fn(&[u8]) -> bool,
     n_searched: &mut usize,
 ) -> Option<Vec<Vec<u8>>> {
     let mut all = vec![tree.to_vec()];
@@ -141,7 +144,7 @@ fn all_in(
         each(&root.join(OsStr::from_bytes(&directory)), |name, is_directory| {
             *n_searched += 1;
             let name = joined(&directory, name);
-            if all.len() > MAX_PATHS || *n_searched > MAX_SEARCHED || is_spare(&name) {
+            if all.len() > MAX_PATHS || *n_searched > MAX_SEARCHED || is_left_out(&name) {
                 return;
             }
             if is_directory {
