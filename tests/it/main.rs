@@ -73,6 +73,7 @@ mod trace_faults;
 mod trace_page;
 mod trust;
 mod undo;
+mod undo_properties;
 mod verify;
 mod wire;
 mod wire_record;

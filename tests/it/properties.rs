@@ -15,7 +15,7 @@ use crate::support::{Test, say};
 
 /// Calls `check` with `n` values, the same ones each time; `AGENT_PROPERTIES` multiplies the
 /// number.
-fn for_all<T: std::fmt::Debug>(
+pub(crate) fn for_all<T: std::fmt::Debug>(
     n: usize,
     strategy: impl Strategy<Value = T>,
     mut check: impl FnMut(T),
