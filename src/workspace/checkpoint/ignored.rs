@@ -45,7 +45,10 @@ pub(super) struct Ignored {
 /// Counts the entries of a directory.
 pub(super) fn count(directory: &Path) -> Count {
     let mut count = Count::default();
-    each(directory, |_, is_directory| count.add(is_directory));
+    each(directory, |_, is_directory| {
+        count.add(is_directory);
+        true
+    });
     count
 }
 
@@ -89,6 +92,7 @@ pub(super) fn find(
             if !is_left_out(&name) {
                 if is_directory { trees.push(name) } else { names.push(name) }
             }
+            true
         });
         if !names.is_empty() {
             directories.push((directory, names));
@@ -144,13 +148,13 @@ fn all_in(
         each(&root.join(OsStr::from_bytes(&directory)), |name, is_directory| {
             *n_searched += 1;
             let name = joined(&directory, name);
-            if all.len() > MAX_PATHS || *n_searched > MAX_SEARCHED || is_left_out(&name) {
-                return;
+            if !is_left_out(&name) {
+                if is_directory {
+                    todo.push(name.clone());
+                }
+                all.push(name);
             }
-            if is_directory {
-                todo.push(name.clone());
-            }
-            all.push(name);
+            all.len() <= MAX_PATHS && *n_searched <= MAX_SEARCHED
         });
         if all.len() > MAX_PATHS || *n_searched > MAX_SEARCHED {
             return None;
@@ -177,8 +181,9 @@ fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
-/// Calls `take` with the name of each file, link and directory in a directory, and whether it is a directory.
-fn each(directory: &Path, mut take: impl FnMut(&[u8], bool)) {
+/// Calls `take` with the name of each file, link and directory in a directory, and whether it is a directory, as long as
+/// it returns true.
+fn each(directory: &Path, mut take: impl FnMut(&[u8], bool) -> bool) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, directory, flags, Mode::empty()).and_then(Dir::new);
     for entry in opened.into_iter().flatten().flatten() {
@@ -186,8 +191,11 @@ fn each(directory: &Path, mut take: impl FnMut(&[u8], bool)) {
         let kind = entry.file_type();
         // (Some file systems do not know the type.)
         let is_wanted = is_file(kind) || matches!(kind, FileType::Directory | FileType::Unknown);
-        if is_wanted && !matches!(name, b"." | b".." | b".git") {
-            take(name, kind == FileType::Directory);
+        if is_wanted
+            && !matches!(name, b"." | b".." | b".git")
+            && !take(name, kind == FileType::Directory)
+        {
+            return;
         }
     }
 }
