@@ -76,12 +76,19 @@ impl Session {
     /// Undoes changes of files, or redoes them.
     pub fn undo(&mut self, what: Undo, options: UndoOptions) -> Result<(), String> {
         let report = self.undo_files(what, options)?;
+        let turn = report.turns.0;
         // (After an undo in part there is nothing to redo first.)
         let how = match (report.leaves_git, report.is_complete()) {
             (None, _) => return Ok(()),
-            (Some(LeavesGit::MayHaveFile), _) => LEFT_IN_GIT,
-            (Some(LeavesGit::NotRequested), true) => "to restore them too: /redo, then /undo git",
-            (Some(LeavesGit::NotRequested), false) => "to restore them too: /undo git",
+            (Some(LeavesGit::MayHaveFile), _) => {
+                format!("{MAY_HAVE_FILE}; /undo {turn} git force restores them anyway")
+            }
+            (Some(LeavesGit::NotRequested), true) => {
+                format!("to restore them too: /redo, then /undo {turn} git")
+            }
+            (Some(LeavesGit::NotRequested), false) => {
+                format!("to restore them too: /undo {turn} git")
+            }
         };
         Err(format!("HEAD, the index and refs are left as they are; {how}"))
     }
@@ -224,14 +231,16 @@ impl Session {
     }
 }
 
-/// Why the state of git is left as it is if it was to be restored, and how it is restored.
-const LEFT_IN_GIT: &str = "git may have the only copy of a file that could not be restored; /undo git force restores them all the same";
+/// Why the state of git is left as it is although it was to be restored.
+pub const MAY_HAVE_FILE: &str = "git may have the only copy of a file that could not be restored";
 
 /// Why nothing is undone.
 fn in_words(error: &UndoError, what: Undo) -> String {
     match error {
         UndoError::Nothing => nothing_to(what),
-        UndoError::Shared(_) => error.to_string().replace("--force", "/undo force"),
+        UndoError::Shared { turn, .. } => {
+            error.to_string().replace("--force", &format!("/undo {turn} force"))
+        }
         UndoError::Failed(_) => error.to_string(),
     }
 }

@@ -50,6 +50,7 @@ pub use host_programs::HostPrograms;
 use learning::Learning;
 pub use mcp_servers::McpServers;
 pub use memory::{identity, memory, memory_file};
+pub use messages::MAY_HAVE_FILE;
 pub use models::{Facts, endpoint, facts, no_model, script};
 pub use place::branch;
 pub use replay::{ReplayOptions, Replayed, replay};

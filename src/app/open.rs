@@ -1,5 +1,6 @@
 //! Opens a session: first everything that can fail, then the log, then the components.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -480,5 +481,8 @@ fn rules(project: &ProjectFiles, withheld: &Withheld, dirs: Option<&UserDirs>) -
     let is_shown = |path: &str| withheld.why("Read", path).is_none();
     rules.extend(rules_around(project.workspace.root(), is_shown));
     rules.extend(project.rules_in(".", &is_shown));
+    // (The home may be the project, or a directory around it.)
+    let mut known = HashSet::new();
+    rules.retain(|rules| known.insert(rules.text.clone()));
     rules
 }

@@ -158,7 +158,7 @@ impl Recorded {
         match done {
             Ok(report) => Ok(Some(report)),
             Err(UndoError::Nothing) => Ok(None),
-            Err(error @ UndoError::Shared(_)) => {
+            Err(error @ UndoError::Shared { .. }) => {
                 Err(OpenError::NotConfirmed(format!("session {}: {error}", self.id)))
             }
             Err(error @ UndoError::Failed(_)) => {

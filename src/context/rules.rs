@@ -118,7 +118,11 @@ impl NestedRules {
 fn folder_of(path: &str) -> &str {
     let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
     // (`web/.claude/CLAUDE.md` is about web.)
-    folder.strip_suffix("/.claude").unwrap_or(folder)
+    match folder.strip_suffix(".claude") {
+        Some("") => ".",
+        Some(around) => around.strip_suffix('/').unwrap_or(folder),
+        None => folder,
+    }
 }
 
 /// The message about a rules file that was found.

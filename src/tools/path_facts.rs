@@ -1,6 +1,6 @@
 //! Facts about the paths in command lines, for the permission judge.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::pattern;
 use crate::exec::sandbox;
@@ -74,9 +74,10 @@ impl PathFacts for Workspace {
         self.has_uncovered(found.absolute(), &|path| is_spare(self, path), &is_selected)
     }
 
-    fn has_unsaved(&self, path: &str, is_tracked: bool) -> bool {
-        let found = resolved(self, path);
-        found.is_some_and(|found| self.has_unsaved(found.absolute(), is_tracked))
+    fn has_unsaved(&self, paths: &[String], is_tracked: bool) -> bool {
+        let found = paths.iter().filter_map(|path| resolved(self, path));
+        let found: Vec<PathBuf> = found.map(|found| found.absolute().to_owned()).collect();
+        self.has_unsaved(&found, is_tracked)
     }
 
     fn real(&self, path: &str) -> String {

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 
 use super::show::in_brief;
 use super::{One, ProjectArgs, pick, storage};
-use crate::app::{OpenError, Recorded, Rewind, StateDirs, Storage, StoredLog, UndoOptions};
+use crate::app::{
+    MAY_HAVE_FILE, OpenError, Recorded, Rewind, StateDirs, Storage, StoredLog, UndoOptions,
+};
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
 use crate::config::{UserDirs, parse_duration};
@@ -279,11 +281,15 @@ fn tell_report(report: &UndoReport) -> u8 {
     }
     let how = match (report.leaves_git, report.is_complete()) {
         (None, _) => None,
-        (Some(LeavesGit::MayHaveFile), _) => Some(
-            "git may have the only copy of a file that could not be restored; --git --force restores them all the same",
-        ),
-        (Some(LeavesGit::NotRequested), true) => Some("--redo, then --git restores them too"),
-        (Some(LeavesGit::NotRequested), false) => Some("--git restores them too"),
+        (Some(LeavesGit::MayHaveFile), _) => {
+            Some(format!("{MAY_HAVE_FILE}; --turn {first} --git --force restores them anyway"))
+        }
+        (Some(LeavesGit::NotRequested), true) => {
+            Some(format!("--redo, then --turn {first} --git restores them too"))
+        }
+        (Some(LeavesGit::NotRequested), false) => {
+            Some(format!("--turn {first} --git restores them too"))
+        }
     };
     if let Some(how) = how {
         out.push_str(&format!("  (HEAD, the index and refs are left as they are; {how})\n"));

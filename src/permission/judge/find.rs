@@ -20,6 +20,45 @@ const ALWAYS: &[&str] = &[
     "-ls",
     "-true",
 ];
+/// Tests and actions with one argument, whose result is not known or that do not restrict what is found.
+const WITH_ARGUMENT: &[&str] = &[
+    "-amin",
+    "-anewer",
+    "-atime",
+    "-cmin",
+    "-cnewer",
+    "-context",
+    "-ctime",
+    "-fls",
+    "-fprint",
+    "-fprint0",
+    "-fstype",
+    "-gid",
+    "-group",
+    "-ilname",
+    "-inum",
+    "-ipath",
+    "-iregex",
+    "-iwholename",
+    "-links",
+    "-lname",
+    "-maxdepth",
+    "-mindepth",
+    "-mmin",
+    "-mtime",
+    "-path",
+    "-perm",
+    "-printf",
+    "-regex",
+    "-regextype",
+    "-samefile",
+    "-size",
+    "-uid",
+    "-used",
+    "-user",
+    "-wholename",
+    "-xtype",
+];
 /// Tests without an argument, whose result is not known.
 const UNKNOWN: &[&str] = &["-nouser", "-nogroup", "-readable", "-writable", "-executable"];
 /// Programs that delete the paths they get.
@@ -167,16 +206,21 @@ fn primary(words: &mut Words<'_>) -> Option<Expression> {
         }
         _ if ALWAYS.contains(&word) => Expression::Always,
         _ if UNKNOWN.contains(&word) => Expression::Unknown,
-        _ if word.starts_with('-') => {
+        _ if WITH_ARGUMENT.contains(&word) || word.starts_with("-newer") => {
             words.next()?;
             Expression::Unknown
         }
+        // Of an unknown word it is not known whether an argument follows.
         _ => return None,
     })
 }
 
-/// A pattern of `fnmatch(3)`, where braces are ordinary characters.
+/// A pattern of `fnmatch(3)`, where braces are ordinary characters. One with brackets is not compared: globs of this kind
+/// differ there.
 fn name(pattern: &str, ignores_case: bool) -> Option<GlobMatcher> {
+    if pattern.contains('[') {
+        return None;
+    }
     let pattern = pattern.replace('{', "[{]").replace('}', "[}]");
     let glob =
         GlobBuilder::new(&pattern).backslash_escape(true).case_insensitive(ignores_case).build();
@@ -221,13 +265,19 @@ mod tests {
         check("-type d -empty -delete", &[], &["a", "a/"]);
         check("-name a{b -delete -o -false -delete", &["a{b"], &["ab", "c"]);
         check("-name a -print", &[], &["a"]);
+        check("-name [[:digit:]]* -delete", &["1"], &[]);
     }
 
     #[test]
     fn expression_that_is_not_understood_is_none() {
-        for expression in
-            ["( -name a -delete", "-name a ) -delete", "-name", "x -delete", "-exec rm {}"]
-        {
+        for expression in [
+            "( -name a -delete",
+            "-name a ) -delete",
+            "-name",
+            "x -delete",
+            "-exec rm {}",
+            "-unheard-of -delete",
+        ] {
             let words: Vec<Word> = expression.split(' ').map(Word::literal).collect();
             assert!(Expression::parse(&words).is_none(), "{expression}");
         }

@@ -40,10 +40,10 @@ pub trait PathFacts {
         self.kind(directory) == PathKind::Uncovered
     }
 
-    /// At or below a path is a file that no checkpoint covers and git neither has nor ignores: one that is not tracked,
-    /// or else one with changes.
-    fn has_unsaved(&self, path: &str, is_tracked: bool) -> bool {
-        _ = (path, is_tracked);
+    /// At or below one of these paths is a file that no checkpoint covers and git neither has nor ignores: one that is not
+    /// tracked, or else one with changes.
+    fn has_unsaved(&self, paths: &[String], is_tracked: bool) -> bool {
+        _ = (paths, is_tracked);
         false
     }
 

@@ -65,7 +65,7 @@ fn find_reaches_uncovered(command: &Command, context: &Context<'_>) -> bool {
     let is_selected = |name: &str, is_directory| {
         expression.as_ref().is_none_or(|expression| expression.may_delete(name, is_directory))
     };
-    let paths = starts.iter().filter_map(|word| target(word, command));
+    let paths = starts.iter().flat_map(|word| targets(word, command, context));
     let mut paths = paths.map(|path| directory::join(context.directory, &path));
     paths.any(|path| {
         context.facts.kind(&path) == PathKind::Outside
@@ -78,10 +78,14 @@ pub(super) fn discards_unsaved(command: &Command, context: &Context<'_>) -> bool
     let mut operands = command.operands();
     let Some(action) = operands.next().map(|word| word.text.as_str()) else { return false };
     let has = |options: [&str; 2]| options.iter().any(|option| command.has(option));
-    // (A path like `:/` begins with an instruction to git.)
+    // (git expands quoted patterns itself, and `:/` begins with an instruction to it.)
+    let is_pathspec = |word: &Word| {
+        word.is_literal() && word.text.contains([':', '*', '?', '[']) || word.text.starts_with(':')
+    };
     let is_whole = matches!(action, "reset" | "switch")
         || action == "checkout" && has(["-f", "--force"])
-        || command.operands().any(|word| word.text.starts_with(':'));
+        || command.has("-C")
+        || command.operands().any(is_pathspec);
     let only_index = has(["-S", "--staged"]) && !has(["-W", "--worktree"]);
     let is_tracked = action != "clean";
     let paths: Vec<String> = match action {
@@ -96,7 +100,7 @@ pub(super) fn discards_unsaved(command: &Command, context: &Context<'_>) -> bool
             paths.iter().map(|path| directory::join(context.directory, path)).collect()
         }
     };
-    paths.iter().any(|path| context.facts.has_unsaved(path, is_tracked))
+    !paths.is_empty() && context.facts.has_unsaved(&paths, is_tracked)
 }
 
 fn has_condition(command: &Command) -> bool {
@@ -176,10 +180,16 @@ fn targets(word: &Word, command: &Command, context: &Context<'_>) -> Vec<String>
         _ if !is_pattern => return Vec::new(),
         _ => {}
     }
-    let start = if word.text.starts_with('/') { "/" } else { "." };
-    let start = directory::path_of(command.directory.as_deref(), &Word::literal(start));
+    let (start, rest) = match word.text.strip_prefix("~/") {
+        Some(rest) => (Some("~".to_owned()), rest),
+        None => {
+            let start = if word.text.starts_with('/') { "/" } else { "." };
+            let start = directory::path_of(command.directory.as_deref(), &Word::literal(start));
+            (start, word.text.as_str())
+        }
+    };
     let mut paths: Vec<String> = start.into_iter().collect();
-    for part in word.text.split('/').filter(|part| !part.is_empty()) {
+    for part in rest.split('/').filter(|part| !part.is_empty()) {
         let has_pattern = part.contains(['*', '?', '[']);
         let expanded = paths.iter().flat_map(|path| {
             if !has_pattern {

@@ -100,8 +100,11 @@ pub(super) fn find(
     }
     let mut ignored = Ignored { met: Vec::new(), excluded: Vec::new() };
     let mut n_searched = 0;
-    for tree in trees {
-        match all_in(root, &tree, &is_left_out, &mut n_searched) {
+    trees.sort_unstable();
+    for mut tree in trees {
+        let names = all_in(root, &tree, &is_left_out, &mut n_searched);
+        tree.push(b'/');
+        match names {
             Some(names) => directories.push((tree, names)),
             None => ignored.excluded.push(Name::new(&tree)),
         }
@@ -135,7 +138,7 @@ pub(super) fn find(
     ignored
 }
 
-/// The paths of an ignored directory, itself first. `None`: there are too many.
+/// The paths of an ignored directory, itself first. `None`: there are too many, or a repository is in it.
 fn all_in(
     root: &Path,
     tree: &[u8],
@@ -145,7 +148,12 @@ fn all_in(
     let mut all = vec![tree.to_vec()];
     let mut todo = vec![tree.to_vec()];
     while let Some(directory) = todo.pop() {
-        each(&root.join(OsStr::from_bytes(&directory)), |name, is_directory| {
+        let path = root.join(OsStr::from_bytes(&directory));
+        // Somebody else works in a repository in it.
+        if path.join(".git").symlink_metadata().is_ok() {
+            return None;
+        }
+        each(&path, |name, is_directory| {
             *n_searched += 1;
             let name = joined(&directory, name);
             if !is_left_out(&name) {

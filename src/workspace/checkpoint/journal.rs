@@ -1,14 +1,14 @@
 //! The journal of a session: what its operations changed, one line of JSON each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::USER_PROGRAMS;
-use super::manifest::{Change, Name, State, lock};
+use super::manifest::{Change, lock};
 use crate::disk;
 
 pub(super) const FILE: &str = "operations.jsonl";
@@ -32,6 +32,9 @@ pub(super) struct Operation {
     /// Changes of HEAD, the index, refs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) git: Vec<Change>,
+    /// When it ended, in milliseconds since 1970.
+    #[serde(default)]
+    pub(super) ended_ms: i64,
     /// The operations that it undid.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) undoes: BTreeSet<u32>,
@@ -52,16 +55,30 @@ impl Journal {
 
     /// All operations. An incomplete line was written by a process that was killed.
     pub(super) fn read(&self) -> Vec<Operation> {
+        self.read_from(0)
+    }
+
+    /// Those after this size of the file.
+    pub(super) fn read_from(&self, size: u64) -> Vec<Operation> {
         let bytes = disk::read(&self.path).unwrap_or_default();
+        let bytes =
+            usize::try_from(size).ok().and_then(|size| bytes.get(size..)).unwrap_or_default();
         let lines = bytes.split(|byte| *byte == b'\n');
         lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    /// The size of the file in bytes.
+    pub(super) fn size(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |data| data.len())
     }
 
     /// Adds an operation with an id that no other one has.
     pub(super) fn record(&self, operation: Operation) -> io::Result<()> {
         let recording = lock(&self.recording);
         let id = self.read().iter().map(|it| it.id).max().unwrap_or(0) + 1;
-        let added = self.add(&Operation { id, ..operation });
+        let ended = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ended_ms = i64::try_from(ended.as_millis()).unwrap_or(i64::MAX);
+        let added = self.add(&Operation { id, ended_ms, ..operation });
         drop(recording);
         added
     }
@@ -87,80 +104,6 @@ pub(super) fn live(operations: &[Operation]) -> Vec<&Operation> {
     }
     live.reverse();
     live
-}
-
-/// For each path, the state after an undo, and the state that is expected now.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Plan {
-    pub(super) steps: BTreeMap<Name, Step>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Step {
-    pub(super) target: Option<State>,
-    pub(super) expected: Option<State>,
-    /// Something else changed the path between two of the operations.
-    pub(super) is_broken: bool,
-    /// Why the path may stay as it is if it changed since.
-    pub(super) minor: Option<Minor>,
-    /// The file was moved here from a place that no checkpoint covers.
-    pub(super) is_moved_here: bool,
-}
-
-/// What makes the changes of a path less important than others: all of them are such.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Minor {
-    /// Hooks or checks made them.
-    UserPrograms,
-    /// The path is ignored.
-    Ignored,
-}
-
-impl Minor {
-    pub(super) fn in_words(self) -> &'static str {
-        match self {
-            Self::UserPrograms => "a hook or check wrote it, and it was changed since",
-            Self::Ignored => "it is ignored, and it or a file beside it was changed since",
-        }
-    }
-}
-
-impl Plan {
-    /// The plan that undoes what these operations changed in files.
-    pub(super) fn of_files(operations: &[&Operation]) -> Self {
-        Self::of(operations, |operation| &operation.changes)
-    }
-
-    /// The same for HEAD, the index and refs.
-    pub(super) fn of_git(operations: &[&Operation]) -> Self {
-        Self::of(operations, |operation| &operation.git)
-    }
-
-    fn of(operations: &[&Operation], changes: fn(&Operation) -> &[Change]) -> Self {
-        let mut plan = Self::default();
-        for operation in operations.iter().rev() {
-            let of_user_programs = (operation.what == USER_PROGRAMS).then_some(Minor::UserPrograms);
-            for change in changes(operation).iter().rev() {
-                let minor = of_user_programs.or(change.is_ignored.then_some(Minor::Ignored));
-                plan.steps
-                    .entry(change.path.clone())
-                    .and_modify(|step| {
-                        step.is_broken |= step.target != change.after;
-                        step.target.clone_from(&change.before);
-                        step.minor = minor.and(step.minor);
-                        step.is_moved_here |= change.is_moved_here;
-                    })
-                    .or_insert_with(|| Step {
-                        target: change.before.clone(),
-                        expected: change.after.clone(),
-                        is_broken: false,
-                        minor,
-                        is_moved_here: change.is_moved_here,
-                    });
-            }
-        }
-        plan
-    }
 }
 
 #[cfg(test)]

@@ -150,7 +150,8 @@ pub(super) struct Manifest {
     pub(super) files: Vec<Arc<Entry>>,
     /// HEAD, index, refs: absolute paths.
     pub(super) git: Vec<Arc<Entry>>,
-    /// Directories with ignored files beyond the limits, which are not among the files.
+    /// Directories with ignored files beyond the limits, which are not among the files. With `/` at the end: all that is
+    /// below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) excluded: Vec<Name>,
 }
@@ -279,15 +280,16 @@ impl Scanner {
         self.fill(vec![met], &[], pack, None, max_bytes).pop()
     }
 
-    /// A path at or below this one is a file that is not covered, not ignored, and not in git as it is: one that is not
+    /// A path at or below one of these is a file that is not covered, not ignored, and not in git as it is: one that is not
     /// tracked, or else one with changes.
-    pub(super) fn has_unsaved(&self, now: &Manifest, path: &Path, is_tracked: bool) -> bool {
-        let path = path.strip_prefix(&self.root).unwrap_or(Path::new(""));
+    pub(super) fn has_unsaved(&self, now: &Manifest, paths: &[PathBuf], is_tracked: bool) -> bool {
+        let inside: Vec<&Path> =
+            paths.iter().filter_map(|path| path.strip_prefix(&self.root).ok()).collect();
         let is_open = |entry: &&Arc<Entry>| {
             matches!(entry.state, State::NotCovered { .. })
                 && entry.stat.is_file()
                 && !entry.is_ignored
-                && entry.path.as_path().starts_with(path)
+                && inside.iter().any(|path| entry.path.as_path().starts_with(path))
         };
         let mut open = now.files.iter().filter(is_open).peekable();
         if open.peek().is_none() {
@@ -620,8 +622,8 @@ impl Manifest {
         change.is_ignored && change.before.is_none() && {
             let path = change.path.as_path();
             let is_in = |folder: &Name| match folder.as_bytes() {
-                [] => path.parent() == Some(Path::new("")),
-                _ => path.starts_with(folder.as_path()),
+                [.., b'/'] => path.starts_with(folder.as_path()),
+                _ => path.parent() == Some(folder.as_path()),
             };
             self.excluded.iter().any(is_in)
         }

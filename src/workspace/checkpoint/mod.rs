@@ -14,6 +14,7 @@ mod manifest;
 mod outside;
 mod overlap;
 mod pack;
+mod plan;
 mod preview;
 mod restore;
 mod session_diff;
@@ -151,6 +152,8 @@ pub struct Begun {
     time: Duration,
     /// `None`: the project has too many files.
     before: Option<Arc<Manifest>>,
+    /// The size of the journal before it.
+    journal_bytes: u64,
     /// The manifest on disk, for the next process if this one is killed.
     open_file: Option<PathBuf>,
     overlap: overlap::Begun,
@@ -260,13 +263,15 @@ impl Checkpoints {
         };
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let (what, call) = (what.to_owned(), String::new());
-        Begun { what, call, scope, turn, time, before, open_file, overlap }
+        let journal_bytes = self.journal.size();
+        Begun { what, call, scope, turn, time, before, journal_bytes, open_file, overlap }
     }
 
     /// Records the state after it, and the difference. `is_background`: the user may have changed files
     /// meanwhile. Blocks.
     pub fn after(&self, begun: Begun, is_background: bool) -> std::io::Result<Changed> {
-        let Begun { what, call, scope, turn, time, before, open_file, overlap } = begun;
+        let Begun { what, call, scope, turn, time, before, journal_bytes, open_file, overlap } =
+            begun;
         let after = match &scope {
             Scope::File(path) => Ok(Arc::new(self.of_file(path))),
             Scope::Project => self.take(),
@@ -284,7 +289,10 @@ impl Checkpoints {
         let Ok(after) = after else {
             return Err(std::io::Error::other(self.gap().unwrap_or_default()));
         };
-        let (changes, git) = self.difference(&before, &after, time);
+        let (mut changes, git) = self.difference(&before, &after, time);
+        if is_background {
+            without_others(&mut changes, &self.journal.read_from(journal_bytes));
+        }
         if changes.is_empty() && git.is_empty() {
             return Ok(Changed::default());
         }
@@ -313,7 +321,11 @@ impl Checkpoints {
             if let Some(before) = self.load(&entry.path())
                 && let Ok(after) = self.take()
             {
-                let (changes, git) = self.difference(&before, &after, time);
+                let (mut changes, git) = self.difference(&before, &after, time);
+                let mut others = self.journal.read();
+                others
+                    .retain(|other| u128::try_from(other.ended_ms).unwrap_or(0) > time.as_millis());
+                without_others(&mut changes, &others);
                 // Changes since the end of that process cannot be distinguished.
                 let (what, is_shared) = ("Bash".to_owned(), true);
                 let killed =
@@ -509,10 +521,10 @@ impl Checkpoints {
     }
 
     /// See [`Workspace::has_unsaved`].
-    fn has_unsaved(&self, path: &Path, is_tracked: bool) -> bool {
+    fn has_unsaved(&self, paths: &[PathBuf], is_tracked: bool) -> bool {
         self.wait();
         // (Where there are no manifests, commands that discard changes ask anyway.)
-        self.take().is_ok_and(|now| self.scanner.has_unsaved(&now, path, is_tracked))
+        self.take().is_ok_and(|now| self.scanner.has_unsaved(&now, paths, is_tracked))
     }
 
     /// Writes the latest manifest for the next session. `false`: the file does not contain it.
@@ -541,6 +553,18 @@ impl Checkpoints {
         state.saved = id.map(|id| (last, id));
         id.is_some()
     }
+}
+
+/// Leaves out what these operations changed meanwhile.
+fn without_others(changes: &mut Vec<Change>, others: &[Operation]) {
+    let others = others.iter().flat_map(|operation| &operation.changes);
+    let left: HashMap<&Name, &Change> = others.map(|change| (&change.path, change)).collect();
+    changes.retain_mut(|change| {
+        if let Some(other) = left.get(&change.path) {
+            change.before.clone_from(&other.after);
+        }
+        change.before != change.after
+    });
 }
 
 fn file_id(file: &Path) -> Option<FileId> {
@@ -592,10 +616,10 @@ impl Workspace {
         }
     }
 
-    /// Whether a file at or below a path is neither covered by checkpoints nor ignored, and git does not have its content:
+    /// Whether a file at or below one of these paths is neither covered by checkpoints nor ignored, and git does not have its content:
     /// it is not tracked, or else it was changed.
-    pub fn has_unsaved(&self, path: &Path, is_tracked: bool) -> bool {
-        self.checkpoints().is_some_and(|checkpoints| checkpoints.has_unsaved(path, is_tracked))
+    pub fn has_unsaved(&self, paths: &[PathBuf], is_tracked: bool) -> bool {
+        self.checkpoints().is_some_and(|checkpoints| checkpoints.has_unsaved(paths, is_tracked))
     }
 
     /// The number of paths that a checkpoint of the project covers; `None`: more than the limit.

@@ -6,16 +6,16 @@ use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::git_state::{GitDirs, is_same_index};
-use super::journal::{Journal, Minor, Operation, Plan, Step, live};
-use super::manifest::{Change, Entry, Name, Stat, State, stat};
+use super::journal::{Journal, Operation};
+use super::manifest::{Change, Entry, Name, State, stat};
 use super::pack::{BlobId, Found};
+use super::plan::{Minor, Plan, Step, select};
 use super::{Checkpoints, Hash, OPEN_FILE, changes, lock, shown};
 use crate::disk;
 use crate::workspace::replace::New;
@@ -23,7 +23,7 @@ use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
 
 /// The name of an undo in the journal.
-const UNDO: &str = "undo";
+pub(super) const UNDO: &str = "undo";
 /// What to do about a path that was left as it is.
 const WITH_FORCE: &str = "; undo with force to restore it anyway";
 /// Permissions that the owner of a directory needs to change it.
@@ -114,52 +114,19 @@ pub enum UndoError {
     Nothing,
     /// Another session or a background command worked at the same time: the user has to confirm.
     #[error(
-        "another session, a background command or a process of a killed session may have made some of these changes; \
-         --force undoes them anyway: {}",
-        .0.join(", ")
+        "turn {turn}: another session, a background command or a process of a killed session may have made some of these \
+         changes; --force undoes them anyway: {}",
+        .paths.join(", ")
     )]
-    Shared(Vec<String>),
+    Shared {
+        /// The first of the turns.
+        turn: u32,
+        /// What the undo would change.
+        paths: Vec<String>,
+    },
     /// Writing the journal failed.
     #[error("the checkpoints could not be used: {0}")]
     Failed(String),
-}
-
-impl Checkpoints {
-    pub(super) fn select(operations: &[Operation], what: Undo) -> Vec<&Operation> {
-        let live = live(operations);
-        if what == Undo::Redo {
-            return live.into_iter().rev().find(|it| it.what == UNDO).into_iter().collect();
-        }
-        let own = live.into_iter().filter(|it| it.undoes.is_empty());
-        let latest = || own.clone().next_back().map(|it| it.turn);
-        let (first, last) = match what {
-            Undo::Turn(turn) => (turn, turn),
-            Undo::From(turn) => (turn, u32::MAX),
-            Undo::Latest | Undo::Redo => match latest() {
-                Some(turn) => (turn, turn),
-                None => return Vec::new(),
-            },
-        };
-        own.filter(|it| (first..=last).contains(&it.turn)).collect()
-    }
-
-    /// The operations of the latest turn before this one.
-    fn latest_before(operations: &[Operation], turn: u32) -> Vec<&Operation> {
-        let own = live(operations).into_iter();
-        let own = own.filter(|it| it.undoes.is_empty() && it.turn < turn);
-        let latest = own.clone().next_back().map(|it| it.turn);
-        own.filter(|it| Some(it.turn) == latest).collect()
-    }
-
-    /// These operations of a turn were undone in part, and no more of them can be undone.
-    fn is_undone_in_part(&self, selected: &[&Operation]) -> bool {
-        let plan = Plan::of_files(selected);
-        selected.iter().any(|it| it.what == UNDO)
-            && plan.steps.iter().all(|(name, step)| {
-                let now = self.look(name, [step.target.as_ref(), step.expected.as_ref()]);
-                refusal(step, now.as_deref(), false).is_some()
-            })
-    }
 }
 
 /// Whether the session in this directory has operations to undo. A command of a process that was killed may
@@ -170,14 +137,15 @@ pub fn can_undo(session: &Path, what: Undo) -> bool {
         files.map(|it| it.file_name()).any(|it| it.to_string_lossy().starts_with(OPEN_FILE))
     };
     let operations = Journal::new(session).read();
-    !Checkpoints::select(&operations, what).is_empty() || what != Undo::Redo && is_open()
+    !select(&operations, what).is_empty() || what != Undo::Redo && is_open()
 }
 
 impl Workspace {
     /// The first turn with operations that an undo would undo.
     pub fn turn_to_undo(&self, what: Undo) -> Option<u32> {
-        let operations = self.checkpoints()?.journal.read();
-        Checkpoints::select(&operations, what).first().map(|first| first.turn)
+        let checkpoints = self.checkpoints()?;
+        let operations = checkpoints.journal.read();
+        checkpoints.selected(&operations, what, false).first().map(|first| first.turn)
     }
 
     /// Undoes operations. A path that changed since is skipped, unless `force` is set.
@@ -185,32 +153,28 @@ impl Workspace {
         let UndoOptions { confirmed, force, git } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
-        let mut selected = Checkpoints::select(&operations, what);
-        // Of a turn that was undone in part, as far as possible, the rest is undone by its number or with force.
-        while what == Undo::Latest && !force && checkpoints.is_undone_in_part(&selected) {
-            let earlier = Checkpoints::latest_before(&operations, selected[0].turn);
-            if earlier.is_empty() {
-                break;
-            }
-            selected = earlier;
-        }
+        let selected = checkpoints.selected(&operations, what, force);
         let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
             return Err(UndoError::Nothing);
         };
-        let files = Plan::of_files(&selected);
+        let files = checkpoints.plan_of(&operations, &selected);
         if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
-            return Err(UndoError::Shared(files.steps.keys().map(shown).collect()));
+            let paths = files.steps.keys().map(shown).collect();
+            return Err(UndoError::Shared { turn: first.turn, paths });
         }
         let turns = (first.turn, last.turn);
         let of_git = Plan::of_git(&selected);
         let dirs = checkpoints.scanner.git();
         let is_index = |name: &Name| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
-        let files = checkpoints.with_units(checkpoints.with_moved_files(files));
 
         let overlap = checkpoints.overlap.begin();
         let mut report = UndoReport { turns, files: Vec::new(), leaves_git: None };
-        let (of_files, mut done) = self.carry_out(checkpoints, &files, force);
+        let (mut of_files, mut done) = self.carry_out(checkpoints, &files, force);
+        for change in &mut of_files {
+            let step = files.steps.get(&change.path);
+            change.is_ignored = step.is_some_and(|step| step.minor == Some(Minor::Ignored));
+        }
         let lacks_content = |(name, step): (&Name, &Step)| {
             let is_refused = |(path, how): &(String, Undone)| {
                 matches!(how, Undone::Refused(_)) && *path == shown(name)
@@ -255,7 +219,7 @@ impl Workspace {
         let (changes, git, undoes) = (of_files, of_git, undoes.into_iter().collect());
         let (what, turn, call) = (word.to_owned(), turns.1, String::new());
         checkpoints
-            .record(Operation { id: 0, turn, what, call, is_shared: false, changes, git, undoes })
+            .record(Operation { turn, what, call, changes, git, undoes, ..Operation::default() })
             .map_err(|error| UndoError::Failed(format!("the undo is not recorded: {error}")))?;
         Ok(report)
     }
@@ -309,7 +273,11 @@ impl Workspace {
                 match (removed, &step.target) {
                     (Ok(()), None) => drop(done.insert(name, Undone::Removed)),
                     (Ok(()), Some(_)) => {}
-                    (Err(error), _) => drop(done.insert(name, not_removed(step, &error))),
+                    (Err(error), _) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                        let how = not_empty(name, step, &done);
+                        done.insert(name, how);
+                    }
+                    (Err(error), _) => drop(done.insert(name, refused(&error))),
                 }
             } else if step.target.is_none() {
                 done.insert(name, Undone::AsBefore);
@@ -428,66 +396,6 @@ impl Workspace {
 }
 
 impl Checkpoints {
-    /// A file whose content is not stored, and which the operations moved: its content is at the new path.
-    pub(super) fn with_moved_files(&self, mut plan: Plan) -> Plan {
-        let stat_of = |state: &Option<State>| match state {
-            Some(State::NotCovered { stat, .. }) => Some(*stat),
-            _ => None,
-        };
-        let created = plan.steps.iter().filter(|(_, step)| step.target.is_none());
-        let created =
-            created.filter_map(|(name, step)| Some((name.clone(), stat_of(&step.expected)?)));
-        let created: Vec<(Name, Stat)> = created.collect();
-        for step in plan.steps.values_mut().filter(|step| step.expected.is_none()) {
-            let Some(stat) = stat_of(&step.target) else { continue };
-            let Some((name, moved)) = created.iter().find(|(_, it)| it.is_same_file(&stat)) else {
-                continue;
-            };
-            let now = self.look(name, [step.target.as_ref(), None]);
-            // Something else may be there by now.
-            let is_it =
-                |now: &Arc<Entry>| now.stat == *moved && matches!(now.state, State::File { .. });
-            if let Some(now) = now.filter(is_it) {
-                step.target = Some(now.state.clone());
-            }
-        }
-        plan
-    }
-
-    /// Ignored files of one directory may belong together, as a database and its log do: if one of them was changed since,
-    /// the older ones beside it are not restored either; nor are any beside one that cannot be restored.
-    pub(super) fn with_units(&self, mut plan: Plan) -> Plan {
-        let is_ignored = |step: &Step| step.minor == Some(Minor::Ignored);
-        if !plan.steps.values().any(is_ignored) {
-            return plan;
-        }
-        let Ok(now) = self.take() else { return plan };
-        let is_as_left = |entry: &Entry| {
-            let step = plan.steps.get(&entry.path);
-            step.is_some_and(|step| is_at(step.expected.as_ref(), Some(entry)))
-        };
-        // The latest change in each directory.
-        let mut changed: HashMap<Option<PathBuf>, i64> = HashMap::new();
-        for entry in now.ignored_files().filter(|entry| !is_as_left(entry)) {
-            let directory = entry.path.as_path().parent().map(Path::to_owned);
-            let latest = changed.entry(directory).or_insert(i64::MIN);
-            *latest = entry.stat.mtime_ns.max(*latest);
-        }
-        for (name, step) in plan.steps.iter().filter(|(_, step)| is_ignored(step)) {
-            if matches!(step.target, Some(State::NotCovered { .. })) {
-                changed.insert(name.as_path().parent().map(Path::to_owned), i64::MAX);
-            }
-        }
-        for (name, step) in plan.steps.iter_mut().filter(|(_, step)| is_ignored(step)) {
-            let directory = name.as_path().parent().map(Path::to_owned);
-            let (Some(latest), Some(entry)) = (changed.get(&directory), now.find(name)) else {
-                continue;
-            };
-            step.is_broken |= *latest > entry.stat.mtime_ns;
-        }
-        plan
-    }
-
     /// It is the index of git, and lists what it did after the operations.
     fn is_refreshed(&self, name: &Name, step: &Step, now: Option<&Entry>) -> bool {
         let index = self.scanner.git().map(GitDirs::index);
@@ -559,10 +467,11 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
         return Some(Undone::AsBefore);
     }
     if let Some(State::NotCovered { why, .. }) = &step.target {
-        return Some(Undone::Refused(format!("its old content is not kept: {why}")));
+        let why = format!("its old content is not kept: {why}");
+        return Some(if step.minor.is_some() { Undone::Left(why) } else { Undone::Refused(why) });
     }
     if step.is_moved_here && now.is_some() && !force {
-        let why = "it was moved here from a place without checkpoints; move it back first, or undo with force to lose it";
+        let why = "it was moved here from a place without checkpoints; move it back first, or undo with force";
         return Some(Undone::Refused(why.to_owned()));
     }
     // A redo could not restore a file whose content is not stored.
@@ -588,7 +497,7 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
 }
 
 /// The path has this state. If its content is not covered, the metadata are compared.
-fn is_at(state: Option<&State>, now: Option<&Entry>) -> bool {
+pub(super) fn is_at(state: Option<&State>, now: Option<&Entry>) -> bool {
     match (state, now) {
         (None, None) => true,
         (Some(State::NotCovered { stat, .. }), Some(now)) => now.stat == *stat,
@@ -621,18 +530,18 @@ fn refused(error: &io::Error) -> Undone {
     Undone::Refused(error.to_string())
 }
 
-fn not_removed(step: &Step, error: &io::Error) -> Undone {
-    match error.kind() {
-        io::ErrorKind::DirectoryNotEmpty => not_empty(step),
-        _ => refused(error),
+/// The result for a directory that contains what the plan does not remove. `done`: the results for what is in it.
+pub(super) fn not_empty(name: &Name, step: &Step, done: &BTreeMap<&Name, Undone>) -> Undone {
+    let inside = || {
+        let inside = done.iter().filter(|(it, _)| it.as_path().starts_with(name.as_path()));
+        inside.map(|(_, how)| how)
+    };
+    let is_left = inside().any(|how| matches!(how, Undone::Left(_)));
+    if is_left && !inside().any(|how| matches!(how, Undone::Refused(_))) {
+        return Undone::Left("it contains files that are left as they are".to_owned());
     }
-}
-
-/// A directory contains what the plan does not remove.
-pub(super) fn not_empty(step: &Step) -> Undone {
-    const NOT_EMPTY: &str = "it contains files that no checkpoint covers";
-    let result = if step.minor.is_some() { Undone::Left } else { Undone::Refused };
-    result(NOT_EMPTY.to_owned())
+    let why = "it contains files that no checkpoint covers".to_owned();
+    if step.minor.is_some() { Undone::Left(why) } else { Undone::Refused(why) }
 }
 
 /// The existing file is changed, not removed first.

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use super::journal::{Plan, live};
+use super::journal::live;
 use super::manifest::{Name, State};
+use super::plan::Plan;
 use super::{Checkpoints, Hash, shown};
 use crate::disk;
 use crate::workspace::{Diff, DiffSize, Workspace};

@@ -269,7 +269,7 @@ fn overlapping_operation_of_another_session_is_shared() {
     operation(&other, || project.write("b", "2"));
     one.checkpoints().unwrap().after(begun, false).unwrap();
     let error = one.undo(Undo::Latest, UndoOptions::default()).unwrap_err();
-    assert!(matches!(error, UndoError::Shared(_)), "{error}");
+    assert!(matches!(error, UndoError::Shared { .. }), "{error}");
 }
 
 #[test]

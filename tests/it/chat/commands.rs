@@ -810,6 +810,16 @@ fn edits_beside_a_background_command_of_an_earlier_turn_are_undone() {
     // The command may have changed something in turn 1.
     pty.say("/undo 1");
     pty.wait_for("bg_1 (`touch began; sleep 311.62`) may still write in the background");
+    // Its end is no part of turn 2.
+    pty.say("/redo");
+    pty.wait("it is redone", |_| test.read("a.txt") == "two\n");
+    pty.say("/tasks stop");
+    pty.wait("it has ended", |_| running("sleep 311.62").is_empty());
+    pty.say("/undo");
+    pty.wait("it is undone", |_| test.read("a.txt") == "one\n");
+    assert!(test.root().join("began").exists());
+    pty.say("/undo");
+    pty.wait_for("/undo 1 force undoes them anyway: began");
     pty.say("/quit");
     assert_eq!(pty.end(), 0);
 }

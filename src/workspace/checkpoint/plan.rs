@@ -1,0 +1,222 @@
+//! What an undo restores: the operations that it undoes, and for each path the state after it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::journal::{Operation, live};
+use super::manifest::{Change, Entry, Name, Stat, State};
+use super::restore::{UNDO, Undo, is_at, refusal};
+use super::{Checkpoints, USER_PROGRAMS};
+
+/// For each path, the state after an undo, and the state that is expected now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) steps: BTreeMap<Name, Step>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
+    pub(super) target: Option<State>,
+    pub(super) expected: Option<State>,
+    /// Something else changed the path between two of the operations.
+    pub(super) is_broken: bool,
+    /// Why the path may stay as it is if it changed since.
+    pub(super) minor: Option<Minor>,
+    /// The file was moved here from a place that no checkpoint covers.
+    pub(super) is_moved_here: bool,
+    /// When the latest of the operations ended, in milliseconds since 1970.
+    pub(super) ended_ms: i64,
+}
+
+/// What makes the changes of a path less important than others: all of them are such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Minor {
+    /// Hooks or checks made them.
+    UserPrograms,
+    /// The path is ignored.
+    Ignored,
+}
+
+impl Minor {
+    pub(super) fn in_words(self) -> &'static str {
+        match self {
+            Self::UserPrograms => "a hook or check wrote it, and it was changed since",
+            Self::Ignored => "it is ignored, and it or a file beside it was changed since",
+        }
+    }
+}
+
+impl Plan {
+    /// The plan that undoes what these operations changed in files.
+    pub(super) fn of_files(operations: &[&Operation]) -> Self {
+        Self::of(operations, |operation| &operation.changes)
+    }
+
+    /// The same for HEAD, the index and refs.
+    pub(super) fn of_git(operations: &[&Operation]) -> Self {
+        Self::of(operations, |operation| &operation.git)
+    }
+
+    fn of(operations: &[&Operation], changes: fn(&Operation) -> &[Change]) -> Self {
+        let mut plan = Self::default();
+        for operation in operations.iter().rev() {
+            let of_user_programs = (operation.what == USER_PROGRAMS).then_some(Minor::UserPrograms);
+            for change in changes(operation).iter().rev() {
+                let minor = of_user_programs.or(change.is_ignored.then_some(Minor::Ignored));
+                plan.steps
+                    .entry(change.path.clone())
+                    .and_modify(|step| {
+                        step.is_broken |= step.target != change.after;
+                        step.target.clone_from(&change.before);
+                        step.minor = minor.and(step.minor);
+                        step.is_moved_here |= change.is_moved_here;
+                    })
+                    .or_insert_with(|| Step {
+                        target: change.before.clone(),
+                        expected: change.after.clone(),
+                        is_broken: false,
+                        minor,
+                        is_moved_here: change.is_moved_here,
+                        ended_ms: operation.ended_ms,
+                    });
+            }
+        }
+        // A file that was moved here may have been moved on.
+        let changes = operations.iter().flat_map(|operation| changes(operation));
+        let moved_on = changes.filter(|change| {
+            let is_here = |step: &Step| step.expected == change.after;
+            change.is_moved_here && !plan.steps.get(&change.path).is_some_and(is_here)
+        });
+        let moved_on: Vec<Option<State>> = moved_on.map(|change| change.after.clone()).collect();
+        for step in plan.steps.values_mut().filter(|step| step.target.is_none()) {
+            step.is_moved_here |= step.expected.is_some() && moved_on.contains(&step.expected);
+        }
+        plan
+    }
+}
+
+impl Checkpoints {
+    /// The operations that an undo would undo.
+    pub(super) fn selected<'a>(
+        &self,
+        operations: &'a [Operation],
+        what: Undo,
+        force: bool,
+    ) -> Vec<&'a Operation> {
+        let mut selected = select(operations, what);
+        // Of a turn that was undone in part, as far as possible, the rest is undone by its number or with force.
+        while what == Undo::Latest && !force && self.is_undone_in_part(operations, &selected) {
+            let earlier = latest_before(operations, selected[0].turn);
+            if earlier.is_empty() {
+                break;
+            }
+            selected = earlier;
+        }
+        selected
+    }
+
+    /// What they would restore in files.
+    pub(super) fn plan_of(&self, operations: &[Operation], selected: &[&Operation]) -> Plan {
+        self.with_units(operations, self.with_moved_files(Plan::of_files(selected)))
+    }
+
+    /// These operations of a turn were undone in part, and no more of them can be undone.
+    fn is_undone_in_part(&self, operations: &[Operation], selected: &[&Operation]) -> bool {
+        let plan = self.plan_of(operations, selected);
+        selected.iter().any(|it| it.what == UNDO)
+            && plan.steps.iter().all(|(name, step)| {
+                let now = self.look(name, [step.target.as_ref(), step.expected.as_ref()]);
+                refusal(step, now.as_deref(), false).is_some()
+            })
+    }
+
+    /// A file whose content is not stored, and which the operations moved: its content is at the new path.
+    fn with_moved_files(&self, mut plan: Plan) -> Plan {
+        let stat_of = |state: &Option<State>| match state {
+            Some(State::NotCovered { stat, .. }) => Some(*stat),
+            _ => None,
+        };
+        let created = plan.steps.iter().filter(|(_, step)| step.target.is_none());
+        let created =
+            created.filter_map(|(name, step)| Some((name.clone(), stat_of(&step.expected)?)));
+        let created: Vec<(Name, Stat)> = created.collect();
+        for step in plan.steps.values_mut().filter(|step| step.expected.is_none()) {
+            let Some(stat) = stat_of(&step.target) else { continue };
+            let Some((name, moved)) = created.iter().find(|(_, it)| it.is_same_file(&stat)) else {
+                continue;
+            };
+            let now = self.look(name, [step.target.as_ref(), None]);
+            // Something else may be there by now.
+            let is_it =
+                |now: &Arc<Entry>| now.stat == *moved && matches!(now.state, State::File { .. });
+            if let Some(now) = now.filter(is_it) {
+                step.target = Some(now.state.clone());
+            }
+        }
+        plan
+    }
+
+    /// Ignored files of one directory may belong together, as a database and its log do. If one of them was changed after an
+    /// operation, by something else, or cannot be restored, those beside it are not restored either.
+    fn with_units(&self, operations: &[Operation], mut plan: Plan) -> Plan {
+        let is_ignored = |step: &Step| step.minor == Some(Minor::Ignored);
+        if !plan.steps.values().any(is_ignored) {
+            return plan;
+        }
+        let Ok(now) = self.take() else { return plan };
+        // The states in which operations left paths.
+        let left = operations.iter().flat_map(|operation| &operation.changes);
+        let left: HashMap<&Name, &Option<State>> =
+            left.map(|change| (&change.path, &change.after)).collect();
+        let is_as_left =
+            |entry: &Entry| left.get(&entry.path).is_some_and(|it| is_at(it.as_ref(), Some(entry)));
+        // When something in each directory was last changed, in milliseconds since 1970.
+        let mut changed: HashMap<Option<PathBuf>, i64> = HashMap::new();
+        for entry in now.ignored_files().filter(|entry| !is_as_left(entry)) {
+            let latest = changed.entry(directory_of(&entry.path)).or_insert(i64::MIN);
+            *latest = (entry.stat.mtime_ns / 1_000_000).max(*latest);
+        }
+        for (name, step) in plan.steps.iter().filter(|(_, step)| is_ignored(step)) {
+            if matches!(step.target, Some(State::NotCovered { .. })) {
+                changed.insert(directory_of(name), i64::MAX);
+            }
+        }
+        for (name, step) in plan.steps.iter_mut().filter(|(_, step)| is_ignored(step)) {
+            let latest = changed.get(&directory_of(name));
+            step.is_broken |= latest.is_some_and(|latest| *latest > step.ended_ms);
+        }
+        plan
+    }
+}
+
+fn directory_of(name: &Name) -> Option<PathBuf> {
+    name.as_path().parent().map(Path::to_owned)
+}
+
+pub(super) fn select(operations: &[Operation], what: Undo) -> Vec<&Operation> {
+    let live = live(operations);
+    if what == Undo::Redo {
+        return live.into_iter().rev().find(|it| it.what == UNDO).into_iter().collect();
+    }
+    let own = live.into_iter().filter(|it| it.undoes.is_empty());
+    // (A background command ends after later turns.)
+    let latest = || own.clone().map(|it| it.turn).max();
+    let (first, last) = match what {
+        Undo::Turn(turn) => (turn, turn),
+        Undo::From(turn) => (turn, u32::MAX),
+        Undo::Latest | Undo::Redo => match latest() {
+            Some(turn) => (turn, turn),
+            None => return Vec::new(),
+        },
+    };
+    own.filter(|it| (first..=last).contains(&it.turn)).collect()
+}
+
+/// The operations of the latest turn before this one.
+fn latest_before(operations: &[Operation], turn: u32) -> Vec<&Operation> {
+    let own = live(operations).into_iter();
+    let own = own.filter(|it| it.undoes.is_empty() && it.turn < turn);
+    let latest = own.clone().map(|it| it.turn).max();
+    own.filter(|it| Some(it.turn) == latest).collect()
+}
