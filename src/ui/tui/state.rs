@@ -524,6 +524,8 @@ impl State {
                 self.conversation = Conversation::below(&self.conversation, is_reopened);
                 self.asked = None;
                 self.focus = Focus::Composer;
+                // Now another one is the current session.
+                self.sessions.clear();
                 if let Some(viewer) = &mut self.viewer {
                     viewer.reset();
                 }

@@ -130,6 +130,14 @@ fn sessions_are_listed_resumed_and_cleared() {
         test.try_log().unwrap().parent().unwrap().file_name().unwrap().to_str(),
         Some(&*first)
     );
+    pty.wait_for("/help");
+    pty.send("/resume ");
+    pty.wait("the other session", |screen| {
+        screen.contains("the second session")
+            && !screen.contains(&format!("▸ {}", &first[first.len() - 6..]))
+    });
+    pty.send("\x15");
+    pty.wait("an empty line", |screen| !screen.contains("/resume"));
     pty.say("/resume nope");
     pty.wait_for("no session nope");
 }
