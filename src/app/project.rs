@@ -119,6 +119,10 @@ impl Project for ProjectFiles {
         let workspace = &self.workspace;
         first_met(|inside, names| {
             let folder = Path::new(folder).join(inside);
+            // (The failure about a missing folder would search the project for similar names.)
+            if !workspace.root().join(&folder).is_dir() {
+                return Vec::new();
+            }
             let place = folder.to_str().and_then(|folder| workspace.locate(folder).ok());
             let Some(folder) = place.and_then(|place| workspace.directory(&place).ok()) else {
                 return Vec::new();
