@@ -53,8 +53,8 @@ pub(super) fn count(directory: &Path) -> Count {
 }
 
 /// Finds the paths that are not among the sorted `met`: for each directory that the walk entered the ignored files in
-/// it, and each ignored directory as a whole. Directories with few of them come first, so that a heap of generated
-/// files does not displace a `.env`.
+/// it, and each ignored directory as a whole. Directories with few of them come first, so that many generated
+/// files do not exclude a `.env`.
 pub(super) fn find(
     root: &Path,
     met: &[Met],
@@ -149,7 +149,7 @@ fn all_in(
     let mut todo = vec![tree.to_vec()];
     while let Some(directory) = todo.pop() {
         let path = root.join(OsStr::from_bytes(&directory));
-        // Somebody else works in a repository in it.
+        // Another person or agent may work in that repository; an undo must not revert their changes.
         if path.join(".git").symlink_metadata().is_ok() {
             return None;
         }

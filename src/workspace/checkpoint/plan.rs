@@ -118,7 +118,7 @@ impl Checkpoints {
 
     /// What they would restore in files.
     pub(super) fn plan_of(&self, operations: &[Operation], selected: &[&Operation]) -> Plan {
-        self.with_units(operations, self.with_moved_files(Plan::of_files(selected)))
+        self.with_changed_directories(operations, self.with_moved_files(Plan::of_files(selected)))
     }
 
     /// These operations of a turn were undone in part, and no more of them can be undone.
@@ -157,9 +157,9 @@ impl Checkpoints {
         plan
     }
 
-    /// Ignored files of one directory may belong together, as a database and its log do. If one of them was changed after an
-    /// operation, by something else, or cannot be restored, those beside it are not restored either.
-    fn with_units(&self, operations: &[Operation], mut plan: Plan) -> Plan {
+    /// Ignored files of one directory may belong together, as a database and its log do. If something else changed one of
+    /// them after an operation, or if one cannot be restored, those beside it are left as they are.
+    fn with_changed_directories(&self, operations: &[Operation], mut plan: Plan) -> Plan {
         let is_ignored = |step: &Step| step.minor == Some(Minor::Ignored);
         if !plan.steps.values().any(is_ignored) {
             return plan;

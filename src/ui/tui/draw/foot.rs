@@ -3,6 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::rows_of_call;
+use crate::protocol::counted;
 use crate::protocol::visible::{literal, literal_line, prose};
 use crate::ui::tui::cells::Look;
 use crate::ui::tui::complete::{self, Item};
@@ -145,7 +146,8 @@ impl Foot {
             let n_first = (room - 1) / 2;
             let n_hidden = ask.len() - (room - 1);
             let key = state.settings.keymap.key_for(KeyAction::Transcript);
-            let text = format!("  … {n_hidden} more lines ({key} shows them)");
+            let more = counted(n_hidden as u64, "more line");
+            let text = format!("  … {more} ({key} shows them)");
             let text = cut(&text, look.width).into_owned();
             let more = Line::styled(text, theme.style(Part::Quiet));
             ask.splice(n_first..n_first + n_hidden, [more]);
