@@ -9,13 +9,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent_protocol::Object;
+use agent_protocol::envelope::{Context, Envelope, Verdict};
+use agent_protocol::event::{Compacted, CompactionCause, Place, SummaryAuthor};
+use agent_protocol::message::ToolCall;
+use agent_protocol::plan::Plan;
+use agent_protocol::prompt::Prompts;
 use code_agent::context::{self, Budget, History, Layers, Sent, SummaryParts};
-use code_agent::protocol::Object;
-use code_agent::protocol::envelope::{Context, Envelope, Verdict};
-use code_agent::protocol::event::{Compacted, CompactionCause, Place, SummaryAuthor};
-use code_agent::protocol::message::ToolCall;
-use code_agent::protocol::plan::Plan;
-use code_agent::protocol::prompt::Prompts;
 
 const WINDOW: u64 = 100_000_000;
 

@@ -6,9 +6,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use agent_protocol::control::PermissionMode;
+use agent_protocol::tool::Effect;
 use code_agent::permission::{Line, PathFacts, PathKind, Policy};
-use code_agent::protocol::control::PermissionMode;
-use code_agent::protocol::tool::Effect;
 
 /// Answers without a file system.
 struct Files;

@@ -10,6 +10,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use agent_protocol::Object;
+use agent_protocol::envelope::{ErrorCode, Sealed};
+use agent_protocol::event::{Body, Event};
+use agent_protocol::message::ToolCall;
+use agent_protocol::recall::{FailedCall, LessonKind};
+use agent_protocol::tool::Effect;
 use code_agent::learning::credit::credits;
 use code_agent::learning::distil;
 use code_agent::learning::fold::{Harvest, harvests};
@@ -17,12 +23,6 @@ use code_agent::learning::lesson::{FailurePattern, Lesson, Origin, Scope};
 use code_agent::learning::pair::pairs;
 use code_agent::learning::recall;
 use code_agent::learning::store::{Batch, SqliteStore};
-use code_agent::protocol::Object;
-use code_agent::protocol::envelope::{ErrorCode, Sealed};
-use code_agent::protocol::event::{Body, Event};
-use code_agent::protocol::message::ToolCall;
-use code_agent::protocol::recall::{FailedCall, LessonKind};
-use code_agent::protocol::tool::Effect;
 use serde_json::json;
 
 const NOW: i64 = 1_795_000_000_000;

@@ -10,16 +10,16 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use code_agent::context::History;
-use code_agent::protocol::control::{ControlDecision, Count, Counters, PermissionMode};
-use code_agent::protocol::envelope::{Context, Envelope, Verdict};
-use code_agent::protocol::event::{
+use agent_protocol::control::{ControlDecision, Count, Counters, PermissionMode};
+use agent_protocol::envelope::{Context, Envelope, Verdict};
+use agent_protocol::event::{
     Body, Caller, Clock, Events, ModelRequested, ModelResponded, Place, Sandbox, SessionStarted,
 };
-use code_agent::protocol::mask::Masker;
-use code_agent::protocol::message::ToolCall;
-use code_agent::protocol::model::{Purpose, StopReason, Usage};
-use code_agent::protocol::tool::Effect;
+use agent_protocol::mask::Masker;
+use agent_protocol::message::ToolCall;
+use agent_protocol::model::{Purpose, StopReason, Usage};
+use agent_protocol::tool::Effect;
+use code_agent::context::History;
 use code_agent::record::{self, Log};
 use serde_json::{Map, json};
 

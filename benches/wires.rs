@@ -12,9 +12,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use agent_protocol::message::{Message, Role};
+use agent_protocol::model::{Delta, Model, Purpose, Reply, Request};
 use code_agent::model::{self, Endpoint, Replay, Retries};
-use code_agent::protocol::message::{Message, Role};
-use code_agent::protocol::model::{Delta, Model, Purpose, Reply, Request};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{OpenError, Options, StateDirs, Storage, Which};
-use crate::disk;
 use crate::record;
+use agent_protocol::disk;
 
 /// The canonical path of a directory that the user names, or why it cannot be added. `places`: the project and
 /// the directories added before.

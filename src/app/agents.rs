@@ -19,13 +19,13 @@ use crate::kernel::{
     CallIds, Checks, Kernel, Limits, Parts, Speaker, Speakers, SpendLimit, SubAgent,
 };
 use crate::mcp::Servers;
-use crate::protocol::control::{Control, Interrupt, Recovery};
-use crate::protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::{Events, TurnFinished};
-use crate::protocol::prompt::Prompts;
 use crate::registry::{self, Registry};
 use crate::tools::{self, Tool, ToolCx};
+use agent_protocol::control::{Control, Interrupt, Recovery};
+use agent_protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::{Events, TurnFinished};
+use agent_protocol::prompt::Prompts;
 
 /// Runs the sub-agents of a session.
 pub(super) struct Agents {

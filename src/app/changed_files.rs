@@ -1,9 +1,9 @@
 //! Reports files that changed on disk since the session last ran.
 
-use crate::protocol::event::{Body, ChangedFile, Event};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, LastSeen};
 use crate::workspace::{FileStat, Workspace};
+use agent_protocol::event::{Body, ChangedFile, Event};
+use agent_protocol::prompt::{Prompt, Prompts};
 
 /// Limit: files that are named; more are counted.
 const MAX_NAMES: usize = 20;
@@ -11,7 +11,7 @@ const MAX_NAMES: usize = 20;
 /// The message to the model about files that changed since the session saw them; `None` if there are none, or
 /// if it was already notified of exactly these.
 pub(super) fn notice(prompts: &Prompts, workspace: &Workspace, live: &[&Event]) -> Option<Body> {
-    const CHANGED: Prompt = prompt!("feedback/changed_since.md");
+    const CHANGED: Prompt = Prompt::named("feedback/changed_since.md");
     let seen = record::files_seen(live.iter().copied());
     let files: Vec<ChangedFile> =
         seen.into_iter().filter_map(|(path, seen)| change(workspace, path, &seen)).collect();

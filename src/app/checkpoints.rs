@@ -6,8 +6,8 @@ use super::{OpenError, Storage};
 use crate::config::{self, Config};
 use crate::exec::git;
 use crate::permission::is_build_output;
-use crate::protocol::event::{Body, Sink, Stamped};
 use crate::workspace::{Checkpoints, Limits, Settings, Workspace};
+use agent_protocol::event::{Body, Sink, Stamped};
 
 /// Enables checkpoints for this session, unless the configuration disables them.
 pub fn with_checkpoints(

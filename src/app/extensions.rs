@@ -11,14 +11,14 @@ use crate::config::{AGENT_DIR, UserDirs};
 use crate::exec::sandbox::Sandbox;
 use crate::extend::folders::{self, Folder};
 use crate::extend::{commands, skills};
-use crate::protocol::own_command::{OwnCommand, Skill};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::shorten;
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
+use agent_protocol::own_command::{OwnCommand, Skill};
+use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::shorten;
 
 /// What is said after a text with commands whose output belongs into it.
-const SHELL_LINES: Prompt = prompt!("commands/shell_lines.md");
+const SHELL_LINES: Prompt = Prompt::named("commands/shell_lines.md");
 
 /// Limits of a skill's description in bytes, from the most generous: the first with which all fit applies.
 const DESCRIPTIONS: [usize; 4] = [1024, 300, 100, 0];

@@ -14,11 +14,11 @@ use serde_json::Value;
 use super::mcp_servers::host_exec;
 use super::{Options, Writable};
 use crate::config::{self, Matcher, Scripts};
-use crate::protocol::event::Body;
-use crate::protocol::hook::json::{self, Answer};
-use crate::protocol::hook::{Asked, HookEnd, HookEvent, HookFinished, HookRuling, Hooks, Outcome};
-use crate::protocol::mask::Masker;
-use crate::protocol::{counted, shorten};
+use agent_protocol::event::Body;
+use agent_protocol::hook::json::{self, Answer};
+use agent_protocol::hook::{Asked, HookEnd, HookEvent, HookFinished, HookRuling, Hooks, Outcome};
+use agent_protocol::mask::Masker;
+use agent_protocol::{counted, shorten};
 use command::Command;
 
 /// Limit of a text for the model, in bytes.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::Writable;
 use crate::config::{self, Config};
-use crate::disk;
 use crate::exec::Exec;
+use agent_protocol::disk;
 
 /// Variables with lists of folders: the folders outside are kept.
 const LISTS: &[&str] = &[

@@ -10,10 +10,10 @@ use super::McpServers;
 use crate::context::resource_mentions;
 use crate::kernel::{Attachment, Expand, Expanded};
 use crate::mcp::{Fetched, NO_SERVERS, Servers};
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::Events;
-use crate::protocol::mask::Masker;
-use crate::protocol::own_command::OF_SERVER;
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::Events;
+use agent_protocol::mask::Masker;
+use agent_protocol::own_command::OF_SERVER;
 
 impl McpServers {
     /// Fetches what a message names. Secrets in it are masked, as in the results of tools.

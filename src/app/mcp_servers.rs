@@ -6,9 +6,9 @@ use super::{HostPrograms, OpenError, Options, Writable};
 use crate::config::{self, Config, Loaded, McpServer, UserDirs};
 use crate::exec::{Exec, ServiceCommand};
 use crate::mcp::{self, Scope, ServerState, Servers};
-use crate::protocol::event::{Events, McpAtStart};
 use crate::registry::Registry;
 use crate::tools::Tool;
+use agent_protocol::event::{Events, McpAtStart};
 
 /// The MCP servers of a session.
 #[derive(Default)]

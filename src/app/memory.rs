@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 use crate::config::{Config, UserDirs};
-use crate::disk::read_small_text;
 use crate::learning::store::{FILE_NAME, SqliteStore};
+use agent_protocol::disk::read_small_text;
 
 /// The user's memory; the file is not opened yet. `None` if learning is off. `tell` receives notices for the
 /// user, one line each.

@@ -12,12 +12,12 @@ use crate::context::Project as _;
 use crate::exec::{BackgroundCommand, Exec};
 use crate::mcp::Servers;
 use crate::permission::Rule;
-use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::event::Body;
-use crate::protocol::mask::Masker;
-use crate::protocol::provider::Effort;
-use crate::protocol::shorten;
 use crate::workspace::{LeavesGit, Undo, UndoError, UndoReport, Workspace};
+use agent_protocol::control::{Control, PermissionMode};
+use agent_protocol::event::Body;
+use agent_protocol::mask::Masker;
+use agent_protocol::provider::Effort;
+use agent_protocol::shorten;
 
 /// Limit of a user command's output that is shared with the model.
 const MAX_SHARED: usize = 16 * 1024;

@@ -69,12 +69,12 @@ use crate::exec::Exec;
 use crate::extend::roles::Role;
 use crate::kernel::Kernel;
 use crate::mcp;
-use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::{Body, Clock, Events, Pin, SessionRule, Sink, TurnFinished};
-use crate::protocol::provider::Effort;
 use crate::record::SummarySink;
 use crate::workspace::Workspace;
+use agent_protocol::control::{Control, Ending, Interrupt, PermissionMode};
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::{Body, Clock, Events, Pin, SessionRule, Sink, TurnFinished};
+use agent_protocol::provider::Effort;
 
 /// Recorded settings besides those of the configuration: the schema of the answer, and the added directories.
 const ANSWER_SCHEMA: &str = "answer_schema";

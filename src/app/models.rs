@@ -11,10 +11,10 @@ use crate::context::DEFAULT_WINDOW;
 use crate::exec::Command;
 use crate::kernel::{Price, Speaker};
 use crate::model::{self, Retries, WireRecorder};
-use crate::protocol::control::Control;
-use crate::protocol::model::{Model, ModelError, ModelErrorKind};
-use crate::protocol::prompt::Prompts;
-use crate::protocol::thousands;
+use agent_protocol::control::Control;
+use agent_protocol::model::{Model, ModelError, ModelErrorKind};
+use agent_protocol::prompt::Prompts;
+use agent_protocol::thousands;
 
 /// Time limits for listing a server's models: of a server that may not exist, and of a configured one.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(500);

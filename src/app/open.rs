@@ -26,16 +26,16 @@ use crate::kernel::{
     AnswerSchema, CallIds, Checks, Kernel, Limits, Memory, Parts, Speakers, SpendLimit,
 };
 use crate::permission::Withheld;
-use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::event::{
-    Body, Clock, Event, Events, Sandbox as Guarantees, SessionStarted, Sink,
-};
-use crate::protocol::mask::Masker;
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
 use crate::record::{self, Log, SummarySink};
 use crate::registry::{self, Registry};
 use crate::tools::Tool;
 use crate::workspace::{Spill, Workspace};
+use agent_protocol::control::{Control, PermissionMode};
+use agent_protocol::event::{
+    Body, Clock, Event, Events, Sandbox as Guarantees, SessionStarted, Sink,
+};
+use agent_protocol::mask::Masker;
+use agent_protocol::prompt::{Prompt, Prompts};
 
 /// Part of the model's window for one rules file: a sixteenth.
 const RULES_SHARE: u64 = 16;
@@ -467,7 +467,7 @@ fn started(
 
 /// Additions to the system prompt: the user's text, and the schema of the answer.
 fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
-    const SCHEMA: Prompt = prompt!("answer_schema.md");
+    const SCHEMA: Prompt = Prompt::named("answer_schema.md");
     let schema = options.answer_schema.as_ref();
     let schema = schema.map(|schema| format!("{}{schema}", prompts.text(SCHEMA)));
     let parts = [options.append_system_prompt.clone(), schema];

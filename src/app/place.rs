@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::config;
-use crate::disk::read_small_text;
-use crate::protocol::control::PermissionMode;
-use crate::protocol::event::{Body, Event, Sandbox};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use agent_protocol::control::PermissionMode;
+use agent_protocol::disk::read_small_text;
+use agent_protocol::event::{Body, Event, Sandbox};
+use agent_protocol::prompt::{Prompt, Prompts};
 
 /// The section, one fact per line. The last line is the permission mode.
 pub(super) fn section(
@@ -15,7 +15,7 @@ pub(super) fn section(
     mode: PermissionMode,
     prompts: &Prompts,
 ) -> String {
-    const PLAN_MODE: Prompt = prompt!("plan/mode.md");
+    const PLAN_MODE: Prompt = Prompt::named("plan/mode.md");
     let about_mode = match mode {
         PermissionMode::Plan => format!(". {}", prompts.text(PLAN_MODE).trim_end()),
         _ => String::new(),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::config::{self, AGENT_DIR, UserDirs};
 use crate::context::{Found, FoundKind, Project, Rules};
-use crate::disk;
-use crate::protocol::envelope::ErrorCode::AccessDenied;
-use crate::protocol::visible::literal_line;
 use crate::workspace::{ImageKind, Workspace};
+use agent_protocol::disk;
+use agent_protocol::envelope::ErrorCode::AccessDenied;
+use agent_protocol::visible::literal_line;
 
 /// Names of rules files, in any case.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];

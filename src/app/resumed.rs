@@ -2,9 +2,9 @@
 
 use super::place;
 use crate::kernel::Kernel;
-use crate::protocol::event::{Body, Event, Events, Place, SessionStarted};
 use crate::record::{self, SummarySink};
 use crate::workspace::Workspace;
+use agent_protocol::event::{Body, Event, Events, Place, SessionStarted};
 
 /// Replays a recorded session to the kernel, and adds results for calls without one.
 pub(super) fn resume(

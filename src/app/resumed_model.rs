@@ -3,8 +3,8 @@
 use super::models::{Models, open_models};
 use super::{HostPrograms, OpenError, Options};
 use crate::config::{Config, Origin, is_file};
-use crate::protocol::control::Control;
 use crate::record;
+use agent_protocol::control::Control;
 
 /// Opens the models of a session; `recorded`: the one that is resumed. If its own cannot be opened, the configured
 /// ones are, and a notice says so. Also, the configuration that was used.

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use super::storage::{REMOVED, StoredLog};
 use super::{OpenError, Storage};
 use crate::config;
-use crate::disk;
-use crate::protocol::event::{Body, Sink, Stamped};
 use crate::record::Log;
+use agent_protocol::disk;
+use agent_protocol::event::{Body, Sink, Stamped};
 
 /// How long the end of a session waits for the deletion. The next session continues it.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use super::OpenError;
 use super::memory::memory_file;
 use crate::config::{Config, Loaded, SandboxNetwork, UserDirs};
-use crate::disk::{self, canonical_prefix};
 use crate::exec::sandbox::{self, Facts, GitPaths, Network};
 use crate::permission::Rule;
-use crate::protocol::tool::CHANGE_TOOLS;
 use crate::workspace::{Guarded, Workspace};
+use agent_protocol::disk::{self, canonical_prefix};
+use agent_protocol::tool::CHANGE_TOOLS;
 
 /// Limits: submodules and worktrees that are searched, and components of a submodule's name.
 const MAX_GIT_DIRECTORIES: usize = 1000;

@@ -10,10 +10,10 @@ use std::time::SystemTime;
 
 use super::OpenError;
 use crate::config::UserDirs;
-use crate::disk::{self, canonical_prefix};
-use crate::protocol::visible::prose;
 use crate::record::{self, EVENTS, Log, LogError};
 use crate::workspace::copy_journal;
+use agent_protocol::disk::{self, canonical_prefix};
+use agent_protocol::visible::prose;
 
 /// The file in a state directory that contains the project's path.
 const PATH_FILE: &str = "path";

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::{NotSent, Receiver};
 use crate::otel::{self, Fold, Metrics, Record, Resource, Settings, Span, Target};
-use crate::protocol::event::{Body, Event, Events, Sink, Stamped};
 use crate::record;
+use agent_protocol::event::{Body, Event, Events, Sink, Stamped};
 
 /// Limits of what waits for the thread, and of the spans of one request, as in OpenTelemetry's SDKs.
 const QUEUE: usize = 2048;

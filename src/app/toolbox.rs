@@ -8,20 +8,20 @@ use super::memory::memory_file;
 use super::sandbox_facts::{self, StateDirs, Writable};
 use super::{OpenError, Options};
 use crate::config::{self, Config, Loaded, SandboxBackend, UserDirs};
-use crate::disk::canonical_prefix;
 use crate::exec::Exec;
 use crate::exec::sandbox::{self, Backend, Sandbox, SandboxError};
 use crate::kernel::{Checks, Speaker, Verifier};
 use crate::otel;
 use crate::permission::{MCP, Origin, Places, Policy, Rule, Verb, Withheld};
-use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::event::{Events, Sandbox as Guarantees};
-use crate::protocol::mask::{Masker, is_secret_name, looks_secret};
-use crate::protocol::prompt::Prompts;
-use crate::protocol::tool::Rights;
 use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
 use crate::tools::{self, Tool, ToolCx};
 use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
+use agent_protocol::control::{Control, PermissionMode};
+use agent_protocol::disk::canonical_prefix;
+use agent_protocol::event::{Events, Sandbox as Guarantees};
+use agent_protocol::mask::{Masker, is_secret_name, looks_secret};
+use agent_protocol::prompt::Prompts;
+use agent_protocol::tool::Rights;
 
 /// Tools that depend on the session, in permission rules.
 const TASK: &str = "Task";

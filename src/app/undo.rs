@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::toolbox::{masker, open_workspace};
 use super::{OpenError, StateDirs, Storage, SystemClock, added_dirs, with_checkpoints};
 use crate::config::Config;
-use crate::protocol::event::{Body, Event, Events, Place};
 use crate::record::{self, Log};
 use crate::workspace::{Undo, UndoError, UndoOptions, UndoReport, Undone, Workspace};
+use agent_protocol::event::{Body, Event, Events, Place};
 
 /// A recorded session that is to be changed, locked while this exists.
 pub struct Recorded {

@@ -29,9 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::options::{RunArgs, ToolOptions};
 use super::stdout::Output;
-use crate::protocol::control::Control;
-use crate::protocol::provider::Effort;
 use crate::ui;
+use agent_protocol::control::Control;
+use agent_protocol::provider::Effort;
 use client::{Client, Demand};
 
 /// The options of `agent acp`: those of every session that the client opens.

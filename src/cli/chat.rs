@@ -18,15 +18,16 @@ use super::options;
 use super::session;
 use crate::app::{OpenError, Options, Session, Storage, UndoOptions, Which};
 use crate::config::{Loaded, UserDirs};
-use crate::protocol::control::{Control, Interrupt, PermissionMode};
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::Sink;
+use crate::record;
+use crate::ui;
 use crate::ui::tui::{
     self, Arrangement, Chat, CommandAction, Ended, Handle, News, PagePlace, Request, Settings,
     Timing,
 };
 use crate::workspace::Undo;
-use crate::{record, ui};
+use agent_protocol::control::{Control, Interrupt, PermissionMode};
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::Sink;
 use jobs::{Jobs, Ran};
 use next::{Continued, Next, ended_with_session, next, rewind};
 use places::Places;

@@ -9,11 +9,11 @@ use super::chat;
 use super::options::{self, ToolOptions};
 use crate::app::{OpenError, Options, Session, Which};
 use crate::config::UserDirs;
-use crate::disk::{self, ResolvedPath};
-use crate::protocol::control::{Control, Interrupt};
-use crate::protocol::event::{Body, Sink, Stamped};
 use crate::ui;
 use crate::ui::tui::Request;
+use agent_protocol::control::{Control, Interrupt};
+use agent_protocol::disk::{self, ResolvedPath};
+use agent_protocol::event::{Body, Sink, Stamped};
 
 const FILES: [(&str, &str); 3] = [
     ("stats.sh", include_str!("../../demo/stats.sh")),

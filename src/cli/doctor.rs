@@ -13,11 +13,11 @@ use crate::exec::Command;
 use crate::learning::store::SqliteStore;
 use crate::mcp::ServerState;
 use crate::model::{self, Endpoint, Probed};
-use crate::protocol::control::Control;
-use crate::protocol::model::ModelErrorKind;
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::thousands;
 use crate::ui;
+use agent_protocol::control::Control;
+use agent_protocol::model::ModelErrorKind;
+use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::thousands;
 
 /// Time limits for the list of models, and for an answer.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
@@ -300,8 +300,8 @@ impl Setup {
 
 /// Tries a server with at most two small requests: the list of its models, and a message.
 async fn examine_server(endpoint: &Endpoint, what: &str, prompts: &Prompts, report: &mut Report) {
-    const MESSAGE: Prompt = prompt!("doctor/message.md");
-    const TOOL: Prompt = prompt!("doctor/tool.md");
+    const MESSAGE: Prompt = Prompt::named("doctor/message.md");
+    const TOOL: Prompt = Prompt::named("doctor/tool.md");
     let listed = match model::list_models(endpoint, LIST_PATIENCE).await {
         Ok(models) if models.contains(&endpoint.model) => {
             format!("lists {} models, with this one", models.len())

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use crate::app::HostPrograms;
 use crate::config::UserDirs;
-use crate::{disk, exec};
+use crate::exec;
+use agent_protocol::disk;
 
 /// The text after editing it in the user's editor. The text and the editor's working directory are a private
 /// folder, so that files of the project (a replacement of this file, editor settings) have no effect.

@@ -17,8 +17,8 @@ use crate::eval::report::{self, Report};
 use crate::eval::results::{FORMAT, Header, Outcome, RunResult};
 use crate::eval::suite::Suite;
 use crate::eval::variants;
-use crate::protocol::control::Control;
 use crate::ui;
+use agent_protocol::control::Control;
 use prepare::{Prepared, SCRIPT, load};
 use results::Results;
 

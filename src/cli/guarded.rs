@@ -8,14 +8,14 @@ use crate::app::{
     self, Kept, McpServers, OpenError, StateDirs, Storage, SystemClock, Toolbox, Writable,
 };
 use crate::config::UserDirs;
-use crate::protocol::Object;
-use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::event::{Body, Events, Place, Sandbox as Guarantees, SessionStarted};
-use crate::protocol::prompt::Prompts;
 use crate::record::{Log, SummarySink};
 use crate::tools;
 use crate::ui;
 use crate::workspace::Spill;
+use agent_protocol::Object;
+use agent_protocol::control::{Control, PermissionMode};
+use agent_protocol::event::{Body, Events, Place, Sandbox as Guarantees, SessionStarted};
+use agent_protocol::prompt::Prompts;
 
 /// Which tools there are.
 #[derive(Clone, Copy)]

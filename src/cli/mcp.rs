@@ -13,8 +13,8 @@ use super::options::{self, ToolOptions};
 use crate::app::{self, McpServers, OpenError, StateDirs, Writable};
 use crate::config::{self, AGENT_DIR, McpServer, UserDirs};
 use crate::mcp::{NO_SERVERS, ServerState};
-use crate::protocol::control::Control;
 use crate::ui;
+use agent_protocol::control::Control;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum McpCommand {

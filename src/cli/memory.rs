@@ -15,8 +15,8 @@ use crate::config::{Config, UserDirs};
 use crate::learning::lesson::{Lesson, Scope};
 use crate::learning::lesson_filter;
 use crate::learning::store::{SqliteStore, StoreError};
-use crate::protocol::recall::LessonKind;
 use crate::ui::{self, Answer};
+use agent_protocol::recall::LessonKind;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MemoryCommand {

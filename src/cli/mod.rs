@@ -34,10 +34,10 @@ use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
 };
 
-use crate::disk;
-use crate::protocol::control::PermissionMode;
-use crate::protocol::nearest;
 use crate::ui::OutputFormat;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::disk;
+use agent_protocol::nearest;
 use options::{InputFormat, RunArgs};
 
 /// A code agent for the terminal: every step diagnosable, every failure answered, everything recorded.
@@ -278,7 +278,7 @@ fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Resul
 }
 
 /// Runs async work on this thread until it ends, with the signals that interrupt it.
-fn block_on(work: impl Future<Output = u8>, control: &crate::protocol::control::Control) -> u8 {
+fn block_on(work: impl Future<Output = u8>, control: &agent_protocol::control::Control) -> u8 {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(signals::guard(work, control));

@@ -6,8 +6,8 @@ use serde_json::json;
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError, UsableModel};
 use crate::config::UserDirs;
-use crate::protocol::control::Control;
 use crate::ui;
+use agent_protocol::control::Control;
 
 #[derive(Debug, Args)]
 pub(super) struct ModelsArgs {

@@ -15,10 +15,10 @@ use toml::Value;
 
 use crate::app::{OpenError, Storage, Writable};
 use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
-use crate::disk::{self, ResolvedPath};
-use crate::protocol::control::PermissionMode;
-use crate::protocol::provider::Effort;
 use crate::ui::{self, FurtherLines, OutputFormat};
+use agent_protocol::control::PermissionMode;
+use agent_protocol::disk::{self, ResolvedPath};
+use agent_protocol::provider::Effort;
 pub(super) use compatible::{CompatibleOptions, OfSession, instructions, json_of};
 pub(super) use rules::GivenMode;
 

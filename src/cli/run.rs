@@ -12,14 +12,14 @@ use super::sdk;
 use super::session::list_of_sessions;
 use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, Writable};
 use crate::config::{AGENT_DIR, UserDirs};
-use crate::disk::ResolvedPath;
-use crate::protocol::control::{Control, PermissionMode};
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::Sink;
-use crate::protocol::nearest;
-use crate::protocol::own_command::{OF_SERVER, OwnCommand};
-use crate::protocol::prompt::Prompts;
 use crate::ui::{self, FurtherLines, OutputFormat, Verbosity, tui};
+use agent_protocol::control::{Control, PermissionMode};
+use agent_protocol::directives::UserInput;
+use agent_protocol::disk::ResolvedPath;
+use agent_protocol::event::Sink;
+use agent_protocol::nearest;
+use agent_protocol::own_command::{OF_SERVER, OwnCommand};
+use agent_protocol::prompt::Prompts;
 
 /// How long the exit waits for distillation.
 const DISTILLATION: Duration = Duration::from_secs(10);

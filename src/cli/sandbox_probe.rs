@@ -8,8 +8,8 @@ use super::doctor::Report;
 use crate::app::{self, StateDirs, Writable};
 use crate::config::Loaded;
 use crate::exec::{Command, Exec};
-use crate::protocol::control::Control;
 use crate::workspace::Workspace;
+use agent_protocol::control::Control;
 
 /// How to improve the sandbox, if it has gaps.
 const FIX: &str = "permit user namespaces (sysctl user.max_user_namespaces, \

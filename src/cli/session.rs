@@ -11,7 +11,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{ask, options};
 use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
-use crate::{record, ui};
+use crate::record;
+use crate::ui;
 
 pub(super) use show::{list_of_sessions, sessions_in_brief};
 

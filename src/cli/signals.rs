@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::protocol::control::{Control, Interrupt};
+use agent_protocol::control::{Control, Interrupt};
 
 /// Runs the work; signals are passed to `control`.
 pub(super) async fn guard(work: impl Future<Output = u8>, control: &Control) -> u8 {

@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::protocol::control::Control;
 use crate::ui;
+use agent_protocol::control::Control;
 
 /// How much may wait to be read, in bytes, before models wait for the reader.
 const BEHIND: usize = 1 << 20;

@@ -8,12 +8,12 @@ use super::guarded::{self, Guarded, Recording, Tools};
 use super::options::ToolOptions;
 use super::stdin::{self, Input};
 use crate::app::OpenError;
-use crate::protocol::Object;
-use crate::protocol::control::Control;
-use crate::protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};
-use crate::protocol::message::ToolCall;
 use crate::tools;
 use crate::ui;
+use agent_protocol::Object;
+use agent_protocol::control::Control;
+use agent_protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};
+use agent_protocol::message::ToolCall;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ToolCommand {

@@ -9,7 +9,8 @@ use clap::{Subcommand, ValueEnum};
 
 use super::session::{One, answer, code, storage};
 use crate::app::{OpenError, Storage};
-use crate::{record, ui};
+use crate::record;
+use crate::ui;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {

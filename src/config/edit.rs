@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::mcp::McpServer;
-use crate::disk;
+use agent_protocol::disk;
 
 /// Replaces the text of a configuration file, which may not exist yet.
 pub fn change_file(

@@ -16,9 +16,9 @@ use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use super::scripts::Scripts;
-use crate::disk::{read_small_text, read_small_text_without_links};
-use crate::protocol::hook::HookEvent;
-use crate::protocol::nearest;
+use agent_protocol::disk::{read_small_text, read_small_text_without_links};
+use agent_protocol::hook::HookEvent;
+use agent_protocol::nearest;
 
 /// The files in a project's root with hooks for Claude Code.
 const PROJECT_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];

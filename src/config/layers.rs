@@ -17,10 +17,10 @@ use super::needs::{self, Needs, Seal};
 use super::scripts::Scripts;
 use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
-use crate::disk::{self, read_small_text};
-use crate::protocol::control::PermissionMode;
-use crate::protocol::nearest;
-use crate::protocol::prompt::Prompts;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::disk::{self, read_small_text};
+use agent_protocol::nearest;
+use agent_protocol::prompt::Prompts;
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use crate::disk::read_small_text_without_links;
+use agent_protocol::disk::read_small_text_without_links;
 
 /// The file in a project's root.
 pub const MCP_FILE: &str = ".mcp.json";

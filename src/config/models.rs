@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model_types::ModelTable;
 use super::types::Config;
 
-const TEXT: &str = include_str!("../../data/models.toml");
+const TEXT: &str = agent_protocol::embedded::MODELS;
 
 /// Name, or a prefix of names with `*` → facts.
 type Known = BTreeMap<String, ModelTable>;

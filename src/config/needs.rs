@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
-use crate::protocol::control::PermissionMode;
+use agent_protocol::control::PermissionMode;
 
 /// Settings by name, with their values; prompts of the folder by name (`prompts/learn.md`).
 #[derive(Clone, Debug, Default, PartialEq)]

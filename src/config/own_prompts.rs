@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{AGENT_DIR, ConfigError};
-use crate::disk::read_small_text;
+use agent_protocol::disk::read_small_text;
 
 /// The name of their folder.
 pub(super) const FOLDER: &str = "prompts";

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use super::layers::ConfigError;
 use super::model_types::ProviderTable;
 use super::types::Config;
-use crate::protocol::nearest;
-use crate::protocol::provider::{Dialect, Wire};
-use crate::protocol::visible::literal;
+use agent_protocol::nearest;
+use agent_protocol::provider::{Dialect, Wire};
+use agent_protocol::visible::literal;
 
-const TEXT: &str = include_str!("../../data/providers.toml");
+const TEXT: &str = agent_protocol::embedded::PROVIDERS;
 
 #[derive(Deserialize)]
 struct Presets {
@@ -231,7 +231,7 @@ fn unknown(name: &str, own: &BTreeMap<String, ProviderTable>) -> ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::provider::EffortField;
+    use agent_protocol::provider::EffortField;
 
     fn check(model: &str, environment: &[(&str, &str)], expected: &str) {
         let config = Config { model: model.into(), ..Config::default() };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::disk;
+use agent_protocol::disk;
 
 /// The folders in a project's root.
 const FOLDERS: [&str; 2] = [".agent/hooks", ".claude/hooks"];

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{Seal, Trust, UserDirs};
-use crate::disk;
+use agent_protocol::disk;
 
 /// The file's name.
 pub(super) const FILE: &str = "trusted";

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::hooks::{self, HookTable};
 use super::mcp::Mcp;
 use super::model_types::{ModelTable, ProviderTable, Requests};
-use crate::protocol::control::{PermissionMode, Recovery};
-use crate::protocol::provider::Effort;
-use crate::protocol::tool::Direction;
+use agent_protocol::control::{PermissionMode, Recovery};
+use agent_protocol::provider::Effort;
+use agent_protocol::tool::Direction;
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! Measures how much of the model's window is used: estimates, corrected by the provider's counts.
 
-use crate::protocol::event::{Body, CompactionCause, Event};
-use crate::protocol::model::Purpose;
+use agent_protocol::event::{Body, CompactionCause, Event};
+use agent_protocol::model::Purpose;
 
 /// Bytes per token before the provider has counted anything, for code and prose with o200k.
 const BYTES_PER_TOKEN: f64 = 3.6;

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use super::budget::{Budget, share};
 use super::history::{History, Kind, Note, running_tasks, text_of};
 use super::outcome::{Outcome, What};
-use crate::protocol::both_ends;
-use crate::protocol::event::Place;
-use crate::protocol::message::{Message, Part};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use agent_protocol::both_ends;
+use agent_protocol::event::Place;
+use agent_protocol::message::{Message, Part};
+use agent_protocol::prompt::{Prompt, Prompts};
 
-const STALE: Prompt = prompt!("summary/stale.md");
-const CUT: Prompt = prompt!("summary/cut.md");
+const STALE: Prompt = Prompt::named("summary/stale.md");
+const CUT: Prompt = Prompt::named("summary/cut.md");
 
 /// Target size of a request after a compaction, as a share of the window, and of the size at which the next
 /// compaction starts.

@@ -7,23 +7,23 @@ use std::sync::Arc;
 use super::outcome::Outcome;
 use super::pins;
 use super::rules;
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Compacted, Event, Place, Shortened};
-use crate::protocol::message::{
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{Body, Compacted, Event, Place, Shortened};
+use agent_protocol::message::{
     Carried, Image, Message, Part, Role, ToolCall, ToolResult, answer_parts,
 };
-use crate::protocol::model::{Purpose, StopReason};
-use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
-use crate::protocol::recall::Moment;
-use crate::protocol::view::{call_line, undone_files, view};
+use agent_protocol::model::{Purpose, StopReason};
+use agent_protocol::prompt::{Prompt, Prompts, fill};
+use agent_protocol::recall::Moment;
+use agent_protocol::view::{call_line, undone_files, view};
 
-const UNDONE: Prompt = prompt!("feedback/undone.md");
-const DIRECTORY_ADDED: Prompt = prompt!("feedback/directory_added.md");
-const INTERRUPTED: Prompt = prompt!("feedback/interrupted.md");
-const USER_COMMAND: Prompt = prompt!("feedback/user_command.md");
-const KERNEL_CALL: Prompt = prompt!("recovery/kernel_call.md");
-const FORGOTTEN: Prompt = prompt!("summary/forgotten.md");
-const USER_MESSAGES: Prompt = prompt!("summary/user_messages.md");
+const UNDONE: Prompt = Prompt::named("feedback/undone.md");
+const DIRECTORY_ADDED: Prompt = Prompt::named("feedback/directory_added.md");
+const INTERRUPTED: Prompt = Prompt::named("feedback/interrupted.md");
+const USER_COMMAND: Prompt = Prompt::named("feedback/user_command.md");
+const KERNEL_CALL: Prompt = Prompt::named("recovery/kernel_call.md");
+const FORGOTTEN: Prompt = Prompt::named("summary/forgotten.md");
+const USER_MESSAGES: Prompt = Prompt::named("summary/user_messages.md");
 
 /// The conversation.
 #[derive(Clone, Debug, Default)]

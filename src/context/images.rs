@@ -1,9 +1,9 @@
 //! The conversation for a model that accepts no images.
 
-use crate::protocol::message::{Message, Part};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use agent_protocol::message::{Message, Part};
+use agent_protocol::prompt::{Prompt, Prompts};
 
-const IMAGE_NOT_SHOWN: Prompt = prompt!("feedback/image_not_shown.md");
+const IMAGE_NOT_SHOWN: Prompt = Prompt::named("feedback/image_not_shown.md");
 
 /// The messages for a model that accepts no images: a short text in place of each.
 pub fn without_images(prompts: &Prompts, messages: &[Message]) -> Vec<Message> {
@@ -35,10 +35,10 @@ mod tests {
 
     use super::*;
     use crate::context::History;
-    use crate::protocol::Object;
-    use crate::protocol::envelope::{Context, Envelope, Verdict};
-    use crate::protocol::event::{Compacted, CompactionCause, Place, Shortened, SummaryAuthor};
-    use crate::protocol::message::{Image, Role, ToolCall};
+    use agent_protocol::Object;
+    use agent_protocol::envelope::{Context, Envelope, Verdict};
+    use agent_protocol::event::{Compacted, CompactionCause, Place, Shortened, SummaryAuthor};
+    use agent_protocol::message::{Image, Role, ToolCall};
 
     fn image(hash: &str) -> Image {
         Image { hash: hash.to_owned(), media_type: "image/png".to_owned(), bytes: 1 }

@@ -1,11 +1,11 @@
 //! The lessons of earlier sessions that the model has received in this one.
 
-use crate::protocol::event::{Body, Event};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::recall::{LessonKind, Moment, Recalled};
+use agent_protocol::event::{Body, Event};
+use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::recall::{LessonKind, Moment, Recalled};
 
-const KNOWN: Prompt = prompt!("memory/known.md");
-const REMINDER: Prompt = prompt!("memory/reminder.md");
+const KNOWN: Prompt = Prompt::named("memory/known.md");
+const REMINDER: Prompt = Prompt::named("memory/reminder.md");
 
 /// Size limit of the lessons in L2, in bytes: the latest are kept.
 const MAX_LAYER_BYTES: usize = 4000;
@@ -53,8 +53,8 @@ pub fn reminder(prompts: &Prompts, items: &[Recalled]) -> String {
 }
 
 fn in_words(prompts: &Prompts, frame: Prompt, items: &[Recalled]) -> String {
-    const RULES: Prompt = prompt!("memory/rules.md");
-    const PATTERNS: Prompt = prompt!("memory/patterns.md");
+    const RULES: Prompt = Prompt::named("memory/rules.md");
+    const PATTERNS: Prompt = Prompt::named("memory/patterns.md");
 
     let (rules, patterns): (Vec<_>, Vec<_>) = items.iter().partition(|item| match item.kind {
         LessonKind::Rule => true,

@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::protocol::directives::UserInput;
-use crate::protocol::dropped::dropped_path;
-use crate::protocol::message::Image;
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use agent_protocol::directives::UserInput;
+use agent_protocol::dropped::dropped_path;
+use agent_protocol::message::Image;
+use agent_protocol::prompt::{Prompt, Prompts};
 
 /// Limit: mentions that are listed; the others are counted.
 const MAX_NAMED: usize = 5;
@@ -118,8 +118,8 @@ impl Mentions {
 
     /// The message about the mentions, once.
     pub fn take_reminder(&mut self, prompts: &Prompts) -> Option<String> {
-        const FILES: Prompt = prompt!("feedback/mentioned_files.md");
-        const FOLDERS: Prompt = prompt!("feedback/mentioned_folders.md");
+        const FILES: Prompt = Prompt::named("feedback/mentioned_files.md");
+        const FOLDERS: Prompt = Prompt::named("feedback/mentioned_folders.md");
         let mentions = std::mem::take(&mut self.0);
         let named = mentions.iter().take(MAX_NAMED);
         let (folders, files): (Vec<_>, Vec<_>) =

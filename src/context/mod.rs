@@ -31,13 +31,14 @@ pub use rules::{MAX_RULES_BYTES, NestedRules, Rules};
 pub use summary::{Parts as SummaryParts, Sections, compose, request as summary_request};
 pub use summary::{sections, transcript};
 
-use crate::protocol::event::{Body, Event, Layer, ModelRequested};
-use crate::protocol::model::{Purpose, Request};
-use crate::protocol::prompt::{BOUNDARY, Prompt, Prompts, prompt};
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::event::{Body, Event, Layer, ModelRequested};
+use agent_protocol::model::{Purpose, Request};
+use agent_protocol::prompt::{BOUNDARY, Prompt, Prompts};
+use agent_protocol::tool::ToolSpec;
 
 /// L1, in three parts: prohibitions, decisions, failures.
-const L1: [Prompt; 3] = [BOUNDARY, prompt!("system/decision.md"), prompt!("system/recovery.md")];
+const L1: [Prompt; 3] =
+    [BOUNDARY, Prompt::named("system/decision.md"), Prompt::named("system/recovery.md")];
 
 /// The project's files, as far as the context needs them.
 pub trait Project: Send + Sync {

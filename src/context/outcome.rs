@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-use crate::protocol::envelope::{Envelope, ErrorCode};
-use crate::protocol::shorten;
+use agent_protocol::envelope::{Envelope, ErrorCode};
+use agent_protocol::shorten;
 
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,11 +3,11 @@
 //! A new pin is a message in the conversation. It moves into L2 at the next compaction, so that the prefix of
 //! requests does not change before.
 
-use crate::protocol::event::{Body, Event, Pin};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use agent_protocol::event::{Body, Event, Pin};
+use agent_protocol::prompt::{Prompt, Prompts};
 
-const HOLD: Prompt = prompt!("pins/hold.md");
-const WITHDRAWN: Prompt = prompt!("pins/withdrawn.md");
+const HOLD: Prompt = Prompt::named("pins/hold.md");
+const WITHDRAWN: Prompt = Prompt::named("pins/withdrawn.md");
 
 /// The pins of a session.
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::protocol::event::{Body, Event};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use agent_protocol::event::{Body, Event};
+use agent_protocol::prompt::{Prompt, Prompts};
 
 /// Size limit of one rules file in bytes, whatever the window is.
 pub const MAX_RULES_BYTES: usize = 32 * 1024;
@@ -85,7 +85,7 @@ impl NestedRules {
     /// The rules as part of L2 after a compaction, in about `room` bytes: the newest in full, older ones by
     /// name, and the oldest as a number.
     pub fn layer(&self, prompts: &Prompts, room: usize) -> String {
-        const NAMED: Prompt = prompt!("feedback/rules_named.md");
+        const NAMED: Prompt = Prompt::named("feedback/rules_named.md");
         // A quarter is for names.
         let (mut room, mut names_room) = (room / 4 * 3, room / 4);
         let mut texts: Vec<String> = Vec::new();
@@ -127,7 +127,7 @@ fn folder_of(path: &str) -> &str {
 
 /// The message about a rules file that was found.
 pub(super) fn met(prompts: &Prompts, path: &str, text: &str) -> String {
-    const FOUND: Prompt = prompt!("feedback/rules_found.md");
+    const FOUND: Prompt = Prompt::named("feedback/rules_found.md");
     // The file's text is inserted last, so that placeholders in it are not replaced.
     prompts
         .text(FOUND)

@@ -10,15 +10,15 @@ use std::fmt::Write as _;
 use super::compaction::{Stretch, middle_out};
 use super::history::{History, Kind};
 use super::outcome::What;
-use crate::protocol::event::Place;
-use crate::protocol::message::{Part, Role};
-use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::protocol::{counted, shorten, without_reminder_tags};
+use agent_protocol::event::Place;
+use agent_protocol::message::{Part, Role};
+use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::prompt::{Prompt, fill};
+use agent_protocol::{counted, shorten, without_reminder_tags};
 
-const SYSTEM: Prompt = prompt!("summary/system.md");
-const TASK: Prompt = prompt!("summary/task.md");
-const ARCHIVED: Prompt = prompt!("summary/archived.md");
+const SYSTEM: Prompt = Prompt::named("summary/system.md");
+const TASK: Prompt = Prompt::named("summary/task.md");
+const ARCHIVED: Prompt = Prompt::named("summary/archived.md");
 
 /// The headings for the model, each with a keyword to recognise it.
 const HEADINGS: [(&str, &str); 4] = [

@@ -20,7 +20,7 @@ use super::capture::{Capture, Kept};
 use super::running::Running;
 use super::sandbox::Guard;
 use super::{Captured, Ended, LeftRunning, exit_of};
-use crate::protocol::tool::Rights;
+use agent_protocol::tool::Rights;
 
 /// Limit: running commands.
 pub(super) const MAX_JOBS: usize = 16;

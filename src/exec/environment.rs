@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::disk;
-use crate::protocol::mask::{Masker, is_secret_name};
+use agent_protocol::disk;
+use agent_protocol::mask::{Masker, is_secret_name};
 
 /// Added for every command: no colours, no prompts, no pager.
 const ADDED: &[(&str, &str)] = &[

@@ -11,7 +11,7 @@ use super::capture::Capture;
 use super::environment::MARK;
 use super::running::Running;
 use super::{Error, FOLDER, Outcome, new_command, outcome, start_in_a_session};
-use crate::disk::without_links;
+use agent_protocol::disk::without_links;
 
 /// A command line of this program.
 #[derive(Debug)]

@@ -42,8 +42,8 @@ use running::{Left, Running};
 use sandbox::{Guard, Sandbox};
 use stages::Report;
 
-use crate::disk::{canonical_prefix, without_links};
-use crate::protocol::tool::Rights;
+use agent_protocol::disk::{canonical_prefix, without_links};
+use agent_protocol::tool::Rights;
 
 pub use background::{BackgroundCommand, End, Piece};
 pub use capture::{Captured, WholeOutput};

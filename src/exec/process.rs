@@ -17,7 +17,7 @@ use rustix::process::{
 };
 
 use super::LeftRunning;
-use crate::protocol::shorten;
+use agent_protocol::shorten;
 
 /// Time limit for stopping all processes before the first is killed: a stopped process starts no other, and
 /// its children can be found through it.

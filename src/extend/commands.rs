@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::folders::Folder;
 use super::{argument_hint, described, front_matter, is_name};
-use crate::disk::{read_small_text, read_small_text_without_links};
-use crate::protocol::own_command::OwnCommand;
+use agent_protocol::disk::{read_small_text, read_small_text_without_links};
+use agent_protocol::own_command::OwnCommand;
 
 /// Limits: files of one folder, and levels of folders in it.
 const MAX_FILES: usize = 500;

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::protocol::Object;
+use agent_protocol::Object;
 
 /// Limit: bytes of a file's front matter.
 const MAX_BYTES: usize = 64 * 1024;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::front_matter;
-use crate::disk::read_small_text;
+use agent_protocol::disk::read_small_text;
 
 /// Limit: files of one folder.
 const MAX_FILES: usize = 200;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::folders::Folder;
 use super::{argument_hint, described, front_matter, is_name};
-use crate::disk::read_small_text_without_links;
-use crate::protocol::own_command::{OwnCommand, Skill};
+use agent_protocol::disk::read_small_text_without_links;
+use agent_protocol::own_command::{OwnCommand, Skill};
 
 const FILE: &str = "SKILL.md";
 /// Limit: entries of one folder.

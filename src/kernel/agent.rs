@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::turn::Turn;
 use super::{Kernel, Speaker, SpendLimit, Spent, completion};
-use crate::protocol::control::Ending;
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::{Body, Event, MAIN_AGENT, TurnFinished};
-use crate::protocol::message::{Image, ToolCall};
-use crate::protocol::model::{Purpose, Reply};
-use crate::protocol::thousands;
+use agent_protocol::control::Ending;
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::{Body, Event, MAIN_AGENT, TurnFinished};
+use agent_protocol::message::{Image, ToolCall};
+use agent_protocol::model::{Purpose, Reply};
+use agent_protocol::thousands;
 
 /// A sub-agent, in the components of its kernel.
 pub struct SubAgent {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::protocol::schema::Schema;
-use crate::protocol::shorten;
+use agent_protocol::schema::Schema;
+use agent_protocol::shorten;
 
 /// A JSON Schema for final answers.
 pub struct AnswerSchema(Schema);

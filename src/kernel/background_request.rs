@@ -9,10 +9,10 @@ use super::consult::described;
 use super::request::{Asked, sent};
 use super::spend::{Speaker, Spent};
 use crate::context::Budget;
-use crate::protocol::control::Control;
-use crate::protocol::event::Events;
-use crate::protocol::message::{Message, Role};
-use crate::protocol::model::{Delta, ModelErrorKind, Purpose, Reply, Request, Usage};
+use agent_protocol::control::Control;
+use agent_protocol::event::Events;
+use agent_protocol::message::{Message, Role};
+use agent_protocol::model::{Delta, ModelErrorKind, Purpose, Reply, Request, Usage};
 
 /// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);

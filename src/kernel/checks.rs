@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::{Command, Ended};
-use crate::protocol::event::{Body, Events};
-use crate::protocol::tool::Rights;
 use crate::registry::Registry;
+use agent_protocol::event::{Body, Events};
+use agent_protocol::tool::Rights;
 
 /// Limits of the evidence from a check's output, in lines and bytes.
 const TAIL_LINES: usize = 40;

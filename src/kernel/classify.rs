@@ -1,12 +1,12 @@
 //! Classifies the error of an envelope: its signal, category, and chain of failures.
 
 use super::state::{FailedCommand, State};
-use crate::protocol::control::{Category, LastFailure, Signal};
-use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
-use crate::protocol::message::ToolCall;
-use crate::protocol::shorten;
-use crate::protocol::signature::{self, brief, is_missing, output_tail};
-use crate::protocol::tool::Effect;
+use agent_protocol::control::{Category, LastFailure, Signal};
+use agent_protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
+use agent_protocol::message::ToolCall;
+use agent_protocol::shorten;
+use agent_protocol::signature::{self, brief, is_missing, output_tail};
+use agent_protocol::tool::Effect;
 
 /// Tool and target; of a command its programs, and the directory if it is not the root; only the tool if there is no
 /// target.

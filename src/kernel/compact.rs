@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use super::Kernel;
 use super::spend::Spent;
 use crate::context::{self, LongMessages, Stretch, SummaryParts, summary_tokens};
-use crate::protocol::control::Ending;
-use crate::protocol::event::{Body, Compacted, CompactionCause, Shortened, SummaryAuthor};
-use crate::protocol::message::{Message, Role};
-use crate::protocol::model::{ModelErrorKind, Purpose, Reply, Request};
+use agent_protocol::control::Ending;
+use agent_protocol::event::{Body, Compacted, CompactionCause, Shortened, SummaryAuthor};
+use agent_protocol::message::{Message, Role};
+use agent_protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
 /// Percentage of the window, or of the compaction threshold, at which a context counts as nearly full.
 pub(super) const NEARLY_FULL: u64 = 90;

@@ -8,16 +8,16 @@ use super::Limits;
 use super::answer::AnswerSchema;
 use super::checks::{CheckFailure, FailedCheck, PassedCheck};
 use super::state::State;
-use crate::protocol::control::{Category, Ending, Signal};
-use crate::protocol::envelope::Verdict;
-use crate::protocol::event::{FailureReport, Tried};
-use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
-use crate::protocol::shorten;
-use crate::protocol::tool::Effect;
 use crate::registry::Answer;
+use agent_protocol::control::{Category, Ending, Signal};
+use agent_protocol::envelope::Verdict;
+use agent_protocol::event::{FailureReport, Tried};
+use agent_protocol::prompt::{Prompt, Prompts, fill};
+use agent_protocol::shorten;
+use agent_protocol::tool::Effect;
 
-const CHECK_FAILED: Prompt = prompt!("feedback/check_failed.md");
-const ANSWER_MISFIT: Prompt = prompt!("feedback/answer_misfit.md");
+const CHECK_FAILED: Prompt = Prompt::named("feedback/check_failed.md");
+const ANSWER_MISFIT: Prompt = Prompt::named("feedback/answer_misfit.md");
 
 /// Limit: consecutive time-outs of one check, each of which costs its full time.
 const MAX_TIMEOUTS: u32 = 2;

@@ -13,13 +13,13 @@ use super::request::{Asked, sent};
 use super::spend::{Speaker, Spent};
 use super::think::converse;
 use crate::context::Budget;
-use crate::protocol::control::Ending;
-use crate::protocol::event::{Body, Layer, ModelRequested};
-use crate::protocol::message::{Message, Part, Role};
-use crate::protocol::model::{ModelError, Purpose, Reply, Request, StopReason};
-use crate::protocol::prompt::{Prompt, prompt};
+use agent_protocol::control::Ending;
+use agent_protocol::event::{Body, Layer, ModelRequested};
+use agent_protocol::message::{Message, Part, Role};
+use agent_protocol::model::{ModelError, Purpose, Reply, Request, StopReason};
+use agent_protocol::prompt::Prompt;
 
-const FIX_JSON: Prompt = prompt!("recovery/fix_json.md");
+const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
 
 /// Limit: attempts, the second with the error of the first.
 const MAX_TRIES: u32 = 2;

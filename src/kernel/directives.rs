@@ -2,8 +2,8 @@
 
 use super::Kernel;
 use crate::context::FoundKind;
-use crate::protocol::directives::{Directive, UserInput};
-use crate::protocol::event::{Body, Pin, SessionRule};
+use agent_protocol::directives::{Directive, UserInput};
+use agent_protocol::event::{Body, Pin, SessionRule};
 
 impl Kernel {
     /// Carries out the directives of a message.

@@ -5,10 +5,10 @@ use super::evaluate::Round;
 use super::turn::{PastCall, Turn};
 use super::verify::Objection;
 use super::{Kernel, as_evidence, millis};
-use crate::protocol::control::{Ending, PermissionMode, Signal};
-use crate::protocol::event::{Body, TurnFinished};
-use crate::protocol::model::{Reply, StopReason};
-use crate::protocol::prompt::{Prompt, fill, prompt};
+use agent_protocol::control::{Ending, PermissionMode, Signal};
+use agent_protocol::event::{Body, TurnFinished};
+use agent_protocol::model::{Reply, StopReason};
+use agent_protocol::prompt::{Prompt, fill};
 
 /// Limit: continuations of an answer that was cut off by its length.
 const MAX_CONTINUATIONS: u32 = 3;
@@ -16,10 +16,10 @@ const MAX_CONTINUATIONS: u32 = 3;
 impl Kernel {
     /// Handles an answer without executable calls: a candidate for the final answer, or an unusable one.
     pub(super) async fn answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
-        const EMPTY: Prompt = prompt!("feedback/empty.md");
-        const CUT_OFF: Prompt = prompt!("feedback/cut_off.md");
-        const REFUSED: Prompt = prompt!("feedback/refused.md");
-        const CONTINUE: Prompt = prompt!("feedback/continue.md");
+        const EMPTY: Prompt = Prompt::named("feedback/empty.md");
+        const CUT_OFF: Prompt = Prompt::named("feedback/cut_off.md");
+        const REFUSED: Prompt = Prompt::named("feedback/refused.md");
+        const CONTINUE: Prompt = Prompt::named("feedback/continue.md");
 
         let prompts = self.parts.prompts.clone();
         let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why, output: "" };
@@ -105,7 +105,7 @@ impl Kernel {
 
     /// The verifier objected: counts as a failed check.
     fn object(&mut self, turn: &mut Turn, objection: &Objection) {
-        const OBJECTION: Prompt = prompt!("feedback/objection.md");
+        const OBJECTION: Prompt = Prompt::named("feedback/objection.md");
         let Objection { text, evidence } = objection;
         turn.completion.objected();
         turn.completion.candidate = std::mem::take(&mut turn.draft.text);

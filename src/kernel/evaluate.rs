@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::classify::{chain_of, failure_of, observed};
 use super::state::{Chain, FailedCall, State};
-use crate::protocol::control::{Category, LastFailure, Signal};
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::message::ToolCall;
-use crate::protocol::recall::Remedy;
-use crate::protocol::shorten;
-use crate::protocol::signature::{brief, signature};
-use crate::protocol::tool::Effect;
 use crate::registry::Answer;
+use agent_protocol::control::{Category, LastFailure, Signal};
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::message::ToolCall;
+use agent_protocol::recall::Remedy;
+use agent_protocol::shorten;
+use agent_protocol::signature::{brief, signature};
+use agent_protocol::tool::Effect;
 
 /// The outcome of a round.
 pub(crate) enum Round<'a> {

@@ -2,8 +2,8 @@
 
 use super::Kernel;
 use super::spend::Speaker;
-use crate::protocol::event::Body;
-use crate::protocol::model::{ModelError, ModelErrorKind};
+use agent_protocol::event::Body;
+use agent_protocol::model::{ModelError, ModelErrorKind};
 
 /// The main model, while another one replaces it.
 pub(super) struct Replaced {

@@ -1,10 +1,10 @@
 //! The points of a session and of its turns at which hooks are asked. (The registry asks those about calls.)
 
 use super::{Kernel, Turn};
-use crate::protocol::control::{Ending, Interrupt};
-use crate::protocol::event::{Body, TurnFinished};
-use crate::protocol::hook::{HookEvent, Occasion, Outcome};
-use crate::protocol::prompt::{Prompt, fill, prompt};
+use agent_protocol::control::{Ending, Interrupt};
+use agent_protocol::event::{Body, TurnFinished};
+use agent_protocol::hook::{HookEvent, Occasion, Outcome};
+use agent_protocol::prompt::{Prompt, fill};
 
 /// Limit: how often hooks send back the answer of one turn.
 const MAX_SENT_BACK: u32 = 8;
@@ -65,7 +65,7 @@ impl Kernel {
 
     /// Asks hooks whether an answer ends the turn; `None`: the model continues with their reason.
     pub(super) async fn may_end(&mut self, turn: &mut Turn, ending: Ending) -> Option<Ending> {
-        const SENT_BACK: Prompt = prompt!("feedback/hook.md");
+        const SENT_BACK: Prompt = Prompt::named("feedback/hook.md");
         if !ending.has_answer() {
             return Some(ending);
         }

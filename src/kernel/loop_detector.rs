@@ -6,9 +6,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 
-use crate::protocol::envelope::Envelope;
-use crate::protocol::message::ToolCall;
-use crate::protocol::tool::Effect;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::message::ToolCall;
+use agent_protocol::tool::Effect;
 
 /// Number of calls that are compared: a loop of three calls, three times.
 const LOOK_BACK: usize = 9;

@@ -8,9 +8,9 @@ use super::Kernel;
 use super::state::State;
 use super::turn::Turn;
 use crate::context::{self, Large, Mentions};
-use crate::protocol::control::Ending;
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::{Body, TurnFinished};
+use agent_protocol::control::Ending;
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::{Body, TurnFinished};
 
 /// Part of the window for one message of the user: a quarter, as for all of them after a compaction.
 const MESSAGE: u64 = 4;

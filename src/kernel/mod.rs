@@ -53,18 +53,18 @@ pub use verify::Verifier;
 use crate::context::{
     Budget, History, Layers, Memories, Mentions, NestedRules, Pins, Project, Sent,
 };
-use crate::protocol::control::{Control, Ending, Interrupt, Recovery};
-use crate::protocol::directives::UserInput;
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Event, Events, Place, TurnFinished};
-use crate::protocol::message::{Image, ToolCall};
-use crate::protocol::model::{Purpose, Reply, StopReason};
-use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::prompt::Prompts;
-use crate::protocol::tool::Effect;
-use crate::protocol::view::{call_line, view};
-use crate::protocol::{both_ends, shorten};
 use crate::registry::{Answer, Registry};
+use agent_protocol::control::{Control, Ending, Interrupt, Recovery};
+use agent_protocol::directives::UserInput;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{Body, Event, Events, Place, TurnFinished};
+use agent_protocol::message::{Image, ToolCall};
+use agent_protocol::model::{Purpose, Reply, StopReason};
+use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::prompt::Prompts;
+use agent_protocol::tool::Effect;
+use agent_protocol::view::{call_line, view};
+use agent_protocol::{both_ends, shorten};
 
 /// Part of the window for all results of one round: an eighth.
 const RESULTS: u64 = 8;

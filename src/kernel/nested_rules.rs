@@ -4,9 +4,9 @@
 use super::Kernel;
 use super::turn::Turn;
 use crate::context::{FoundKind, Rules};
-use crate::protocol::event::{Body, Event};
-use crate::protocol::tool::Effect;
 use crate::registry::Answer;
+use agent_protocol::event::{Body, Event};
+use agent_protocol::tool::Effect;
 
 /// Part of the window for nested rules in L2: an eighth.
 const NESTED_RULES_DIVISOR: u64 = 8;

@@ -13,15 +13,15 @@ use super::Kernel;
 use super::evaluate::{Round, attach};
 use super::turn::Turn;
 use crate::context::memory_reminder;
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorClass, ErrorCode, Sealed};
-use crate::protocol::event::Body;
-use crate::protocol::message::ToolCall;
-use crate::protocol::prompt::{Prompt, prompt};
-use crate::protocol::recall::{FailedCall, MemoryRecalled, Moment, Recall, Recalled, Remedy};
-use crate::protocol::reflection::SuggestedAction;
-use crate::protocol::tool::Effect;
 use crate::registry::Answer;
+use agent_protocol::Object;
+use agent_protocol::envelope::{ErrorClass, ErrorCode, Sealed};
+use agent_protocol::event::Body;
+use agent_protocol::message::ToolCall;
+use agent_protocol::prompt::Prompt;
+use agent_protocol::recall::{FailedCall, MemoryRecalled, Moment, Recall, Recalled, Remedy};
+use agent_protocol::reflection::SuggestedAction;
+use agent_protocol::tool::Effect;
 
 /// The memory of earlier sessions.
 #[derive(Clone)]
@@ -113,7 +113,7 @@ impl Kernel {
 
     /// Appends the lessons to the results.
     pub(super) fn offer(&mut self, turn: &mut Turn, known: Vec<Known>) {
-        const OFFERED: Prompt = prompt!("memory/offered.md");
+        const OFFERED: Prompt = Prompt::named("memory/offered.md");
         for Known { call, item } in known {
             if turn.memory.shown.insert(item.text.clone()) {
                 self.show_below(&call, item, OFFERED, false);
@@ -148,7 +148,7 @@ impl Kernel {
 
     /// The kernel applies the fix of a lesson on behalf of the call that failed.
     pub(super) async fn apply_remedy(&mut self, turn: &mut Turn, remedy: Remedy) {
-        const APPLIED: Prompt = prompt!("memory/applied.md");
+        const APPLIED: Prompt = Prompt::named("memory/applied.md");
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let Some(action) = &remedy.action else { return };
         self.show_below(&failed.parent.id, remedy.item.clone(), APPLIED, true);

@@ -10,17 +10,17 @@ use super::evaluate::Round;
 use super::reflect::reflect;
 use super::turn::{PastCall, Turn};
 use super::{Kernel, as_evidence};
-use crate::protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
-use crate::protocol::event::Body;
-use crate::protocol::message::ToolCall;
-use crate::protocol::methodology;
-use crate::protocol::model::Purpose;
-use crate::protocol::plan::{Plan, Todo, TodoStatus};
-use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::protocol::reflection::{Reflection, SuggestedAction, proposals, widens};
-use crate::protocol::shorten;
-use crate::protocol::view::{call_line, view};
 use crate::registry::Answer;
+use agent_protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
+use agent_protocol::event::Body;
+use agent_protocol::message::ToolCall;
+use agent_protocol::methodology;
+use agent_protocol::model::Purpose;
+use agent_protocol::plan::{Plan, Todo, TodoStatus};
+use agent_protocol::prompt::{Prompt, fill};
+use agent_protocol::reflection::{Reflection, SuggestedAction, proposals, widens};
+use agent_protocol::shorten;
+use agent_protocol::view::{call_line, view};
 
 /// Token limit of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
@@ -111,7 +111,7 @@ impl Kernel {
 
     /// The calls of a loop succeed, so that no error tells the model about it.
     fn report_loop(&self, turn: &mut Turn) {
-        const CIRCLE: Prompt = prompt!("feedback/circle.md");
+        const CIRCLE: Prompt = Prompt::named("feedback/circle.md");
         let Some(failure) = &turn.state.last_failure else { return };
         if failure.signal == Signal::Loop && failure.code.is_none() {
             let text = self.parts.prompts.text(CIRCLE);
@@ -121,7 +121,7 @@ impl Kernel {
 
     /// Asks a model for the cause, and adds its answer to the evidence.
     async fn reflect_on_failure(&mut self, turn: &mut Turn) -> Result<(), Ending> {
-        const REFLECT: Prompt = prompt!("recovery/reflect.md");
+        const REFLECT: Prompt = Prompt::named("recovery/reflect.md");
         turn.state.reflections += 1;
         self.note_lessons_for_reflection(turn);
         let question = Question {
@@ -250,12 +250,12 @@ impl Kernel {
 
     /// Has the step or the plan rewritten; the model is informed in any case.
     async fn replan(&mut self, turn: &mut Turn, replan: Replan) -> Result<(), Ending> {
-        const STEP: Prompt = prompt!("feedback/replan_step.md");
-        const STEP_ALONE: Prompt = prompt!("feedback/replan_step_alone.md");
-        const TASK: Prompt = prompt!("feedback/replan_task.md");
-        const TASK_ALONE: Prompt = prompt!("feedback/replan_task_alone.md");
-        const PLAN_STEP: Prompt = prompt!("recovery/plan_step.md");
-        const PLAN_TASK: Prompt = prompt!("recovery/plan_task.md");
+        const STEP: Prompt = Prompt::named("feedback/replan_step.md");
+        const STEP_ALONE: Prompt = Prompt::named("feedback/replan_step_alone.md");
+        const TASK: Prompt = Prompt::named("feedback/replan_task.md");
+        const TASK_ALONE: Prompt = Prompt::named("feedback/replan_task_alone.md");
+        const PLAN_STEP: Prompt = Prompt::named("recovery/plan_step.md");
+        const PLAN_TASK: Prompt = Prompt::named("recovery/plan_task.md");
 
         let prompts = self.parts.prompts.clone();
         let failure =
@@ -367,7 +367,7 @@ impl Kernel {
     /// The evidence for a reflection: the goal and the step, the last decision, the failure, and the attempts
     /// so far.
     fn evidence(&self, turn: &Turn) -> String {
-        const EVIDENCE: Prompt = prompt!("recovery/evidence.md");
+        const EVIDENCE: Prompt = Prompt::named("recovery/evidence.md");
         let failed = turn.state.failed_call.as_ref();
         let decision = failed.map_or_else(
             || "a final answer".to_owned(),

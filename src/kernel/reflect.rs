@@ -4,9 +4,9 @@
 //! `alternative`: the envelope's error and hint are returned to the model; such a retry uses the same counter.
 
 use super::state::State;
-use crate::protocol::control::{Category, ControlDecision, Replan, Retry};
-use crate::protocol::reflection::{Reflection, SuggestedAction};
-use crate::protocol::shorten;
+use agent_protocol::control::{Category, ControlDecision, Replan, Retry};
+use agent_protocol::reflection::{Reflection, SuggestedAction};
+use agent_protocol::shorten;
 
 /// A decision and its reason in one sentence. `None`: no decision is left, and the turn ends.
 pub(super) type Decided = (Option<ControlDecision>, String);
@@ -134,11 +134,11 @@ mod tests {
 
     use super::super::state::{Chain, FailedCall};
     use super::*;
-    use crate::protocol::control::{Count, LastFailure, Recovery, Signal};
-    use crate::protocol::envelope::ErrorClass;
-    use crate::protocol::message::ToolCall;
-    use crate::protocol::recall::Remedy;
-    use crate::protocol::tool::Effect;
+    use agent_protocol::control::{Count, LastFailure, Recovery, Signal};
+    use agent_protocol::envelope::ErrorClass;
+    use agent_protocol::message::ToolCall;
+    use agent_protocol::recall::Remedy;
+    use agent_protocol::tool::Effect;
 
     const FEEDBACK: Option<ControlDecision> = Some(ControlDecision::Retry(Retry::Feedback));
     const STEP: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Step));

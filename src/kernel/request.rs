@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::millis;
 use super::spend::{Speaker, Spent};
 use crate::context::Budget;
-use crate::protocol::event::{Body, Events, ModelRequested, ModelResponded};
-use crate::protocol::model::{Delta, Purpose, Reply, StopReason, Usage};
+use agent_protocol::event::{Body, Events, ModelRequested, ModelResponded};
+use agent_protocol::model::{Delta, Purpose, Reply, StopReason, Usage};
 
 /// Progress is reported after this many bytes of an answer, and after this time if fewer arrive.
 const PROGRESS_BYTES: usize = 64;

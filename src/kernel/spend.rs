@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::protocol::model::{Model, Usage};
-use crate::protocol::provider::Effort;
+use agent_protocol::model::{Model, Usage};
+use agent_protocol::provider::Effort;
 
 /// Price of tokens in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::loop_detector::LoopDetector;
-use crate::protocol::control::{
+use agent_protocol::control::{
     Category, ControlDecision, Count, Counters, LastFailure, Recovery, Replan, Retry, Signal,
 };
-use crate::protocol::envelope::ErrorClass;
-use crate::protocol::message::ToolCall;
-use crate::protocol::recall::Remedy;
-use crate::protocol::reflection::Reflection;
-use crate::protocol::tool::Effect;
+use agent_protocol::envelope::ErrorClass;
+use agent_protocol::message::ToolCall;
+use agent_protocol::recall::Remedy;
+use agent_protocol::reflection::Reflection;
+use agent_protocol::tool::Effect;
 
 /// Failures of one tool with one target. The step is not part of the key: advancing in the plan does not
 /// reset counters.

@@ -7,13 +7,13 @@ use super::request::Asked;
 use super::turn::Turn;
 use super::{Kernel, millis};
 use crate::context::{self, Budget};
-use crate::protocol::control::{Control, Ending, PermissionMode};
-use crate::protocol::event::{Body, CompactionCause, Event};
-use crate::protocol::model::{
+use agent_protocol::control::{Control, Ending, PermissionMode};
+use agent_protocol::event::{Body, CompactionCause, Event};
+use agent_protocol::model::{
     Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason,
 };
-use crate::protocol::plan::Plan;
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use agent_protocol::plan::Plan;
+use agent_protocol::prompt::{Prompt, Prompts};
 
 /// Limit: repeated requests for one answer after overflows.
 const MAX_OVERFLOWS: u32 = 3;
@@ -69,7 +69,7 @@ impl ModelView {
     }
 }
 
-const PLAN_MODE: Prompt = prompt!("plan/mode.md");
+const PLAN_MODE: Prompt = Prompt::named("plan/mode.md");
 
 fn mode_line(prompts: &Prompts, mode: PermissionMode) -> String {
     let line = format!("The permission mode is {} from now on.", mode.as_str());

@@ -8,7 +8,7 @@ use super::recall::Used;
 use super::spend::Spent;
 use super::state::State;
 use crate::context::Mentions;
-use crate::protocol::message::ToolCall;
+use agent_protocol::message::ToolCall;
 
 /// Number of the latest attempts that a reflection receives.
 const ATTEMPTS: usize = 6;

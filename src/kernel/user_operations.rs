@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{BackgroundRequest, Kernel, Parts, Speaker};
-use crate::protocol::control::PermissionMode;
-use crate::protocol::counted;
-use crate::protocol::event::Body;
-use crate::protocol::message::Part;
-use crate::protocol::provider::Effort;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::counted;
+use agent_protocol::event::Body;
+use agent_protocol::message::Part;
+use agent_protocol::provider::Effort;
 
 impl Kernel {
     /// Records a command that the user ran: the model sees it with the next message.

@@ -18,14 +18,14 @@ use super::consult::object;
 use super::spend::Speaker;
 use super::turn::Turn;
 use super::{Kernel, RESULTS, is_whole};
-use crate::protocol::control::{Ending, PermissionMode};
-use crate::protocol::event::{Body, Quote, Verification};
-use crate::protocol::message::{Message, Part, Role, ToolResult, answer_parts};
-use crate::protocol::model::{Purpose, Reply, Request};
-use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::protocol::shorten;
-use crate::protocol::view::{call_line, view};
 use crate::registry::Registry;
+use agent_protocol::control::{Ending, PermissionMode};
+use agent_protocol::event::{Body, Quote, Verification};
+use agent_protocol::message::{Message, Part, Role, ToolResult, answer_parts};
+use agent_protocol::model::{Purpose, Reply, Request};
+use agent_protocol::prompt::{Prompt, fill};
+use agent_protocol::shorten;
+use agent_protocol::view::{call_line, view};
 
 /// Limit: answers, the last of which must be the verdict.
 const MAX_ANSWERS: u32 = 6;
@@ -138,9 +138,9 @@ impl Kernel {
         verifier: &Verifier,
         inspection: &mut Inspection,
     ) -> Result<Result<Verdict, String>, Ending> {
-        const VERIFY: Prompt = prompt!("recovery/verify.md");
-        const NOW: Prompt = prompt!("recovery/verify_now.md");
-        const FIX_JSON: Prompt = prompt!("recovery/fix_json.md");
+        const VERIFY: Prompt = Prompt::named("recovery/verify.md");
+        const NOW: Prompt = Prompt::named("recovery/verify_now.md");
+        const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
         let prompts = &self.parts.prompts;
         let speaker = &verifier.speaker;
         let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -235,7 +235,7 @@ impl Kernel {
 
     /// The first message: the task, the claim, and the results of the checks.
     fn show(&self, turn: &Turn) -> Inspection {
-        const CLAIM: Prompt = prompt!("recovery/verify_claim.md");
+        const CLAIM: Prompt = Prompt::named("recovery/verify_claim.md");
         let Completion { files_changed, passed, .. } = &turn.completion;
         let files = if files_changed.is_empty() { "none".into() } else { files_changed.join(", ") };
         let (mut checks, mut shown) = (String::new(), String::new());

@@ -11,8 +11,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::call::{CHECK, Made};
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::tool::CHANGE_TOOLS;
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::tool::CHANGE_TOOLS;
 
 /// Number of calls within which a call about another target may resolve a failure.
 const WINDOW: usize = 8;

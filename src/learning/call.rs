@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::lesson::key;
-use crate::protocol::command_output::displayed;
-use crate::protocol::envelope::{Envelope, ErrorClass, ErrorCode};
-use crate::protocol::event::Caller;
-use crate::protocol::tool::Effect;
-use crate::protocol::{Object, shorten, signature};
+use agent_protocol::command_output::displayed;
+use agent_protocol::envelope::{Envelope, ErrorClass, ErrorCode};
+use agent_protocol::event::Caller;
+use agent_protocol::tool::Effect;
+use agent_protocol::{Object, shorten, signature};
 
 /// The tool name of a check.
 pub const CHECK: &str = "check";

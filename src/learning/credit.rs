@@ -3,7 +3,7 @@
 use super::call::Made;
 use super::fold::Harvest;
 use super::lesson::{FailurePattern, Lesson};
-use crate::protocol::recall::Moment;
+use agent_protocol::recall::Moment;
 
 /// Number of unsuccessful uses that a contradiction counts as.
 const CONTRADICTED: u32 = 5;
@@ -119,9 +119,9 @@ mod tests {
     use super::super::call::failure;
     use super::super::lesson::{Origin, Scope};
     use super::*;
-    use crate::protocol::Object;
-    use crate::protocol::envelope::ErrorCode;
-    use crate::protocol::recall::{LessonKind, MemoryRecalled};
+    use agent_protocol::Object;
+    use agent_protocol::envelope::ErrorCode;
+    use agent_protocol::recall::{LessonKind, MemoryRecalled};
 
     const SAID: &str = "old: error: is gone";
 

@@ -8,9 +8,9 @@ use super::fold::Harvest;
 use super::lesson::{Lesson, Origin, Scope, Source};
 use super::lesson_filter;
 use super::pair::call_in_words;
-use crate::protocol::recall::LessonKind;
-use crate::protocol::reflection::{MemoryKind, Reflection};
-use crate::protocol::shorten;
+use agent_protocol::recall::LessonKind;
+use agent_protocol::reflection::{MemoryKind, Reflection};
+use agent_protocol::shorten;
 
 /// Limit: lessons that are kept from one answer.
 const MAX_LESSONS: usize = 3;
@@ -260,8 +260,8 @@ mod tests {
     use super::super::attempt_chain::chains;
     use super::super::call::failure;
     use super::*;
-    use crate::protocol::Object;
-    use crate::protocol::envelope::ErrorCode;
+    use agent_protocol::Object;
+    use agent_protocol::envelope::ErrorCode;
 
     /// `!LINE`: failed; `check LINE`: a check. Each call is a round.
     fn harvest(lines: &[&str]) -> Harvest {

@@ -8,14 +8,14 @@ use super::attempt_chain::{Chain, chains};
 use super::call::{self, CHECK, Made};
 use super::pair::call_in_words;
 use super::trace::{Attempt, ExecutionTrace, FixSource, attempt, skill_of};
-use crate::protocol::control::{Ending, PermissionMode};
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::event::{Body, Caller, Event};
-use crate::protocol::model::Purpose;
-use crate::protocol::recall::MemoryRecalled;
-use crate::protocol::reflection::Reflection;
-use crate::protocol::tool::Effect;
-use crate::protocol::{Object, shorten};
+use agent_protocol::control::{Ending, PermissionMode};
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::event::{Body, Caller, Event};
+use agent_protocol::model::Purpose;
+use agent_protocol::recall::MemoryRecalled;
+use agent_protocol::reflection::Reflection;
+use agent_protocol::tool::Effect;
+use agent_protocol::{Object, shorten};
 
 /// Limit: calls of a turn; beyond it, the first half becomes traces before the turn ends.
 const MAX_CALLS: usize = 500;

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::Object;
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::recall::{LessonKind, Recalled};
+use agent_protocol::Object;
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::recall::{LessonKind, Recalled};
 
 /// Confidence from which the kernel applies the fix of a lesson itself.
 pub const APPLY_AT: f64 = 0.6;

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::protocol::mask::{Masker, is_secret_name};
-use crate::protocol::reflection::widens;
+use agent_protocol::mask::{Masker, is_secret_name};
+use agent_protocol::reflection::widens;
 
 /// Size limit of a model's lesson, in bytes.
 const MAX_BYTES: usize = 300;

@@ -8,10 +8,10 @@ use super::fold::{Harvest, text_of};
 use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
 use super::lesson_filter;
 use super::trace::{error_type, skill_of};
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::event::Caller;
-use crate::protocol::recall::LessonKind;
-use crate::protocol::{Object, shorten};
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::event::Caller;
+use agent_protocol::recall::LessonKind;
+use agent_protocol::{Object, shorten};
 
 /// Limit of a quoted call, in bytes.
 const FAILED_BYTES: usize = 120;

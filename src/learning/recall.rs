@@ -6,9 +6,9 @@ use super::call::{self, Made};
 use super::fold::text_of;
 use super::lesson::{APPLY_AT, Lesson, Origin, Scope, key};
 use super::store::{SqliteStore, StoreError, terms};
-use crate::protocol::message::ToolCall;
-use crate::protocol::recall::{FailedCall, Recalled, Remedy};
-use crate::protocol::reflection::SuggestedAction;
+use agent_protocol::message::ToolCall;
+use agent_protocol::recall::{FailedCall, Recalled, Remedy};
+use agent_protocol::reflection::SuggestedAction;
 
 /// Limit: latest lessons, and lessons with common terms, that are ranked.
 const CANDIDATES: usize = 40;

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::call::{CHECK, Made};
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorClass, ErrorCode};
+use agent_protocol::Object;
+use agent_protocol::envelope::{ErrorClass, ErrorCode};
 
 /// The attempts at one thing: a failure that was resolved, one that was not, or one success.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::server::ToolInfo;
 use super::{Settings, Start};
-use crate::disk;
+use agent_protocol::disk;
 
 /// Limit of a file: a larger one is not kept.
 const MAX_BYTES: u64 = 8 << 20;

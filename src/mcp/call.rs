@@ -14,11 +14,11 @@ use super::search::described;
 use super::server::{Connected, Server, ServerState, ToolInfo};
 use super::{TOOL, http};
 use crate::exec::seconds;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::nearest;
-use crate::protocol::schema::Schema;
-use crate::protocol::{Object, shorten};
 use crate::tools::ToolCx;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::nearest;
+use agent_protocol::schema::Schema;
+use agent_protocol::{Object, shorten};
 
 /// How long it may take until the reason of a lost connection is known.
 pub(super) const REASON: Duration = Duration::from_millis(500);

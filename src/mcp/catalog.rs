@@ -9,12 +9,13 @@ use super::scope::Scope;
 use super::server::{Server, ToolInfo};
 use super::tool::{McpTool, ServerTool};
 use super::{Servers, TOOL};
-use crate::protocol::prompt::{Prompt, Prompts, fill, prompt};
-use crate::protocol::tool::ToolSpec;
 use crate::tools::Tool;
+use agent_protocol::embedded;
+use agent_protocol::prompt::{Prompt, Prompts, fill};
+use agent_protocol::tool::ToolSpec;
 
-const DESCRIPTION: Prompt = prompt!("mcp/tool.md");
-const SCHEMA: &str = include_str!("../../prompts/mcp/tool.json");
+const DESCRIPTION: Prompt = Prompt::named("mcp/tool.md");
+const SCHEMA: &str = embedded::MCP_TOOL.schema;
 
 /// Bytes of a schema per token. (An index has more tokens than its text: names are unusual words.)
 const BYTES_PER_TOKEN: usize = 4;

@@ -21,7 +21,7 @@ use super::server::{MAX_TOOLS, Server, ToolInfo};
 use super::stdio::{Ending, Stdio};
 use super::{Shared, Start, cache, http, offers};
 use crate::exec::{Exec, seconds};
-use crate::protocol::event::{Body, McpState};
+use agent_protocol::event::{Body, McpState};
 
 /// How often a server that ended is started again in a session.
 const MAX_RESTARTS: u32 = 3;

@@ -27,10 +27,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::{Exec, ServiceCommand};
-use crate::protocol::counted;
-use crate::protocol::event::{Body, Events};
-use crate::protocol::prompt::Prompts;
 use crate::tools::Tool;
+use agent_protocol::counted;
+use agent_protocol::event::{Body, Events};
+use agent_protocol::prompt::Prompts;
 
 use catalog::Catalog;
 pub use host::Host;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::protocol::tool::mcp_name;
+use agent_protocol::tool::mcp_name;
 
 /// Limit of a name, in bytes.
 const MAX_BYTES: usize = 64;

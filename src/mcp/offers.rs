@@ -21,9 +21,9 @@ use super::scope::server_name;
 use super::server::{Connected, Server, ServerState};
 use super::{NO_SERVERS, Servers, http};
 use crate::exec::seconds;
-use crate::protocol::own_command::{OwnCommand, words};
-use crate::protocol::tool::sanitized;
-use crate::protocol::{Object, nearest, shorten};
+use agent_protocol::own_command::{OwnCommand, words};
+use agent_protocol::tool::sanitized;
+use agent_protocol::{Object, nearest, shorten};
 
 /// Limits: pages of a list, prompts or resources of a server, and bytes of a sentence of a server.
 const MAX_PAGES: usize = 20;

@@ -5,10 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 use serde_json::{Value, json};
 
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::{Object, shorten, thousands};
 use crate::tools::ToolCx;
 use crate::workspace::Picture;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::{Object, shorten, thousands};
 
 /// Limit of the message of a failure; the whole text is below it.
 const MESSAGE: usize = 300;

@@ -1,6 +1,6 @@
 //! Which tools of servers an agent has.
 
-use crate::protocol::tool::sanitized;
+use agent_protocol::tool::sanitized;
 
 /// The tools of servers that one agent may use.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::names::Names;
 use super::server::{Server, ServerState, ToolInfo};
 use super::{Scope, Servers};
-use crate::protocol::counted;
-use crate::protocol::envelope::Report;
+use agent_protocol::counted;
+use agent_protocol::envelope::Report;
 
 /// Limits: tools that are shown with their schemas, bytes of those, and tools that are only named.
 const MAX_WHOLE: usize = 8;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::offers::Offers;
 use super::{Settings, Start, cache};
-use crate::protocol::Object;
+use agent_protocol::Object;
 
 /// Limit of a description, in bytes.
 const MAX_DESCRIPTION: usize = 2048;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 use crate::exec::Service;
-use crate::protocol::shorten;
+use agent_protocol::shorten;
 
 /// Limit of a message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 64 << 20;

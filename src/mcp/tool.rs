@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::names::Names;
 use super::server::{Server, ToolInfo};
 use super::{Scope, Servers, TOOL, call, search};
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::nearest;
-use crate::protocol::tool::{Effect, ToolSpec, mcp_name};
 use crate::tools::{Target, Tool, ToolCx};
+use agent_protocol::Object;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::nearest;
+use agent_protocol::tool::{Effect, ToolSpec, mcp_name};
 
 /// How long a search waits for servers that are being started.
 const START_PATIENCE: Duration = Duration::from_secs(5);

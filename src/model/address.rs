@@ -3,7 +3,7 @@
 use reqwest::Url;
 
 use super::endpoint::Endpoint;
-use crate::protocol::model::{ModelError, ModelErrorKind};
+use agent_protocol::model::{ModelError, ModelErrorKind};
 
 /// The base URL, if it is valid. A URL without a path gets the version of its wire format, with some wire formats
 /// also one without a version in its path.
@@ -99,7 +99,7 @@ pub(super) fn is_versioned(base: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::provider::Wire;
+    use agent_protocol::provider::Wire;
 
     #[test]
     fn base_url_without_a_path_gets_the_version() {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::address::without_secrets;
 use super::retry::Retries;
 use super::wire_record::WireRecorder;
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::provider::{Dialect, Effort, EffortField, Wire};
+use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::provider::{Dialect, Effort, EffortField, Wire};
 
 /// Describes the tools to a model whose server has no function calling.
-pub const TOOLS_IN_TEXT: Prompt = prompt!("tools_in_text.md");
+pub const TOOLS_IN_TEXT: Prompt = Prompt::named("tools_in_text.md");
 
 /// The address and settings of a model. Its `Debug` shows neither the key nor any header.
 #[derive(Clone)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::overflow;
-use crate::protocol::mask::mask_of;
-use crate::protocol::model::{ModelError, ModelErrorKind};
-use crate::protocol::shorten;
+use agent_protocol::mask::mask_of;
+use agent_protocol::model::{ModelError, ModelErrorKind};
+use agent_protocol::shorten;
 
 /// A failed attempt.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::body::Body;
 use super::wire::{Decode, Ids};
-use crate::protocol::model::{Delta, Purpose, Reply, Request, StopReason};
+use agent_protocol::model::{Delta, Purpose, Reply, Request, StopReason};
 
 /// Decodes damaged versions of these streams, each a list of the data of its events. `is_end`: the text, as it
 /// reached the decoder, contains the mark that an answer of this wire format is complete.

@@ -16,8 +16,8 @@ use super::rejected::{Accepted, Rejected, Used};
 use super::retry::retrying;
 use super::transport::{Answer, Transport};
 use super::wire::{Broken, Decode, Encoded, Ids, decoder, encode};
-use crate::protocol::model::{Delta, Model, ModelError, Request, StopReason};
-use crate::protocol::shorten;
+use agent_protocol::model::{Delta, Model, ModelError, Request, StopReason};
+use agent_protocol::shorten;
 
 /// How long the usage is waited for after the last text.
 const AFTER_THE_LAST_WORD: Duration = Duration::from_secs(5);

@@ -47,8 +47,8 @@ pub use self::retry::Retries;
 pub use self::scripted::Scripted;
 use self::transport::Transport;
 pub use self::wire_record::WireRecorder;
-use crate::protocol::model::{Model, ModelError, ModelErrorKind};
-use crate::protocol::provider::Wire;
+use agent_protocol::model::{Model, ModelError, ModelErrorKind};
+use agent_protocol::provider::Wire;
 
 /// The model at this endpoint. Makes no connection: errors are those of the configuration.
 pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::address::{shown, without_secrets};
 use super::client::{Connection, root};
 use super::transport::{refusal_body, retry_after};
-use crate::protocol::shorten;
+use agent_protocol::shorten;
 
 /// Limit of the words of a server in a message, in bytes.
 const MAX_WORDS: usize = 200;

@@ -12,9 +12,9 @@ use super::failure::Failure;
 use super::http::Attempt;
 use super::transport::Transport;
 use super::wire::{Encoded, Ids, decoder, encode};
-use crate::protocol::message::{Message, Role};
-use crate::protocol::model::{ModelError, Purpose, Reply, Request};
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::message::{Message, Role};
+use agent_protocol::model::{ModelError, Purpose, Reply, Request};
+use agent_protocol::tool::ToolSpec;
 
 /// Enough for a call after some reasoning.
 const ANSWER_TOKENS: u64 = 1024;

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use super::endpoint::Endpoint;
 use super::failure::Again;
 use super::wire::sends_thinking;
-use crate::protocol::message::{Carried, Message, Part};
-use crate::protocol::model::Request;
-use crate::protocol::provider::Wire;
+use agent_protocol::message::{Carried, Message, Part};
+use agent_protocol::model::Request;
+use agent_protocol::provider::Wire;
 
 /// What was rejected so far.
 #[derive(Default)]
@@ -116,8 +116,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::protocol::message::Role;
-    use crate::protocol::model::Purpose;
+    use agent_protocol::message::Role;
+    use agent_protocol::model::Purpose;
 
     fn answer(thoughts: &[&str]) -> Message {
         let parts = thoughts.iter().map(|thought| {

@@ -15,7 +15,7 @@ use super::retry::{Retries, retrying};
 use super::transport::{Answer, refused};
 use super::wire::{Ids, decoder};
 use super::wire_record::{self, Exchange};
-use crate::protocol::model::{Delta, Model, ModelError, ModelErrorKind, Purpose, Request};
+use agent_protocol::model::{Delta, Model, ModelError, ModelErrorKind, Purpose, Request};
 
 /// Plays the answers of a record, in their order; the requests for each [`Purpose`] have an order of their
 /// own, because background requests are concurrent.

@@ -8,7 +8,7 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use tokio::time::Instant;
 
 use super::failure::{Again, Failure};
-use crate::protocol::model::{Delta, ModelError, Retry};
+use agent_protocol::model::{Delta, ModelError, Retry};
 
 /// The longest delay between two attempts, unless the server asks for another one: at most this, and at most
 /// a quarter of the time limit.
@@ -168,7 +168,7 @@ fn jitter() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::model::ModelErrorKind;
+    use agent_protocol::model::ModelErrorKind;
 
     fn check(attempt: u32, spent: u64, again: Again, expected: Result<u64, &str>) {
         check_with(Retries::default(), attempt, spent, again, expected);

@@ -17,7 +17,7 @@ use super::client::{Connection, causes, root};
 use super::endpoint::{Endpoint, Timeouts};
 use super::failure::{EndpointFacts, Failure, Refusal};
 use super::wire_record::Recording;
-use crate::protocol::model::{ModelError, ModelErrorKind};
+use agent_protocol::model::{ModelError, ModelErrorKind};
 
 /// Limits of reading a refusal: bytes, and time.
 const REFUSAL_BYTES: usize = 64 << 10;

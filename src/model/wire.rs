@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use super::endpoint::Endpoint;
 use super::text_calls;
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
-use crate::protocol::Object;
-use crate::protocol::message::{Image, Part, ToolCall};
-use crate::protocol::model::{Delta, Request, StopReason};
-use crate::protocol::provider::{TextCalls, Wire};
-use crate::protocol::repair::repaired;
+use agent_protocol::Object;
+use agent_protocol::message::{Image, Part, ToolCall};
+use agent_protocol::model::{Delta, Request, StopReason};
+use agent_protocol::provider::{TextCalls, Wire};
+use agent_protocol::repair::repaired;
 
 /// A request as it is sent.
 pub(super) struct Encoded {

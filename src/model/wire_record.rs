@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use super::endpoint::Endpoint;
 use super::failure::{Again, Failure};
-use crate::protocol::mask::{Masker, mask_of};
-use crate::protocol::model::Purpose;
-use crate::protocol::provider::{Dialect, Wire};
+use agent_protocol::mask::{Masker, mask_of};
+use agent_protocol::model::Purpose;
+use agent_protocol::provider::{Dialect, Wire};
 
 /// A request and its answer.
 #[derive(Debug, Serialize, Deserialize)]

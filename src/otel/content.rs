@@ -2,12 +2,12 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, ModelRequested, ModelResponded};
-use crate::protocol::message::ToolCall;
-use crate::protocol::model::{Purpose, StopReason};
-use crate::protocol::shorten;
-use crate::protocol::view::view;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{Body, ModelRequested, ModelResponded};
+use agent_protocol::message::ToolCall;
+use agent_protocol::model::{Purpose, StopReason};
+use agent_protocol::shorten;
+use agent_protocol::view::view;
 
 /// Limit of one text, in bytes; a longer one is cut.
 const MAX_BYTES: usize = 16 * 1024;

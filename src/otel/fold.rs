@@ -7,12 +7,12 @@ use super::content::{Content, arguments, result};
 use super::metrics::{Measurement, Metric};
 use super::span::{Parent, Record, Span, SpanEvent, SpanId, TraceId};
 use super::{Value, provider_and_model};
-use crate::protocol::control::{ControlDecision, Ending};
-use crate::protocol::envelope::{Envelope, ErrorCode};
-use crate::protocol::event::{
+use agent_protocol::control::{ControlDecision, Ending};
+use agent_protocol::envelope::{Envelope, ErrorCode};
+use agent_protocol::event::{
     Body, Caller, Compacted, Event, ModelRequested, ModelResponded, TurnFinished,
 };
-use crate::protocol::model::{Purpose, StopReason};
+use agent_protocol::model::{Purpose, StopReason};
 
 /// The agent's name.
 const AGENT: &str = "agent";

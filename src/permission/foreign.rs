@@ -5,8 +5,8 @@
 
 use super::Verb;
 use super::rule::{self, Rule};
-use crate::protocol::hook::names::own_tool;
-use crate::protocol::tool::CHANGE_TOOLS;
+use agent_protocol::hook::names::own_tool;
+use agent_protocol::tool::CHANGE_TOOLS;
 
 /// Our tools whose patterns are paths.
 const OF_PATHS: [&str; 4] = ["Read", "Glob", "Grep", "LS"];

@@ -20,10 +20,10 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::protocol::control::{PermissionMode, Reason, Ruling};
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::event::SessionRule;
-use crate::protocol::tool::{CHANGE_TOOLS, Effect};
+use agent_protocol::control::{PermissionMode, Reason, Ruling};
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::event::SessionRule;
+use agent_protocol::tool::{CHANGE_TOOLS, Effect};
 
 use judge::{Command, Context, Finding, FindingClass, Right};
 use paths::Guarded;

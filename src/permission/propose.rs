@@ -3,8 +3,8 @@
 use super::judge::{self, Command};
 use super::rule::Rule;
 use super::{Line, PathFacts, Policy, shell::Word};
-use crate::protocol::control::Grant;
-use crate::protocol::tool::Effect;
+use agent_protocol::control::Grant;
+use agent_protocol::tool::Effect;
 
 /// The grants that would allow such calls from now on, the narrowest first; empty if no rule can express it.
 /// A file: the file, its directory. A command line: its commands as they are, commands that begin with the same

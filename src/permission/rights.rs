@@ -3,8 +3,8 @@
 use super::judge::{self, Command, Finding, FindingClass, PathFacts, Right};
 use super::shell::Word;
 use super::{Line, Policy, RuleOutcome};
-use crate::protocol::control::PermissionMode;
-use crate::protocol::tool::{Effect, Rights};
+use agent_protocol::control::PermissionMode;
+use agent_protocol::tool::{Effect, Rights};
 
 /// Git commands that write its configuration themselves, without text that the model chose.
 const WRITE_CONFIGURATION: &[&str] =

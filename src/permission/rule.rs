@@ -7,9 +7,9 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::PathFacts;
 use super::judge::Command;
-use crate::protocol::tool::CHANGE_TOOLS;
-use crate::protocol::tool::mcp_name;
-use crate::protocol::{nests_too_deep, unescape};
+use agent_protocol::tool::CHANGE_TOOLS;
+use agent_protocol::tool::mcp_name;
+use agent_protocol::{nests_too_deep, unescape};
 
 /// What a rule decides about the calls that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Entry, Origin, PathFacts, Policy, Rule, Verb, reason};
-use crate::protocol::control::Reason;
-use crate::protocol::event::{Body, SessionRule};
+use agent_protocol::control::Reason;
+use agent_protocol::event::{Body, SessionRule};
 
 impl Policy {
     /// Applies an event of the session: a rule is added or removed, or the mode changes.

@@ -1,9 +1,9 @@
 //! Tables of the policy: the ruling and the rule that decided.
 
 use super::*;
-use crate::protocol::control::Grant;
-use crate::protocol::event::{Body, SessionRule};
-use crate::protocol::tool::Rights;
+use agent_protocol::control::Grant;
+use agent_protocol::event::{Body, SessionRule};
+use agent_protocol::tool::Rights;
 
 /// Each rule is a verb and a pattern, as `allow Bash(ls *)`, `--deny Write`, `user ask Bash`: with
 /// `--` from the command line, with `user` from the user's configuration, otherwise from the

@@ -8,8 +8,8 @@ use std::path::Path;
 use memchr::memmem;
 
 use super::log::{EVENTS, LogError, load};
-use crate::disk;
-use crate::protocol::event::{Body, Event, Header, Place, VERSION};
+use agent_protocol::disk;
+use agent_protocol::event::{Body, Event, Header, Place, VERSION};
 
 /// The folder of spilled output.
 const OUTPUT: &str = "tool-output";

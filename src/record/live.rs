@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::is_id;
-use crate::protocol::event::{Body, Event};
-use crate::protocol::tool::Effect;
+use agent_protocol::event::{Body, Event};
+use agent_protocol::tool::Effect;
 
 /// The current events of the session's main agent, oldest first: what its conversation and state are made of. A
 /// rewind removes the events from a turn on; they stay in the record, and undos of earlier turns stay here too.

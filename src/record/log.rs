@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk;
-use crate::protocol::event::{Event, Sink, Stamped, VERSION};
-use crate::protocol::visible::literal_line;
+use agent_protocol::disk;
+use agent_protocol::event::{Event, Sink, Stamped, VERSION};
+use agent_protocol::visible::literal_line;
 
 /// The name of a session's events in its folder.
 pub const EVENTS: &str = "events.jsonl";

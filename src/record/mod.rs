@@ -19,13 +19,13 @@ pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, summary, turns};
 pub use tolerant::{Gaps, Understood, read};
 
-use crate::protocol::Object;
-use crate::protocol::control::PermissionMode;
-use crate::protocol::envelope::{Envelope, ErrorCode, ToolError};
-use crate::protocol::event::{Body, Caller, Event, ModelResponded};
-use crate::protocol::message::ToolCall;
-use crate::protocol::model::{Purpose, StopReason};
-use crate::protocol::tool::Effect;
+use agent_protocol::Object;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::envelope::{Envelope, ErrorCode, ToolError};
+use agent_protocol::event::{Body, Caller, Event, ModelResponded};
+use agent_protocol::message::ToolCall;
+use agent_protocol::model::{Purpose, StopReason};
+use agent_protocol::tool::Effect;
 
 /// Whether this is a valid session id: a UUID, whose characters are safe in a shell. Any other name in a
 /// record or of a folder is ignored.

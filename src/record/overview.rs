@@ -10,11 +10,11 @@ use super::is_id;
 use super::live::live;
 use super::log::{LogError, event_in, load};
 use super::summary::summary;
-use crate::disk;
-use crate::protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
-use crate::protocol::model::Purpose;
-use crate::protocol::provider::Effort;
-use crate::protocol::spending::Spending;
+use agent_protocol::disk;
+use agent_protocol::event::{Body, Event, ModelRequested, SessionStarted, Summary};
+use agent_protocol::model::Purpose;
+use agent_protocol::provider::Effort;
+use agent_protocol::spending::Spending;
 
 /// Number of first events among which the user's first message is, if there is one.
 const FIRST: usize = 10;

@@ -5,22 +5,22 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::protocol::control::ControlDecision;
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{
+use agent_protocol::control::ControlDecision;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{
     Body, Caller, Compacted, Event, McpState, ModelResponded, Pin, Summary, TurnFinished,
     mode_changed,
 };
-use crate::protocol::hook::HookFinished;
-use crate::protocol::message::{Image, with_images};
-use crate::protocol::model::Purpose;
-use crate::protocol::question::UserAnswer;
-use crate::protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
-use crate::protocol::reflection::Reflection;
-use crate::protocol::spending::Spending;
-use crate::protocol::view::call_line;
-use crate::protocol::visible::in_file;
-use crate::protocol::{counted, shorten, without_reminder_tags};
+use agent_protocol::hook::HookFinished;
+use agent_protocol::message::{Image, with_images};
+use agent_protocol::model::Purpose;
+use agent_protocol::question::UserAnswer;
+use agent_protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
+use agent_protocol::reflection::Reflection;
+use agent_protocol::spending::Spending;
+use agent_protocol::view::call_line;
+use agent_protocol::visible::in_file;
+use agent_protocol::{counted, shorten, without_reminder_tags};
 
 /// The timeline: calls with their status, decisions, tokens. Ends with a line break.
 pub fn timeline(events: &[Event]) -> String {

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::live::milliseconds;
-use crate::protocol::event::{Body, Event, Sink, Stamped, Summary, TurnFinished};
-use crate::protocol::model::Purpose;
-use crate::protocol::spending::Spending;
+use agent_protocol::event::{Body, Event, Sink, Stamped, Summary, TurnFinished};
+use agent_protocol::model::Purpose;
+use agent_protocol::spending::Spending;
 
 /// Computes a [`Summary`] of the stream. Clones share it.
 #[derive(Clone, Debug, Default)]

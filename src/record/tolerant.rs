@@ -8,9 +8,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::log::{LAST_TURN, LogError, in_parts};
-use crate::disk;
-use crate::protocol::event::{Event, VERSION};
-use crate::protocol::{counted, shorten};
+use agent_protocol::disk;
+use agent_protocol::event::{Event, VERSION};
+use agent_protocol::{counted, shorten};
 
 /// Limit of kinds that the description names.
 const MAX_NAMED: usize = 3;

@@ -9,13 +9,13 @@ use super::Registry;
 use super::call::{Known, Wanted};
 use super::hooks::{by_hook, with_reason};
 use crate::permission::propose;
-use crate::protocol::control::{Approval, Grant, Interrupt, PermissionMode, Reason, Reply, Ruling};
-use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::protocol::event::Body;
-use crate::protocol::hook::{HookRuling, Occasion};
-use crate::protocol::message::{Image, ToolCall};
-use crate::protocol::tool::Effect;
 use crate::workspace::{DiffSize, Picture, io_failure};
+use agent_protocol::control::{Approval, Grant, Interrupt, PermissionMode, Reason, Reply, Ruling};
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::event::Body;
+use agent_protocol::hook::{HookRuling, Occasion};
+use agent_protocol::message::{Image, ToolCall};
+use agent_protocol::tool::Effect;
 
 /// Who allowed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

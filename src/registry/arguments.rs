@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::validate;
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::protocol::message::ToolCall;
+use agent_protocol::Object;
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::message::ToolCall;
 
 /// The fields of the lock: injected, not accepted from the model.
 pub(super) const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::protocol::envelope::ErrorClass;
+use agent_protocol::envelope::ErrorClass;
 
 /// When a tool is disabled, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,18 +16,18 @@ use super::hooks::changed_in_words;
 use super::repetition::Key;
 use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
 use crate::permission::{DeniedPath, Policy};
-use crate::protocol::control::{Ending, Ruling};
-use crate::protocol::envelope::{
-    Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
-};
-use crate::protocol::event::{Body, Caller, ChangedBy};
-use crate::protocol::hook::HookRuling;
-use crate::protocol::message::ToolCall;
-use crate::protocol::question::Inquirer;
-use crate::protocol::tool::{Effect, Rights};
-use crate::protocol::{Object, nearest};
 use crate::tools::{Target, ToolCx};
 use crate::workspace::{Changed, ProjectPath, Snapshot, expand_home};
+use agent_protocol::control::{Ending, Ruling};
+use agent_protocol::envelope::{
+    Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,
+};
+use agent_protocol::event::{Body, Caller, ChangedBy};
+use agent_protocol::hook::HookRuling;
+use agent_protocol::message::ToolCall;
+use agent_protocol::question::Inquirer;
+use agent_protocol::tool::{Effect, Rights};
+use agent_protocol::{Object, nearest};
 
 /// A validated call: this is judged, shown to the user and run.
 pub(super) struct Wanted<'a> {

@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Registry;
 use super::call::WriteTurn;
-use crate::protocol::Object;
-use crate::protocol::envelope::{Failure, Report};
-use crate::protocol::event::Body;
-use crate::protocol::tool::{Effect, Rights};
 use crate::tools::{Target, ToolCx};
 use crate::workspace::{Begun, Changed, Scope, USER_PROGRAMS};
+use agent_protocol::Object;
+use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::event::Body;
+use agent_protocol::tool::{Effect, Rights};
 
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_NAMED: usize = 200;

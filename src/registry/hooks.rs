@@ -9,13 +9,13 @@ use super::approval::Refused;
 use super::arguments::{self, LOCK_FIELDS};
 use super::call::{Known, Wanted};
 use super::{Entry, Registry};
-use crate::protocol::Object;
-use crate::protocol::control::{ChangedInput, Interrupt, Reason, Ruling};
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::event::ChangedBy;
-use crate::protocol::hook::{Asked, HookEvent, HookRuling, HookedCall, Hooks, Occasion, Outcome};
-use crate::protocol::message::ToolCall;
-use crate::protocol::tool::{Effect, mcp_name};
+use agent_protocol::Object;
+use agent_protocol::control::{ChangedInput, Interrupt, Reason, Ruling};
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::event::ChangedBy;
+use agent_protocol::hook::{Asked, HookEvent, HookRuling, HookedCall, Hooks, Occasion, Outcome};
+use agent_protocol::message::ToolCall;
+use agent_protocol::tool::{Effect, mcp_name};
 
 /// How long hooks may delay the end of a turn that the user interrupts, or of the program.
 const END_TIME: Duration = Duration::from_secs(10);
@@ -299,6 +299,6 @@ pub(super) fn changed_in_words(by: ChangedBy, input: &Object) -> String {
     };
     let mut input = input.clone();
     input.retain(|name, _| !arguments::LOCK_FIELDS.contains(&name.as_str()));
-    let shown = crate::protocol::shorten(&Value::Object(input).to_string(), SHOWN);
+    let shown = agent_protocol::shorten(&Value::Object(input).to_string(), SHOWN);
     format!("{by} changed the arguments of this call to {shown}.")
 }

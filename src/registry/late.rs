@@ -2,8 +2,8 @@
 
 use super::validate::Validator;
 use super::{Entry, Registry};
-use crate::protocol::tool::ToolSpec;
 use crate::tools::Tool;
+use agent_protocol::tool::ToolSpec;
 
 /// Returns the tools as they are known by then.
 type Tools = Box<dyn FnOnce() -> Vec<Box<dyn Tool>> + Send + Sync>;

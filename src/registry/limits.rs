@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::protocol::Object;
-use crate::protocol::envelope::{Failure, Report};
-use crate::protocol::tool::Direction;
 use crate::workspace::Spill;
+use agent_protocol::Object;
+use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::tool::Direction;
 
 /// Output limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

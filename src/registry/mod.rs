@@ -29,13 +29,13 @@ use repetition::Repetition;
 use validate::Validator;
 
 use crate::permission::{Policy, Rule, Withheld};
-use crate::protocol::control::{Control, PermissionMode, Ruling};
-use crate::protocol::event::{Body, Event, Events, SessionRule};
-use crate::protocol::hook::Hooks;
-use crate::protocol::prompt::Prompts;
-use crate::protocol::tool::{Effect, ToolSpec};
 use crate::tools::{Tool, ToolCx};
 use crate::workspace::{Begun, Undo, UndoError, UndoOptions};
+use agent_protocol::control::{Control, PermissionMode, Ruling};
+use agent_protocol::event::{Body, Event, Events, SessionRule};
+use agent_protocol::hook::Hooks;
+use agent_protocol::prompt::Prompts;
+use agent_protocol::tool::{Effect, ToolSpec};
 
 /// All tools of an agent, and the state that their calls are checked against.
 pub struct Registry {

@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 use crate::permission::Line;
-use crate::protocol::Object;
-use crate::protocol::envelope::Report;
+use agent_protocol::Object;
+use agent_protocol::envelope::Report;
 
 /// Limit: lines of one Read.
 const MAX_LINES: u64 = 2000;

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use foldhash::fast::FixedState;
 use serde_json::Value;
 
-use crate::protocol::Object;
-use crate::protocol::envelope::{Failure, Report};
-use crate::protocol::tool::Effect;
+use agent_protocol::Object;
+use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::tool::Effect;
 
 /// Limit: calls that are remembered; the map is emptied when it is full.
 const CAPACITY: usize = 4096;

@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 use boon::ErrorKind;
 use serde_json::Value;
 
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::protocol::repair::repaired;
-use crate::protocol::schema::{Mismatch, Schema};
-use crate::protocol::{nearest, shorten};
+use agent_protocol::Object;
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::repair::repaired;
+use agent_protocol::schema::{Mismatch, Schema};
+use agent_protocol::{nearest, shorten};
 
 /// Limit of a value in an error message, in bytes.
 const SHOWN: usize = 60;

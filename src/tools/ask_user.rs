@@ -5,10 +5,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Target, Tool, ToolCx, parse, spec};
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::question::{Question, UserAnswer};
-use crate::protocol::tool::{Effect, ToolSpec};
+use agent_protocol::Object;
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::question::{Question, UserAnswer};
+use agent_protocol::tool::{Effect, ToolSpec};
 
 /// Asks the user.
 #[derive(Debug)]
@@ -18,13 +19,7 @@ pub(super) struct AskUser {
 
 impl Default for AskUser {
     fn default() -> Self {
-        Self {
-            spec: spec(
-                "AskUser",
-                include_str!("../../prompts/tools/ask_user.md"),
-                include_str!("../../prompts/tools/ask_user.json"),
-            ),
-        }
+        Self { spec: spec("AskUser", embedded::ASK_USER) }
     }
 }
 

@@ -19,9 +19,10 @@ use super::secrets::Redacting;
 use super::{Target, Tool, ToolCx, filled_in, parse, spec};
 use crate::exec::{self, Captured, Command, Ended, Outcome, Statuses, Watcher, WholeOutput};
 use crate::permission::Line;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::tool::{Effect, ToolSpec};
-use crate::protocol::{Object, shorten};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::tool::{Effect, ToolSpec};
+use agent_protocol::{Object, shorten};
 
 /// Default time limit of a command.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -50,13 +51,7 @@ fn here() -> String {
 
 impl Default for Bash {
     fn default() -> Self {
-        Self {
-            spec: spec(
-                "Bash",
-                include_str!("../../prompts/tools/bash.md"),
-                include_str!("../../prompts/tools/bash.json"),
-            ),
-        }
+        Self { spec: spec("Bash", embedded::BASH) }
     }
 }
 

@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use super::ToolCx;
 use super::files::{cancelled, object};
 use super::nearest;
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::line_diff::LineDiff;
-use crate::protocol::mask::{MASK, masks_in};
 use crate::workspace::{
     Change, CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, Workspace, plain,
 };
+use agent_protocol::Object;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::line_diff::LineDiff;
+use agent_protocol::mask::{MASK, masks_in};
 
 /// An existing file that is to be changed.
 pub(super) struct Existing {

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::change::{Draft, Existing, Replacement, with_current_text};
 use super::file_tool::FileTool;
 use super::{Tool, ToolCx, spec};
-use crate::protocol::envelope::{Failure, Report};
 use crate::workspace::ProjectPath;
+use agent_protocol::embedded;
+use agent_protocol::envelope::{Failure, Report};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -21,11 +22,7 @@ struct Args {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec(
-        "Edit",
-        include_str!("../../prompts/tools/edit.md"),
-        include_str!("../../prompts/tools/edit.json"),
-    );
+    let spec = spec("Edit", embedded::EDIT);
     FileTool::changing(
         spec,
         |args: &Args| &args.path,

@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::files::cancelled;
 use super::{Target, Tool, ToolCx, blocking, filled_in, parse};
-use crate::protocol::Object;
-use crate::protocol::envelope::{Failure, Report};
-use crate::protocol::tool::{Effect, ToolSpec};
 use crate::workspace::CheckedPath;
+use agent_protocol::Object;
+use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::tool::{Effect, ToolSpec};
 
 /// How a call accesses the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

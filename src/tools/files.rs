@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::protocol::{Object, counted};
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::{Object, counted};
 
 pub(super) fn cancelled() -> Failure {
     Failure::new(ErrorCode::Cancelled, "interrupted before it was done")

@@ -15,9 +15,10 @@ use super::files::{
     Aborted, HINT_TIME, Stop, cancelled, elsewhere, hint_entries, matching, object, place,
 };
 use super::{Tool, ToolCx, pattern, spec};
-use crate::protocol::counted;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Base, Kind, Met, Part, ProjectPath, Rules, Walk, Workspace};
+use agent_protocol::counted;
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
 
 /// Limits of a search.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +55,7 @@ pub(super) fn tool() -> impl Tool {
 
 /// The tool with these limits of time and entries.
 fn with_limits(time: Duration, visited: u64) -> impl Tool {
-    let spec = spec(
-        "Glob",
-        include_str!("../../prompts/tools/glob.md"),
-        include_str!("../../prompts/tools/glob.json"),
-    );
+    let spec = spec("Glob", embedded::GLOB);
     let limits = Limits { time, visited };
     FileTool::looking(
         spec,

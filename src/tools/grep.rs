@@ -11,9 +11,10 @@ use super::files::{
     Aborted, HINT_TIME, Stop, cancelled, elsewhere, hint_entries, matching, object, place,
 };
 use super::{Tool, ToolCx, pattern, spec};
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::{Object, counted};
 use crate::workspace::{CheckedPath, ProjectPath, Rules};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::{Object, counted};
 
 mod matcher;
 mod search;
@@ -77,11 +78,7 @@ pub(super) fn tool() -> impl Tool {
 
 /// The tool with this limit of time.
 fn with_limit(time: Duration) -> impl Tool {
-    let spec = spec(
-        "Grep",
-        include_str!("../../prompts/tools/grep.md"),
-        include_str!("../../prompts/tools/grep.json"),
-    );
+    let spec = spec("Grep", embedded::GREP);
     FileTool::looking(
         spec,
         |args: &Args| &args.path,

@@ -9,9 +9,10 @@ use serde_json::json;
 use super::file_tool::FileTool;
 use super::files::object;
 use super::{Tool, pattern, spec};
-use crate::protocol::counted;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
+use agent_protocol::counted;
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -37,11 +38,7 @@ fn hundred() -> usize {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec(
-        "LS",
-        include_str!("../../prompts/tools/ls.md"),
-        include_str!("../../prompts/tools/ls.json"),
-    );
+    let spec = spec("LS", embedded::LS);
     FileTool::looking(
         spec,
         |args: &Args| &args.path,

@@ -35,11 +35,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exec::Exec;
 use crate::permission::Withheld;
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::question::Inquirer;
-use crate::protocol::tool::{Effect, Rights, ToolSpec};
 use crate::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, Spill, Workspace};
+use agent_protocol::Object;
+use agent_protocol::embedded::ToolText;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::question::Inquirer;
+use agent_protocol::tool::{Effect, Rights, ToolSpec};
 
 pub use secrets::Secrets;
 pub use skill::Skill;
@@ -168,10 +169,10 @@ pub fn all() -> Vec<Box<dyn Tool>> {
 }
 
 /// A [`ToolSpec`] from the two prompt files of a tool.
-pub(crate) fn spec(name: &'static str, description: &'static str, schema: &str) -> ToolSpec {
+pub(crate) fn spec(name: &'static str, text: ToolText) -> ToolSpec {
     // The file is embedded, and a test parses each.
-    let schema = serde_json::from_str(schema).unwrap_or(Value::Null);
-    let description = description.trim_end().into();
+    let schema = serde_json::from_str(text.schema).unwrap_or(Value::Null);
+    let description = text.description.trim_end().into();
     ToolSpec { name: name.into(), description, schema, is_foreign: false }
 }
 

@@ -6,8 +6,9 @@ use serde_json::json;
 use super::change::{Draft, Existing, Replacement, with_current_text};
 use super::file_tool::FileTool;
 use super::{Tool, ToolCx, spec};
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::ProjectPath;
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -27,11 +28,7 @@ struct One {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec(
-        "MultiEdit",
-        include_str!("../../prompts/tools/multi_edit.md"),
-        include_str!("../../prompts/tools/multi_edit.json"),
-    );
+    let spec = spec("MultiEdit", embedded::MULTI_EDIT);
     FileTool::changing(
         spec,
         |args: &Args| &args.path,

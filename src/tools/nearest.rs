@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::protocol::envelope::{ErrorCode, Failure};
 use crate::workspace::{Diff, DiffSize};
+use agent_protocol::envelope::{ErrorCode, Failure};
 
 /// Time limit of an explanation.
 const MAX_TIME: Duration = Duration::from_millis(200);

@@ -2,8 +2,8 @@
 
 use globset::{ErrorKind, GlobBuilder, GlobMatcher};
 
-use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::protocol::nests_too_deep;
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::nests_too_deep;
 
 /// A glob for paths relative to the start of the search. `*` and `?` do not match `/`, `**` crosses folders;
 /// a pattern without `/` matches names in any folder.

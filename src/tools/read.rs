@@ -6,9 +6,10 @@ use serde_json::json;
 use super::file_tool::FileTool;
 use super::files::object;
 use super::{Tool, ToolCx, spec};
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::{Object, counted, thousands};
 use crate::workspace::{CheckedPath, Lines, Page, ProjectPath, io_failure};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::{Object, counted, thousands};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -29,11 +30,7 @@ fn five_hundred() -> u64 {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec(
-        "Read",
-        include_str!("../../prompts/tools/read.md"),
-        include_str!("../../prompts/tools/read.json"),
-    );
+    let spec = spec("Read", embedded::READ);
     FileTool::looking(spec, |args: &Args| &args.path, read).at_once(read_at_once)
 }
 

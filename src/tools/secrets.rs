@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use crate::permission::is_secret;
-use crate::protocol::secrets::Redactor;
 use crate::workspace::{Kind, ProjectPath, Workspace};
+use agent_protocol::secrets::Redactor;
 
 /// Limits of the search for files: directories, their depth, and the entries of one.
 const MAX_DIRECTORIES: usize = 100;

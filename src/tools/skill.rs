@@ -4,10 +4,11 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{Target, Tool, ToolCx, parse, spec};
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::own_command::Skill as Known;
-use crate::protocol::tool::{Effect, ToolSpec};
-use crate::protocol::{Object, nearest};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::own_command::Skill as Known;
+use agent_protocol::tool::{Effect, ToolSpec};
+use agent_protocol::{Object, nearest};
 
 /// Loads the text of a skill.
 #[derive(Clone)]
@@ -26,11 +27,7 @@ struct Args {
 impl Skill {
     /// The tool for these skills; `list` describes them to the model.
     pub fn new(skills: Vec<Known>, list: &str) -> Self {
-        let mut spec = spec(
-            "Skill",
-            include_str!("../../prompts/tools/skill.md"),
-            include_str!("../../prompts/tools/skill.json"),
-        );
+        let mut spec = spec("Skill", embedded::SKILL);
         spec.description = format!("{}\n{list}", spec.description).into();
         Self { spec, skills }
     }

@@ -6,11 +6,12 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{Target, Tool, ToolCx, parse, spec};
-use crate::protocol::Object;
-use crate::protocol::counted;
-use crate::protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::tool::{Effect, ToolSpec};
+use agent_protocol::Object;
+use agent_protocol::counted;
+use agent_protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::tool::{Effect, ToolSpec};
 
 /// Gives a task to a sub-agent.
 pub struct Task {
@@ -35,11 +36,7 @@ fn general() -> String {
 impl Task {
     /// The tool, whose sub-agents this runs.
     pub fn new(delegate: Arc<dyn Delegate>) -> Self {
-        let mut spec = spec(
-            "Task",
-            include_str!("../../prompts/tools/task.md"),
-            include_str!("../../prompts/tools/task.json"),
-        );
+        let mut spec = spec("Task", embedded::TASK);
         let roles = delegate.roles();
         if !roles.is_empty() {
             spec.description = format!("{}\n{roles}", spec.description).into();

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Tool, ToolCx};
 use crate::exec::Exec;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::tool::Rights;
 use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::tool::Rights;
 
 /// This many lines.
 pub(super) fn numbered(n: usize, line: impl Fn(usize) -> String) -> String {

@@ -4,10 +4,11 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::{Target, Tool, ToolCx, parse, spec};
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::tool::{Effect, ToolSpec};
+use agent_protocol::Object;
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::tool::{Effect, ToolSpec};
 
 /// Limits: todos of a plan, and characters of each.
 const MAX_TODOS: usize = 20;
@@ -21,13 +22,7 @@ pub(super) struct TodoWrite {
 
 impl Default for TodoWrite {
     fn default() -> Self {
-        Self {
-            spec: spec(
-                "TodoWrite",
-                include_str!("../../prompts/tools/todo_write.md"),
-                include_str!("../../prompts/tools/todo_write.json"),
-            ),
-        }
+        Self { spec: spec("TodoWrite", embedded::TODO_WRITE) }
     }
 }
 

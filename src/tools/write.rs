@@ -7,8 +7,9 @@ use super::change::{Draft, Existing, NewBytes, with_current_text};
 use super::file_tool::FileTool;
 use super::files::object;
 use super::{Tool, ToolCx, spec};
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::workspace::{Diff, ProjectPath, plain};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -20,11 +21,7 @@ struct Args {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec(
-        "Write",
-        include_str!("../../prompts/tools/write.md"),
-        include_str!("../../prompts/tools/write.json"),
-    );
+    let spec = spec("Write", embedded::WRITE);
     FileTool::changing(
         spec,
         |args: &Args| &args.path,

@@ -11,8 +11,8 @@ use serde::Serialize;
 use self::rounds::{Item, Round, rounds};
 use super::normal::{Root, normalised};
 use super::stats::{Stats, last_ending, start};
-use crate::protocol::event::{Body, Event};
 use crate::record::Gaps;
+use agent_protocol::event::{Body, Event};
 
 /// A recorded run.
 pub struct Run<'a> {

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::protocol::control::ControlDecision;
-use crate::protocol::envelope::{Envelope, ErrorCode};
-use crate::protocol::event::{Body, Caller, Event};
-use crate::protocol::model::Purpose;
-use crate::protocol::recall::Moment;
-use crate::protocol::signature::brief;
-use crate::protocol::spending::Spending;
 use crate::record::{Gaps, Turn, forked_from, milliseconds, summary, turns};
+use agent_protocol::control::ControlDecision;
+use agent_protocol::envelope::{Envelope, ErrorCode};
+use agent_protocol::event::{Body, Caller, Event};
+use agent_protocol::model::Purpose;
+use agent_protocol::recall::Moment;
+use agent_protocol::signature::brief;
+use agent_protocol::spending::Spending;
 
 /// Statistics of sessions.
 #[derive(Clone, Debug, Default, Serialize)]

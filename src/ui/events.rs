@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::put;
-use crate::protocol::event::{Sink, Stamped};
+use agent_protocol::event::{Sink, Stamped};
 
 /// Prints each event as it is in the log.
 pub struct EventLines {

@@ -11,13 +11,13 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::put;
-use crate::protocol::control::Ending;
-use crate::protocol::event::{
+use agent_protocol::control::Ending;
+use agent_protocol::event::{
     Body, Event, ModelRequested, SessionStarted, Sink, Stamped, TurnFinished,
 };
-use crate::protocol::hook::{HookEnd, HookFinished};
-use crate::protocol::model::{StopReason, Usage};
-use crate::protocol::view::view;
+use agent_protocol::hook::{HookEnd, HookFinished};
+use agent_protocol::model::{StopReason, Usage};
+use agent_protocol::view::view;
 use partial::Partial;
 use program::ForProgram;
 

@@ -19,8 +19,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde_json::Value;
 
-use crate::protocol::event::Sink;
-use crate::protocol::visible::{in_file, prose};
+use agent_protocol::event::Sink;
+use agent_protocol::visible::{in_file, prose};
 
 /// The output format of `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal as _};
 
 use super::put;
-use crate::protocol::shorten;
-use crate::protocol::visible::prose;
+use agent_protocol::shorten;
+use agent_protocol::visible::prose;
 
 /// Width of the bar, and limit of the text behind it.
 const WIDTH: usize = 24;

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::put;
-use crate::protocol::control::{Category, ControlDecision};
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{
+use agent_protocol::control::{Category, ControlDecision};
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{
     Body, Caller, Event, McpState, Sink, Stamped, TurnFinished, mode_changed, resumed_after,
 };
-use crate::protocol::hook::HookFinished;
-use crate::protocol::model::Purpose;
-use crate::protocol::recall::{MemoryRecalled, Moment, Recalled};
-use crate::protocol::view::call_line;
-use crate::protocol::visible::{literal_line, prose};
-use crate::protocol::{counted, shorten};
+use agent_protocol::hook::HookFinished;
+use agent_protocol::model::Purpose;
+use agent_protocol::recall::{MemoryRecalled, Moment, Recalled};
+use agent_protocol::view::call_line;
+use agent_protocol::visible::{literal_line, prose};
+use agent_protocol::{counted, shorten};
 
 /// A command that runs this long is announced before its result.
 const LONG: Duration = Duration::from_secs(2);

@@ -6,7 +6,7 @@ use super::diff::Diff;
 use super::snapshot::{FileStat, Snapshot};
 use super::text::plain;
 use super::{ProjectPath, Workspace, io_failure};
-use crate::protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::envelope::{ErrorCode, Failure};
 
 /// Size limit: a file that is changed has to fit into memory several times.
 pub(super) const MAX_CHANGED: u64 = 256 * 1024 * 1024;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 use similar::ChangeTag;
 
-use crate::protocol::line_diff::LineDiff;
+use agent_protocol::line_diff::LineDiff;
 
 const MAX_LINES: usize = 100;
 const MAX_BYTES: usize = 10 * 1024;

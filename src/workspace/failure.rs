@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::disk;
-use crate::protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::disk;
+use agent_protocol::envelope::{ErrorCode, Failure};
 
 /// The failure of `doing` something ("read", "list") with `path`.
 pub(crate) fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::walk::{Rules, Walk};
 use super::{ProjectPath, Workspace};
-use crate::protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::envelope::{ErrorCode, Failure};
 
 /// Limit: entries that are searched for a suggestion.
 const MAX_ENTRIES: usize = 20_000;

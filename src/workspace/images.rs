@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::{ProjectPath, Workspace, io_failure};
-use crate::disk;
-use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::protocol::message::{Image, Images};
-use crate::protocol::thousands;
+use agent_protocol::disk;
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::message::{Image, Images};
+use agent_protocol::thousands;
 
 /// Size limit of an image: providers accept no larger ones.
 const MAX_BYTES: u64 = 5 * 1024 * 1024;

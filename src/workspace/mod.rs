@@ -52,7 +52,7 @@ pub use text::{LineEnding, Text, plain};
 pub(crate) use walk::Part;
 pub use walk::{Entry, Kind, Met, Rules, Skipped, Walk};
 
-use crate::protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::envelope::{ErrorCode, Failure};
 use snapshot::Snapshots;
 
 /// The project's files and their snapshots.

@@ -13,8 +13,8 @@ use super::charset::{Charset, SNIFFED};
 use super::path::regular;
 use super::text::binary;
 use super::{Met, ProjectPath, Workspace, io_failure};
-use crate::disk::without_links;
-use crate::protocol::envelope::Failure;
+use agent_protocol::disk::without_links;
+use agent_protocol::envelope::Failure;
 
 impl Workspace {
     /// Opens a regular file for reading. Its type was checked before.

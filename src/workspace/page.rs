@@ -8,7 +8,7 @@ use super::path::regular;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
 use super::text::{LineEnding, binary};
 use super::{CheckedPath, ProjectPath, Workspace, io_failure};
-use crate::protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
 

@@ -11,9 +11,9 @@ use std::path::{Component, Path, PathBuf};
 use super::Workspace;
 use super::failure::io_failure;
 use super::repository;
-use crate::disk::{Resolver, canonical_prefix, metadata_without_links};
-use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::protocol::unescape;
+use agent_protocol::disk::{Resolver, canonical_prefix, metadata_without_links};
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::unescape;
 
 /// The remedy for a guarded path.
 const IN_ITS_FOLDER: &str = "ask the user to add its folder by name: /add-dir or --add-dir";

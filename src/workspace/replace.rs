@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use super::open::is_read_only;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
 use super::{ProjectPath, Workspace, io_failure};
-use crate::disk;
-use crate::protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::disk;
+use agent_protocol::envelope::{ErrorCode, Failure};
 
 mod target_folder;
 #[cfg(test)]

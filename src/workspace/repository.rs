@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::disk::repository::{
+use agent_protocol::disk::repository::{
     FOLDERS, FOLDERS_AT_TIMES, FOLDERS_WITH_TREES, is_file, is_one_of, looks_like_one,
 };
 

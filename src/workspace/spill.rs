@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::path::escape;
-use crate::disk::{self, canonical_prefix};
-use crate::protocol::mask::Masker;
+use agent_protocol::disk::{self, canonical_prefix};
+use agent_protocol::mask::Masker;
 
 /// Length above which a line is masked in pieces.
 const MAX_LINE: usize = 256 * 1024;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::Workspace;
 use super::snapshot::{FileStat, hash_of};
-use crate::disk;
+use agent_protocol::disk;
 
 /// Names of temporary files, which contain the process and the hashes of the bytes that may be removed.
 pub(super) mod temporary {

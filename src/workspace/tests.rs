@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
-use crate::protocol::mask::Masker;
+use agent_protocol::mask::Masker;
 
 fn project(files: &[(&str, &str)]) -> (TempDir, Workspace) {
     let dir = tempdir().unwrap();

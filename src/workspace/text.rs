@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use similar::ChangeTag;
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED, binary_kind};
-use crate::protocol::envelope::{ErrorCode, Failure};
-use crate::protocol::line_diff::LineDiff;
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::line_diff::LineDiff;
 
 /// The line ends of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

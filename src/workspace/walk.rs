@@ -14,9 +14,9 @@ use std::{fs, io};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::{ProjectPath, Workspace, io_failure};
-use crate::disk;
-use crate::protocol::envelope::Failure;
-use crate::protocol::nests_too_deep;
+use agent_protocol::disk;
+use agent_protocol::envelope::Failure;
+use agent_protocol::nests_too_deep;
 
 /// Generated folders, which are skipped even without an ignore file.
 const GENERATED: &[&str] = &["node_modules", "__pycache__", "venv", ".venv"];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use code_agent::protocol::delegate::{Delegate, Delegated, Order, RoleFacts};
+use agent_protocol::delegate::{Delegate, Delegated, Order, RoleFacts};
 use futures_util::future::BoxFuture;
 
 /// Module → the modules it may import.

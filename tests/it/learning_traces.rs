@@ -3,12 +3,12 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use agent_protocol::event::Event;
 use code_agent::learning::distil;
 use code_agent::learning::fold::{Fold, fold, harvests};
 use code_agent::learning::lesson::{Lesson, Origin, Scope};
 use code_agent::learning::pair::pairs;
 use code_agent::learning::trace::{ExecutionTrace, FixSource};
-use code_agent::protocol::event::Event;
 use serde_json::{Value, json};
 
 use crate::support::Test;

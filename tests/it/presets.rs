@@ -1,6 +1,6 @@
 //! Providers, dialects and efforts: what the built binary sends to servers in the format of each provider.
 
-use code_agent::protocol::provider::Wire;
+use agent_protocol::provider::Wire;
 use serde_json::{Value, json};
 
 use crate::server::{self, Reply, Server};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use code_agent::protocol::prompt::NAMES;
+use agent_protocol::prompt::NAMES;
 use serde_json::json;
 
 use crate::server::{self, Server};

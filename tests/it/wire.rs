@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use code_agent::model::{self, Endpoint};
-use code_agent::protocol::message::{Message, Role};
-use code_agent::protocol::model::{
+use agent_protocol::message::{Message, Role};
+use agent_protocol::model::{
     Delta, Model, ModelError, ModelErrorKind, Purpose, Reply as Answer, Request, Retry, StopReason,
     Usage,
 };
+use code_agent::model::{self, Endpoint};
 use futures_util::StreamExt;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

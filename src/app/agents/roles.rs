@@ -10,12 +10,12 @@ use crate::config::{Config, is_file};
 use crate::extend::roles::{self, Role as File};
 use crate::kernel::Speaker;
 use crate::mcp::{self, Scope};
-use crate::protocol::control::Control;
-use crate::protocol::delegate::ModelChoice;
-use crate::protocol::hook::names::own_tool;
-use crate::protocol::prompt::{Prompt, prompt};
-use crate::protocol::{counted, shorten};
 use crate::tools;
+use agent_protocol::control::Control;
+use agent_protocol::delegate::ModelChoice;
+use agent_protocol::hook::names::own_tool;
+use agent_protocol::prompt::Prompt;
+use agent_protocol::{counted, shorten};
 
 /// Limits of the roles in the description of Task: bytes of one, and of all.
 const ROLE_BYTES: usize = 200;
@@ -48,10 +48,10 @@ impl Kind {
 
     pub(super) fn prompt(self) -> Prompt {
         match self {
-            Self::General => prompt!("agents/general.md"),
-            Self::Explore => prompt!("agents/explore.md"),
-            Self::Plan => prompt!("agents/plan.md"),
-            Self::Summary => prompt!("agents/summary.md"),
+            Self::General => Prompt::named("agents/general.md"),
+            Self::Explore => Prompt::named("agents/explore.md"),
+            Self::Plan => Prompt::named("agents/plan.md"),
+            Self::Summary => Prompt::named("agents/summary.md"),
         }
     }
 }

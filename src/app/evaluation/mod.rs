@@ -17,11 +17,11 @@ use crate::config::{self, Loaded, UserDirs};
 use crate::eval::results::{CheckResult, Outcome, RunResult, SessionResult};
 use crate::eval::suite::Task;
 use crate::exec::{Command, Ended, Exec, Itself};
-use crate::protocol::control::Ending;
-use crate::protocol::event::{Body, Event, TurnFinished};
-use crate::protocol::shorten;
-use crate::protocol::tool::Rights;
 use crate::record;
+use agent_protocol::control::Ending;
+use agent_protocol::event::{Body, Event, TurnFinished};
+use agent_protocol::shorten;
+use agent_protocol::tool::Rights;
 
 /// The agent ends itself at its time limit. If it has not ended after this time, it is ended.
 const GRACE: Duration = Duration::from_secs(30);

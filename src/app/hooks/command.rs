@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::Ran;
 use crate::exec::{Exec, ServiceCommand};
-use crate::protocol::hook::HookEvent;
-use crate::protocol::hook::json;
+use agent_protocol::hook::HookEvent;
+use agent_protocol::hook::json;
 
 /// Limit of each output, in bytes.
 const MAX_OUTPUT: usize = 1024 * 1024;

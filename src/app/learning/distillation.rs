@@ -7,11 +7,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Shared, Work};
 use crate::kernel::{BackgroundRequest, Unanswered};
 use crate::learning::distil::{Request, answer_schema};
-use crate::protocol::event::Body;
-use crate::protocol::model::{Purpose, Reply, StopReason};
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
+use agent_protocol::event::Body;
+use agent_protocol::model::{Purpose, Reply, StopReason};
+use agent_protocol::prompt::{Prompt, Prompts};
 
-const DISTIL: Prompt = prompt!("distil.md");
+const DISTIL: Prompt = Prompt::named("distil.md");
 
 /// A distillation of one turn.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::worker::{Notices, into};
 use crate::learning::recall;
 use crate::learning::store::{SqliteStore, StoreError};
-use crate::protocol::recall::{FailedCall, Recall, Recalled, Remedy};
+use agent_protocol::recall::{FailedCall, Recall, Recalled, Remedy};
 
 /// How long a read waits for another process.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -61,9 +61,7 @@ impl Recall for StoredLessons {
     }
 
     fn weight(&self, methodology: &str) -> f64 {
-        self.ask(|store| {
-            store.weight(&crate::protocol::methodology::subject(methodology)).map(Some)
-        })
-        .unwrap_or(0.5)
+        self.ask(|store| store.weight(&agent_protocol::methodology::subject(methodology)).map(Some))
+            .unwrap_or(0.5)
     }
 }

@@ -15,8 +15,8 @@ use crate::learning::lesson::{Lesson, Scope};
 use crate::learning::pair::pairs;
 use crate::learning::store::{Batch, Learned, SqliteStore, StoreError};
 use crate::learning::trace::ExecutionTrace;
-use crate::protocol::event::{Body, Event};
-use crate::protocol::recall::MemoryWritten;
+use agent_protocol::event::{Body, Event};
+use agent_protocol::recall::MemoryWritten;
 
 /// Notices for the user, until the session can report them.
 pub(super) type Notices = Arc<Mutex<Vec<String>>>;

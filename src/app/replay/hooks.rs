@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::script::Script;
 use crate::app::HookSet;
 use crate::config::Matcher;
-use crate::protocol::event::Body;
-use crate::protocol::hook::{HookEnd, HookEvent, HookFinished};
+use agent_protocol::event::Body;
+use agent_protocol::hook::{HookEnd, HookEvent, HookFinished};
 
 /// They only look something up.
 const TIME: Duration = Duration::from_mins(1);

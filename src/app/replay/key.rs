@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::protocol::event::{Body, Event};
-use crate::protocol::model::Purpose;
+use agent_protocol::event::{Body, Event};
+use agent_protocol::model::Purpose;
 
 /// A call: its turn and its id, which may occur again after a rewind.
 pub(super) type CallKey = (u32, String);

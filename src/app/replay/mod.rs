@@ -31,12 +31,12 @@ use stage::{Played, Stage};
 use super::{OpenError, Storage, limits};
 use crate::config::{self, UserDirs};
 use crate::exec::git;
-use crate::protocol::Object;
-use crate::protocol::control::{Control, Interrupt};
-use crate::protocol::event::{Body, Event, Sandbox, SessionStarted};
 use crate::record;
 use crate::trace::normal::Root;
 use crate::workspace::{History, OutsideChange, Settings};
+use agent_protocol::Object;
+use agent_protocol::control::{Control, Interrupt};
+use agent_protocol::event::{Body, Event, Sandbox, SessionStarted};
 
 /// Limit: ignored paths that are named.
 const MAX_NAMED: usize = 20;

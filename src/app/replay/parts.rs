@@ -9,12 +9,12 @@ use futures_util::stream::{self, BoxStream};
 use super::script::Outcome;
 use super::stage::Stage;
 use crate::app::open::ToolStandIn;
-use crate::protocol::Object;
-use crate::protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
-use crate::protocol::event::ModelResponded;
-use crate::protocol::model::{Delta, Model, ModelError, Request};
-use crate::protocol::tool::{Effect, ToolSpec};
 use crate::tools::{Target, Tool, ToolCx};
+use agent_protocol::Object;
+use agent_protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
+use agent_protocol::event::ModelResponded;
+use agent_protocol::model::{Delta, Model, ModelError, Request};
+use agent_protocol::tool::{Effect, ToolSpec};
 
 /// A model that gives the recorded answers.
 pub(super) struct RecordedModel {

@@ -15,12 +15,12 @@ use crate::app::{ANSWER_SCHEMA, OpenError, Options, Recorded, Rewind, Session, S
 use crate::config::{self, SandboxNetwork, UserDirs};
 use crate::context::DEFAULT_WINDOW;
 use crate::kernel::{Memory, Speaker};
-use crate::protocol::Object;
-use crate::protocol::control::Control;
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::{Sandbox, SessionStarted};
-use crate::protocol::tool::Effect;
 use crate::workspace::{History, Undo, UndoOptions};
+use agent_protocol::Object;
+use agent_protocol::control::Control;
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::{Sandbox, SessionStarted};
+use agent_protocol::tool::Effect;
 
 /// The replay while it runs.
 pub(super) struct Play<'a> {

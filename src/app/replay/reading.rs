@@ -8,14 +8,14 @@ use super::script::{
     Act, CallResult, Check, Deed, Outcome, Script, Skip, code_of, without_directives,
 };
 use crate::app::ADDED;
-use crate::protocol::control::{Approval, Ending, Grant, Interrupt, PermissionMode};
-use crate::protocol::directives::UserInput;
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::event::{Body, CompactionCause, Event, ModelResponded};
-use crate::protocol::mask::MASK;
-use crate::protocol::model::{ModelError, ModelErrorKind, Purpose, StopReason};
-use crate::protocol::tool::Effect;
 use crate::record;
+use agent_protocol::control::{Approval, Ending, Grant, Interrupt, PermissionMode};
+use agent_protocol::directives::UserInput;
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::event::{Body, CompactionCause, Event, ModelResponded};
+use agent_protocol::mask::MASK;
+use agent_protocol::model::{ModelError, ModelErrorKind, Purpose, StopReason};
+use agent_protocol::tool::Effect;
 
 /// Who decided about an approval, in the record.
 const THE_USER: &str = "the user";

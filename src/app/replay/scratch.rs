@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::MAX_NAMED;
 use crate::app::{OpenError, Storage};
-use crate::disk;
 use crate::workspace::History;
+use agent_protocol::disk;
 
 /// The scratch directory; removed when it is dropped.
 pub(super) struct Scratch {

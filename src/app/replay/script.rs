@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::hooks::Forbidden;
 use super::key::{CallKey, Key};
-use crate::protocol::control::{Approval, Ending, Interrupt, PermissionMode};
-use crate::protocol::directives::UserInput;
-use crate::protocol::envelope::{Envelope, ErrorCode, Sealed};
-use crate::protocol::event::{ModelResponded, SessionStarted};
-use crate::protocol::model::{ModelError, Purpose};
-use crate::protocol::recall::{MemoryRecalled, Remedy};
-use crate::protocol::tool::Effect;
+use agent_protocol::control::{Approval, Ending, Interrupt, PermissionMode};
+use agent_protocol::directives::UserInput;
+use agent_protocol::envelope::{Envelope, ErrorCode, Sealed};
+use agent_protocol::event::{ModelResponded, SessionStarted};
+use agent_protocol::model::{ModelError, Purpose};
+use agent_protocol::recall::{MemoryRecalled, Remedy};
+use agent_protocol::tool::Effect;
 
 /// The record of a session as a script.
 #[derive(Default)]

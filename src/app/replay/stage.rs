@@ -12,12 +12,12 @@ use super::key::{CallKey, Key, Keys};
 use super::places::Places;
 use super::script::{CallResult, Check, Deed, Outcome, Script, Skip};
 use crate::app::SystemClock;
-use crate::protocol::control::{Control, Ending, Interrupt};
-use crate::protocol::envelope::Sealed;
-use crate::protocol::event::{Body, Clock, Event, Sink, Stamped};
-use crate::protocol::model::Purpose;
-use crate::protocol::recall::{FailedCall, MemoryRecalled, Moment, Recall, Recalled, Remedy};
-use crate::protocol::tool::Effect;
+use agent_protocol::control::{Control, Ending, Interrupt};
+use agent_protocol::envelope::Sealed;
+use agent_protocol::event::{Body, Clock, Event, Sink, Stamped};
+use agent_protocol::model::Purpose;
+use agent_protocol::recall::{FailedCall, MemoryRecalled, Moment, Recall, Recalled, Remedy};
+use agent_protocol::tool::Effect;
 
 /// Limit: how long an answer is held back to keep the pace of the record.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);

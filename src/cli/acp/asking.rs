@@ -11,10 +11,10 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::updates::Peer;
-use crate::protocol::control::{Approval, Control, Grant};
-use crate::protocol::question::{Question, UserAnswer};
-use crate::protocol::visible::{literal_line, prose};
 use crate::ui;
+use agent_protocol::control::{Approval, Control, Grant};
+use agent_protocol::question::{Question, UserAnswer};
+use agent_protocol::visible::{literal_line, prose};
 
 /// The ids of options.
 const ONCE: &str = "once";

@@ -7,10 +7,10 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::Value;
 
-use crate::protocol::Object;
-use crate::protocol::envelope::Envelope;
-use crate::protocol::tool::Effect;
-use crate::protocol::view::view;
+use agent_protocol::Object;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::tool::Effect;
+use agent_protocol::view::view;
 
 /// The kind of a call with this effect.
 pub(super) fn kind(tool: &str, effect: &Effect) -> ToolKind {

@@ -19,7 +19,7 @@ use super::open::{Opening, Place};
 use super::recorded;
 use super::session::{self, Order};
 use crate::cli::stdout::Output;
-use crate::protocol::control::Control;
+use agent_protocol::control::Control;
 
 /// What the client demands.
 pub(super) enum Demand {

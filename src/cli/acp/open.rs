@@ -14,8 +14,9 @@ use super::client::respond;
 use crate::app::{OpenError, Options, Storage, Which};
 use crate::cli::options::{self, CompatibleOptions};
 use crate::config::{McpServer, UserDirs};
-use crate::protocol::control::PermissionMode;
-use crate::{record, ui};
+use crate::record;
+use crate::ui;
+use agent_protocol::control::PermissionMode;
 
 /// Where a session works, as the client says.
 pub(super) struct Place {

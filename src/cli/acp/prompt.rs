@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::message::{self, MAX_TEXT};
-use crate::protocol::directives::UserInput;
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResourceResource, ImageContent, ResourceLink,
 };
+use agent_protocol::directives::UserInput;
 
 /// A prompt: its first text, which may be a command, and the rest.
 #[derive(Debug, Default)]

@@ -7,9 +7,9 @@ use agent_client_protocol::{Error, ErrorCode};
 
 use crate::app::Storage;
 use crate::config::UserDirs;
-use crate::protocol::shorten;
-use crate::protocol::visible::prose;
 use crate::record::{self, Overview};
+use agent_protocol::shorten;
+use agent_protocol::visible::prose;
 
 /// Sessions in one answer.
 const PAGE: usize = 100;

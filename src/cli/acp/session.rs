@@ -23,9 +23,9 @@ use super::updates::{Common, Peer, Updates};
 use crate::app::{OpenError, Options, Session};
 use crate::cli::chat;
 use crate::mcp::OfferChanges;
-use crate::protocol::control::{Control, Ending, Interrupt, PermissionMode};
-use crate::protocol::event::TurnFinished;
-use crate::protocol::model::StopReason;
+use agent_protocol::control::{Control, Ending, Interrupt, PermissionMode};
+use agent_protocol::event::TurnFinished;
+use agent_protocol::model::StopReason;
 
 /// What the client demands of a session.
 pub(super) enum Order {

@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{
 };
 
 use crate::config::{self, Config};
-use crate::protocol::control::PermissionMode;
+use agent_protocol::control::PermissionMode;
 
 /// The id of the setting for the mode.
 pub(super) const MODE: &str = "mode";

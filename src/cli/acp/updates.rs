@@ -19,16 +19,16 @@ use super::settings::Settings;
 use super::{calls, commands};
 use crate::app::Options;
 use crate::mcp::Servers;
-use crate::protocol::Object;
-use crate::protocol::control::{Control, Ending, PermissionMode};
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Event, McpState, ModelResponded, Sink, Stamped, TurnFinished};
-use crate::protocol::hook::HookFinished;
-use crate::protocol::model::StopReason;
-use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::tool::Effect;
-use crate::protocol::view::{call_in_full, call_line};
-use crate::protocol::visible::{literal_line, prose};
+use agent_protocol::Object;
+use agent_protocol::control::{Control, Ending, PermissionMode};
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{Body, Event, McpState, ModelResponded, Sink, Stamped, TurnFinished};
+use agent_protocol::hook::HookFinished;
+use agent_protocol::model::StopReason;
+use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::tool::Effect;
+use agent_protocol::view::{call_in_full, call_line};
+use agent_protocol::visible::{literal_line, prose};
 
 /// Sources of errors that are shown to the user. Others end the turn, and are in its result.
 const TOLD: [&str; 7] = ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook"];

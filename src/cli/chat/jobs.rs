@@ -16,15 +16,15 @@ use super::places::Places;
 use crate::app::{self, HostPrograms, Options, Session, Writable};
 use crate::cli::editor::{Folder, edited};
 use crate::cli::{config, doctor, memory};
-use crate::disk::{self, ResolvedPath, canonical_prefix};
 use crate::exec::{Command, Exec, Watcher};
 use crate::mcp::{self, Servers};
-use crate::protocol::control::{Control, Interrupt};
-use crate::protocol::mask::Masker;
-use crate::protocol::visible::in_file;
 use crate::record;
 use crate::ui::tui::{CommandAction, Handle, News, PagePlace, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
+use agent_protocol::control::{Control, Interrupt};
+use agent_protocol::disk::{self, ResolvedPath, canonical_prefix};
+use agent_protocol::mask::Masker;
+use agent_protocol::visible::in_file;
 
 /// Time limit of a user's command.
 const PATIENCE: Duration = Duration::from_hours(1);

@@ -3,10 +3,10 @@
 use crate::app::{
     self, OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which,
 };
-use crate::protocol::event::{Body, Sink, Stamped};
 use crate::record::{self, Log, LogError};
 use crate::ui::tui::{CommandAction, Handle, News};
 use crate::workspace::UndoReport;
+use agent_protocol::event::{Body, Sink, Stamped};
 
 /// What follows the current session.
 pub(super) enum Next {

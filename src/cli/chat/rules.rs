@@ -9,8 +9,8 @@ use crate::config::{
     self, AGENT_DIR, Loaded, Needs, Origin, Trust, UserDirs, change_file, with_rule,
 };
 use crate::permission::Rule;
-use crate::protocol::event::SessionRule;
 use crate::ui::tui::{News, PagePlace};
+use agent_protocol::event::SessionRule;
 
 const USAGE: &str =
     "/permissions [list | add allow|ask|deny RULE [session|project|user] | remove NUMBER]";

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use crate::app::{Options, Session};
 use crate::exec::git;
-use crate::protocol::directives::UserInput;
-use crate::protocol::prompt::{Prompt, fill, prompt};
 use crate::ui::tui::CommandAction;
+use agent_protocol::directives::UserInput;
+use agent_protocol::prompt::{Prompt, fill};
 
-const INIT: Prompt = prompt!("commands/init.md");
-const REVIEW: Prompt = prompt!("commands/review.md");
+const INIT: Prompt = Prompt::named("commands/init.md");
+const REVIEW: Prompt = Prompt::named("commands/review.md");
 /// The rules file of a project that has none yet.
 const NEW_RULES_FILE: &str = "AGENTS.md";
 

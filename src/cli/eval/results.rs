@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use super::Prepared;
 use crate::app::OpenError;
 use crate::cli::options::PROMPTS;
-use crate::disk::{self, ResolvedPath};
 use crate::eval::report::{self, Report};
 use crate::eval::results::{self, Header, Recorded, RunResult};
+use agent_protocol::disk::{self, ResolvedPath};
 
 const FILE: &str = "results.jsonl";
 

@@ -23,15 +23,15 @@ use super::watch::{self, Told, Watch};
 use crate::cli::guarded::{self, Guarded, Recording, Tools};
 use crate::cli::options::ToolOptions;
 use crate::cli::stdout::Output;
-use crate::protocol::control::{Approval, Control};
-use crate::protocol::message::{Images as _, ToolCall};
-use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::protocol::tool::ToolSpec;
-use crate::protocol::view::view;
 use crate::ui;
+use agent_protocol::control::{Approval, Control};
+use agent_protocol::message::{Images as _, ToolCall};
+use agent_protocol::prompt::{Prompt, fill};
+use agent_protocol::tool::ToolSpec;
+use agent_protocol::view::view;
 
 /// The instructions for the other agent.
-const INSTRUCTIONS: Prompt = prompt!("mcp/serve.md");
+const INSTRUCTIONS: Prompt = Prompt::named("mcp/serve.md");
 /// How long calls may run after the client has closed our input: clients wait about twice as long for our end.
 const END_TIME: Duration = Duration::from_secs(1);
 /// The field of a result's `_meta` with the envelope.

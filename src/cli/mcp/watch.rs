@@ -14,12 +14,12 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::protocol::command_output::displayed;
-use crate::protocol::control::{Approval, Grant};
-use crate::protocol::event::{Body, Sink, Stamped};
-use crate::protocol::shorten;
-use crate::protocol::view::call_in_full;
-use crate::protocol::visible::{literal_line, prose};
+use agent_protocol::command_output::displayed;
+use agent_protocol::control::{Approval, Grant};
+use agent_protocol::event::{Body, Sink, Stamped};
+use agent_protocol::shorten;
+use agent_protocol::view::call_in_full;
+use agent_protocol::visible::{literal_line, prose};
 
 /// How long a question may stay without an answer.
 const PATIENCE: Duration = Duration::from_mins(10);

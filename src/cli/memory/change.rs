@@ -11,9 +11,9 @@ use crate::cli::{block_on, editor};
 use crate::config::{Loaded, UserDirs};
 use crate::learning::lesson::{Lesson, Origin, Scope};
 use crate::learning::store::{Batch, Learned};
-use crate::protocol::control::Control;
-use crate::protocol::recall::LessonKind;
-use crate::protocol::shorten;
+use agent_protocol::control::Control;
+use agent_protocol::recall::LessonKind;
+use agent_protocol::shorten;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AddArgs {

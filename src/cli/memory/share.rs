@@ -10,8 +10,8 @@ use super::{Memory, ProjectArgs, Range};
 use crate::app::{self, OpenError};
 use crate::learning::lesson::{Lesson, Origin, Scope};
 use crate::learning::lesson_filter;
-use crate::protocol::reflection::widens;
 use crate::ui;
+use agent_protocol::reflection::widens;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExportArgs {

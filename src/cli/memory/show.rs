@@ -10,9 +10,9 @@ use crate::app::OpenError;
 use crate::learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope};
 use crate::learning::review::short;
 use crate::learning::store::terms;
-use crate::protocol::{shorten, thousands};
 use crate::record;
 use crate::ui::{self, Answer};
+use agent_protocol::{shorten, thousands};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ListArgs {

@@ -13,11 +13,11 @@ use super::settings::GivenSettings;
 use super::{OpenError, Setting, ToolOptions};
 use crate::app::{Options, ToolChoice};
 use crate::config::{self, Hook, Loaded, SETTINGS};
-use crate::disk;
 use crate::extend::roles::{self, Role};
-use crate::protocol::control::PermissionMode;
-use crate::protocol::provider::Effort;
 use crate::ui;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::disk;
+use agent_protocol::provider::Effort;
 
 /// Why mode full is not available.
 const DISABLED: &str = "mode full (bypassPermissions) is not available: the settings disable it \

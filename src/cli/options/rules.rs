@@ -9,8 +9,8 @@ use super::{CompatibleOptions, OfSession, OpenError, Setting, ToolOptions};
 use crate::app;
 use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS, Loaded};
 use crate::permission::{ForeignRule, Verb};
-use crate::protocol::control::PermissionMode;
-use crate::protocol::hook::names::own_tool;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::hook::names::own_tool;
 
 /// A mode from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use super::program::Program;
 use crate::app::{Callback, HookSet, OpenError};
 use crate::config::Matcher;
-use crate::protocol::hook::HookEvent;
 use crate::ui;
+use agent_protocol::hook::HookEvent;
 
 /// The time limit of a hook without one.
 const TIMEOUT: Duration = Duration::from_mins(1);

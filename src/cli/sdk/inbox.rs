@@ -10,8 +10,8 @@ use super::face::{SharedKnown, locked};
 use super::input::{Input, Request};
 use super::requests::{Deferred, Desk};
 use super::{compaction, noted};
-use crate::protocol::control::{Control, Interrupt};
-use crate::protocol::own_command::OwnCommand;
+use agent_protocol::control::{Control, Interrupt};
+use agent_protocol::own_command::OwnCommand;
 
 /// Takes what the program sends.
 pub(super) struct Inbox {

@@ -10,9 +10,9 @@ use super::program::Program;
 use super::requests::answer_to;
 use crate::cli::message::{self, MAX_TEXT};
 use crate::cli::stdin::{self, MAX_LINE};
-use crate::protocol::directives::UserInput;
-use crate::protocol::shorten;
 use crate::ui;
+use agent_protocol::directives::UserInput;
+use agent_protocol::shorten;
 
 /// Limit of what waits for the session, in bytes: a program may write faster than it works.
 const MAX_WAITING: usize = MAX_LINE;

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::face::{SharedKnown, locked};
 use crate::app;
 use crate::permission::{ForeignRule, Verb};
-use crate::protocol::Object;
-use crate::protocol::control::{Approval, ChangedInput, Control, Grant, PermissionMode};
-use crate::protocol::event::{Body, Event};
-use crate::protocol::hook::json::foreign_mode;
-use crate::protocol::hook::names::{foreign_input, foreign_tool};
-use crate::protocol::tool::Effect;
-use crate::protocol::visible::literal;
 use crate::ui;
+use agent_protocol::Object;
+use agent_protocol::control::{Approval, ChangedInput, Control, Grant, PermissionMode};
+use agent_protocol::event::{Body, Event};
+use agent_protocol::hook::json::foreign_mode;
+use agent_protocol::hook::names::{foreign_input, foreign_tool};
+use agent_protocol::tool::Effect;
+use agent_protocol::visible::literal;
 
 /// The request that asks about a call in the project at `root`.
 pub(super) fn request(event: &Event, root: &Path) -> Value {

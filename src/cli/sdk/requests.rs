@@ -18,10 +18,10 @@ use crate::app::{Options, Session, UndoOptions};
 use crate::config;
 use crate::exec::Exec;
 use crate::mcp::{ServerState, Servers};
-use crate::protocol::control::Control;
-use crate::protocol::hook::json::foreign_mode;
-use crate::protocol::own_command::OwnCommand;
 use crate::workspace::{Undo, Undone};
+use agent_protocol::control::Control;
+use agent_protocol::hook::json::foreign_mode;
+use agent_protocol::own_command::OwnCommand;
 
 /// Why a request is answered with an error.
 type Refusal = String;

@@ -14,9 +14,9 @@ use crate::app::{
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
 use crate::config::{UserDirs, parse_duration};
-use crate::protocol::counted;
 use crate::ui;
 use crate::workspace::{LeavesGit, Undo, UndoReport, can_undo};
+use agent_protocol::counted;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::{ProjectArgs, storage};
 use crate::app::{OpenError, Storage};
-use crate::protocol::event::{Body, Event};
-use crate::protocol::shorten;
-use crate::protocol::view::call_line;
 use crate::record::{self, Overview, Turn};
 use crate::ui;
+use agent_protocol::event::{Body, Event};
+use agent_protocol::shorten;
+use agent_protocol::view::call_line;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ListArgs {

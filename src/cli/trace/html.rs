@@ -8,9 +8,9 @@ use clap::Args;
 use super::super::options;
 use super::super::session::{One, find};
 use crate::app::OpenError;
-use crate::disk::{self, ResolvedPath};
 use crate::trace::page;
 use crate::ui;
+use agent_protocol::disk::{self, ResolvedPath};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HtmlArgs {

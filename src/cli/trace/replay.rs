@@ -9,8 +9,8 @@ use super::{Format, json};
 use crate::app::{self, OpenError, ReplayOptions};
 use crate::cli::{block_on, options};
 use crate::config::UserDirs;
-use crate::protocol::control::Control;
 use crate::ui;
+use agent_protocol::control::Control;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayArgs {

@@ -4,7 +4,7 @@ use super::{
     COLUMNS, Report, Row, cells, changes, how, of_successes, points, task_cell, trace_command,
 };
 use crate::eval::results::{Outcome, RunResult};
-use crate::protocol::visible::prose;
+use agent_protocol::visible::prose;
 
 const STYLE: &str = include_str!("html.css");
 

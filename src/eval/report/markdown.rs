@@ -1,7 +1,7 @@
 //! The report as Markdown.
 
 use super::{COLUMNS, Report, cells, changes, how, of_successes, points, task_cell, trace_command};
-use crate::protocol::visible::in_file;
+use agent_protocol::visible::in_file;
 
 /// The page. `directory` is the directory of the results, for the commands in it.
 pub fn markdown(report: &Report, directory: &str) -> String {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::results::{EvaluatedVariant, Header, Outcome, Recorded, RunResult, SessionResult};
 use super::statistics::{Interval, MIN_DIFFERING_PAIRS, Pairs, Verdict, design_effect, wilson};
 use super::suite::Suite;
-use crate::protocol::counted;
+use agent_protocol::counted;
 
 pub use html::html;
 pub use markdown::markdown;

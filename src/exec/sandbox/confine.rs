@@ -20,7 +20,7 @@ use seccompiler::{
 use super::Network;
 use super::plan::Plan;
 use super::supervisor::named;
-use crate::disk::without_links;
+use agent_protocol::disk::without_links;
 
 /// The newest Landlock version that is known here; rights that the kernel does not know are left out.
 const NEWEST: ABI = ABI::V9;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::tables;
-use crate::disk;
+use agent_protocol::disk;
 
 const PREFIX: &str = "agent-sandbox-";
 

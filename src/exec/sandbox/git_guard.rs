@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::disk;
+use agent_protocol::disk;
 
 /// A `HEAD` file has fewer bytes than this.
 const MAX_BYTES: u64 = 4096;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::plan::{Access, Mount, Plan, Run};
 use super::{Network, Profile, Sandbox, Session, folder, tables};
-use crate::disk;
-use crate::protocol::tool::Rights;
+use agent_protocol::disk;
+use agent_protocol::tool::Rights;
 
 /// The plan of a command with this profile.
 pub(super) fn plan(sandbox: &Sandbox, session: &Session, rights: Rights, run: Run) -> Plan {

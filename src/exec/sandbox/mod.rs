@@ -34,9 +34,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::ClosedPath;
-use crate::disk;
-use crate::protocol::event::Sandbox as Guarantees;
-use crate::protocol::tool::Rights;
+use agent_protocol::disk;
+use agent_protocol::event::Sandbox as Guarantees;
+use agent_protocol::tool::Rights;
 use folder::Folder;
 use git_guard::GitGuard;
 use plan::FileId;

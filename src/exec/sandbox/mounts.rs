@@ -16,7 +16,7 @@ use rustix::mount::{
 use super::plan::{Access, Mount, Plan};
 use super::supervisor::named;
 use super::sys::restrict_mounts;
-use crate::disk::{self, without_links};
+use agent_protocol::disk::{self, without_links};
 
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 

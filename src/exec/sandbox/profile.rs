@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Network, tables};
-use crate::protocol::tool::Rights;
+use agent_protocol::tool::Rights;
 
 /// What commands may do. Every path is absolute; one that does not exist is skipped by the backends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{Network, Profile};
-use crate::disk::canonical_prefix;
 use crate::exec::ClosedPath;
-use crate::protocol::tool::Rights;
+use agent_protocol::disk::canonical_prefix;
+use agent_protocol::tool::Rights;
 
 /// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV, which most languages print.
 const REFUSED: &[&str] = &[

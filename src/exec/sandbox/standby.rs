@@ -21,7 +21,7 @@ use super::channel::Supervisor;
 use super::plan::Plan;
 use super::supervisor::{self, named};
 use super::{Network, Socket, sockets, sys};
-use crate::disk;
+use agent_protocol::disk;
 
 /// How long an answer, or reading a plan, may take. The first answer includes the start of the program.
 const ANSWER_TIME: Duration = Duration::from_secs(5);

@@ -29,7 +29,7 @@ use super::super::process::end_descendants;
 use super::channel::Message;
 use super::plan::Plan;
 use super::{confine, mounts, standby, sys};
-use crate::disk::{self, without_links};
+use agent_protocol::disk::{self, without_links};
 
 /// The argument that makes this binary a stand-by.
 pub(super) const WORD: &str = "__supervise";

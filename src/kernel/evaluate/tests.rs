@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::protocol::control::{ControlDecision, Recovery, Retry};
-use crate::protocol::envelope::Envelope;
+use agent_protocol::control::{ControlDecision, Recovery, Retry};
+use agent_protocol::envelope::Envelope;
 
 fn call(name: &str, arguments: &str) -> ToolCall {
     ToolCall { id: "1".into(), name: name.into(), arguments: arguments.into() }

@@ -4,7 +4,7 @@ use super::super::lesson::Lesson;
 use super::suggest::Suggestion;
 use super::tally::{Totals, UnresolvedFailure};
 use super::{Review, by_project};
-use crate::protocol::{shorten, thousands};
+use agent_protocol::{shorten, thousands};
 
 /// Limit: rows of a table that are shown.
 const SHOWN: usize = 10;

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::super::call::target;
 use super::super::lesson::{Lesson, key};
 use super::super::trace::{Attempt, ExecutionTrace, context_of, error_type, execution_history};
-use crate::protocol::envelope::ErrorCode;
-use crate::protocol::methodology;
-use crate::protocol::shorten;
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::methodology;
+use agent_protocol::shorten;
 
 /// Number of uses from which *always* is meaningful.
 const MIN_USES: usize = 3;

@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use crate::model::wire::{Broken, Decode, Ids, filled};
-use crate::protocol::Object;
-use crate::protocol::model::{Delta, StopReason, Usage};
+use agent_protocol::Object;
+use agent_protocol::model::{Delta, StopReason, Usage};
 
 /// Events in, deltas out.
 pub(in crate::model) struct Decoder<'a> {

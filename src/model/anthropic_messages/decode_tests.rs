@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::*;
 use crate::model::fuzzing::decode_damaged;
-use crate::protocol::message::{Part, answer_parts};
-use crate::protocol::model::{Purpose, Reply, Request};
+use agent_protocol::message::{Part, answer_parts};
+use agent_protocol::model::{Purpose, Reply, Request};
 
 const MODEL: &str = "anthropic/claude";
 

@@ -17,9 +17,9 @@ use crate::model::wire::{
     Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_in_base64,
     sends_thinking,
 };
-use crate::protocol::Object;
-use crate::protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
-use crate::protocol::model::Request;
+use agent_protocol::Object;
+use agent_protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
+use agent_protocol::model::Request;
 
 /// The limit of an answer if none is configured and the model's is not known: the API requires one.
 const MAX_TOKENS: u64 = 32_000;

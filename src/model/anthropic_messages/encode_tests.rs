@@ -1,10 +1,10 @@
 //! Requests as they are sent.
 
 use super::*;
-use crate::protocol::message::{Carried, Images};
-use crate::protocol::model::Purpose;
-use crate::protocol::provider::Wire;
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::message::{Carried, Images};
+use agent_protocol::model::Purpose;
+use agent_protocol::provider::Wire;
+use agent_protocol::tool::ToolSpec;
 
 const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
 

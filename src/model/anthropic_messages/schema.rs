@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::protocol::Object;
+use agent_protocol::Object;
 
 /// Keys that are passed on as they are. Bounds and formats are left out: the answer is validated afterwards.
 const KEPT: [&str; 7] = ["type", "enum", "const", "title", "description", "required", "$ref"];

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{SIGNATURE, TEXT_BYTES};
 use crate::model::wire::{Broken, Decode, Ids, filled};
-use crate::protocol::model::{Delta, StopReason, Usage};
+use agent_protocol::model::{Delta, StopReason, Usage};
 
 /// Finish reasons of content filters.
 const FILTERS: [&str; 9] = [

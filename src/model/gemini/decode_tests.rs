@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::model::fuzzing::decode_damaged;
-use crate::protocol::message::Carried;
-use crate::protocol::model::{Purpose, Reply, Request};
+use agent_protocol::message::Carried;
+use agent_protocol::model::{Purpose, Reply, Request};
 
 const MODEL: &str = "google/gemini-3-pro";
 

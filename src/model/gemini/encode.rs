@@ -14,10 +14,10 @@ use crate::model::endpoint::Endpoint;
 use crate::model::wire::{
     Encoded, LOST_IMAGE, call_arguments, call_name, filled, image_in_base64, sends_thinking,
 };
-use crate::protocol::Object;
-use crate::protocol::message::{Carried, Image, Message, Part, Role, ToolCall, ToolResult};
-use crate::protocol::model::Request;
-use crate::protocol::provider::Effort;
+use agent_protocol::Object;
+use agent_protocol::message::{Carried, Image, Message, Part, Role, ToolCall, ToolResult};
+use agent_protocol::model::Request;
+use agent_protocol::provider::Effort;
 
 /// Gemini 3 rejects an answer whose first call has no signature. For an answer of another model this value is
 /// documented, and older models accept it.

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::protocol::message::{Images, answer_parts};
-use crate::protocol::model::Purpose;
-use crate::protocol::provider::Wire;
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::message::{Images, answer_parts};
+use agent_protocol::model::Purpose;
+use agent_protocol::provider::Wire;
+use agent_protocol::tool::ToolSpec;
 
 const MODEL: &str = "google/gemini-3-pro";
 const THOUGHTS: &str = r#""thinkingConfig":{"includeThoughts":true}"#;

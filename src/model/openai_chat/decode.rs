@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::model::endpoint::Endpoint;
 use crate::model::wire::{Broken, Decode, Ids, filled};
-use crate::protocol::Object;
-use crate::protocol::model::{Delta, StopReason, Usage};
-use crate::protocol::provider::ReasoningBack;
+use agent_protocol::Object;
+use agent_protocol::model::{Delta, StopReason, Usage};
+use agent_protocol::provider::ReasoningBack;
 
 /// Chunks in, deltas out.
 pub(in crate::model) struct Decoder<'a> {

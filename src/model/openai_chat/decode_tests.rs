@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::fuzzing::decode_damaged;
-use crate::protocol::model::{Purpose, Reply, Request};
+use agent_protocol::model::{Purpose, Reply, Request};
 
 /// The reply assembled from these chunks.
 fn decode(chunks: &[Value]) -> Reply {

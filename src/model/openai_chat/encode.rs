@@ -13,12 +13,12 @@ use crate::model::endpoint::Endpoint;
 use crate::model::wire::{
     Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_address,
 };
-use crate::protocol::Object;
-use crate::protocol::message::{Image, Message, Part, Role};
-use crate::protocol::model::Request;
-use crate::protocol::prompt::{Prompt, Prompts, prompt};
-use crate::protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningBack, TokenLimit};
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::Object;
+use agent_protocol::message::{Image, Message, Part, Role};
+use agent_protocol::model::Request;
+use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningBack, TokenLimit};
+use agent_protocol::tool::ToolSpec;
 
 /// The request.
 pub(in crate::model) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
@@ -192,7 +192,7 @@ const USER: &str = "user";
 const TOOL: &str = "tool";
 
 /// The answer between results and a message of the user, where the server demands one.
-const AFTER_TOOL: Prompt = prompt!("after_results.md");
+const AFTER_TOOL: Prompt = Prompt::named("after_results.md");
 
 fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
     let mut sent = Vec::with_capacity(request.messages.len() + 2);

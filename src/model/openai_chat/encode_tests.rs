@@ -1,7 +1,7 @@
 use super::*;
-use crate::protocol::message::{Carried, Images, ToolCall, ToolResult};
-use crate::protocol::model::Purpose;
-use crate::protocol::provider::Dialect;
+use agent_protocol::message::{Carried, Images, ToolCall, ToolResult};
+use agent_protocol::model::Purpose;
+use agent_protocol::provider::Dialect;
 
 fn request(messages: &[Message]) -> Request<'_> {
     Request::new(Purpose::Main, "be brief", messages)

@@ -1,5 +1,5 @@
 //! The wire format of `OpenAI`'s Chat Completions, which most servers support with deviations: see
-//! [`Dialect`](crate::protocol::provider::Dialect).
+//! [`Dialect`](agent_protocol::provider::Dialect).
 
 mod decode;
 mod encode;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::SEPARATOR;
 use crate::model::wire::{Broken, Decode, Ids, filled};
-use crate::protocol::model::{Delta, StopReason, Usage};
+use agent_protocol::model::{Delta, StopReason, Usage};
 
 /// Events in, deltas out.
 pub(in crate::model) struct Decoder<'a> {

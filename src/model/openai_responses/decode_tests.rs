@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::model::fuzzing::decode_damaged;
-use crate::protocol::message::{Part, answer_parts};
-use crate::protocol::model::{Purpose, Reply, Request};
+use agent_protocol::message::{Part, answer_parts};
+use agent_protocol::model::{Purpose, Reply, Request};
 
 /// The reply assembled from these events.
 fn try_decode(events: &[Value]) -> Result<Reply, Broken> {

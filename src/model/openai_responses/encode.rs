@@ -13,8 +13,8 @@ use crate::model::endpoint::Endpoint;
 use crate::model::wire::{
     Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_address,
 };
-use crate::protocol::message::{Image, Message, Part, Role, ToolResult};
-use crate::protocol::model::Request;
+use agent_protocol::message::{Image, Message, Part, Role, ToolResult};
+use agent_protocol::model::Request;
 
 /// What the API accepts as the id of a call.
 const IDS: IdForm = IdForm::Word { also: "", longest: 64 };

@@ -1,7 +1,7 @@
 use super::*;
-use crate::protocol::message::{Carried, Images, ToolCall};
-use crate::protocol::model::Purpose;
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::message::{Carried, Images, ToolCall};
+use agent_protocol::model::Purpose;
+use agent_protocol::tool::ToolSpec;
 
 fn request(messages: &[Message]) -> Request<'_> {
     Request::new(Purpose::Main, "be brief", messages)

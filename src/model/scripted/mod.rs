@@ -17,11 +17,11 @@ use regex::Regex;
 
 use self::fault::Fault;
 use self::template::{Filling, Template};
-use crate::protocol::message::{Part, Role};
-use crate::protocol::model::{
+use agent_protocol::message::{Part, Role};
+use agent_protocol::model::{
     Delta, Model, ModelError, ModelErrorKind, Purpose, Request, Retry, StopReason, Usage,
 };
-use crate::protocol::shorten;
+use agent_protocol::shorten;
 
 type Script = Vec<Turn>;
 

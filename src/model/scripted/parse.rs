@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 use super::fault::Fault;
 use super::template::Template;
 use super::{Call, Script, Turn};
-use crate::protocol::model::{Purpose, Usage};
+use agent_protocol::model::{Purpose, Usage};
 
 /// The error, and its line.
 pub(super) type Wrong = (usize, String);

@@ -3,8 +3,8 @@
 use futures_util::FutureExt;
 
 use super::*;
-use crate::protocol::message::{Message, ToolCall, ToolResult};
-use crate::protocol::model::Reply;
+use agent_protocol::message::{Message, ToolCall, ToolResult};
+use agent_protocol::model::Reply;
 
 fn scripted(text: &str) -> Scripted {
     Scripted::parse("demo.script", text).expect("a script")

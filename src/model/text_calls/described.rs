@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::super::wire::{call_arguments, call_name};
-use crate::protocol::message::{Message, Part, Role};
-use crate::protocol::model::Request;
-use crate::protocol::prompt::fill;
+use agent_protocol::message::{Message, Part, Role};
+use agent_protocol::model::Request;
+use agent_protocol::prompt::fill;
 
 /// The instructions and the conversation for a server without function calling: the tools are described, and
 /// calls and results are text. `tools_in_text` is the prompt with this name.

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::reader::{Found, MISTRAL};
-use crate::protocol::Object;
-use crate::protocol::repair::repaired;
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::Object;
+use agent_protocol::repair::repaired;
+use agent_protocol::tool::ToolSpec;
 
 /// A call as JSON.
 #[derive(Deserialize)]

@@ -23,9 +23,9 @@ use serde_json::Value;
 pub(super) use self::described::described;
 use self::reader::{Found, Reader};
 use super::wire::{Broken, Decode, Ids, call_arguments};
-use crate::protocol::message::ToolCall;
-use crate::protocol::model::{Delta, Reply, StopReason};
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::message::ToolCall;
+use agent_protocol::model::{Delta, Reply, StopReason};
+use agent_protocol::tool::ToolSpec;
 
 /// Calls in the text have indexes from here on; those that the server understood are below.
 const FIRST_INDEX: usize = 1 << 16;

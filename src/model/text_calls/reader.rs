@@ -1,7 +1,7 @@
 //! Splits the text of an answer, which arrives in pieces, into text and calls.
 
 use super::formats::{calls_of_tools, json_calls, mistral_calls, xml_calls};
-use crate::protocol::tool::ToolSpec;
+use agent_protocol::tool::ToolSpec;
 
 const TOOL_CALL: &str = "<tool_call>";
 const FUNCTION: &str = "<function=";

@@ -88,7 +88,7 @@ pub(super) struct Rule {
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let text = include_str!("../../../data/commands.toml");
+    let text = agent_protocol::embedded::COMMANDS;
     let mut table: Table = toml::from_str(text).expect("data/commands.toml is valid");
     for (n, rule) in table.rule.iter().enumerate() {
         for program in &rule.programs {

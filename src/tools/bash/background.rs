@@ -10,9 +10,10 @@ use super::super::{Target, Tool, ToolCx, parse, spec};
 use super::{insert_notes, shown, stats, whole};
 use crate::exec::seconds;
 use crate::exec::{End, Ended, Piece};
-use crate::protocol::Object;
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
-use crate::protocol::tool::{Effect, ToolSpec};
+use agent_protocol::Object;
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::tool::{Effect, ToolSpec};
 
 /// The result of a command that was started in the background.
 pub(super) fn started(id: &str, command: &str) -> Report {
@@ -50,21 +51,13 @@ struct Args {
 impl Job {
     /// `BashOutput`.
     pub(in crate::tools) fn output() -> Self {
-        let spec = spec(
-            "BashOutput",
-            include_str!("../../../prompts/tools/bash_output.md"),
-            include_str!("../../../prompts/tools/bash_output.json"),
-        );
+        let spec = spec("BashOutput", embedded::BASH_OUTPUT);
         Self { spec, action: Action::Read }
     }
 
     /// `BashKill`.
     pub(in crate::tools) fn kill() -> Self {
-        let spec = spec(
-            "BashKill",
-            include_str!("../../../prompts/tools/bash_kill.md"),
-            include_str!("../../../prompts/tools/bash_kill.json"),
-        );
+        let spec = spec("BashKill", embedded::BASH_KILL);
         Self { spec, action: Action::Kill }
     }
 }

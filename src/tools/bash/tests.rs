@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::exec::Exec;
-use crate::protocol::tool::Rights;
 use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
+use agent_protocol::tool::Rights;
 
 fn cx(dir: &TempDir) -> ToolCx {
     ToolCx {

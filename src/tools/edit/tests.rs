@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::protocol::envelope::{ErrorCode, Failure, Report};
 use crate::tools::testing::{Desk, numbered};
 use crate::tools::{edit, read};
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
 
 async fn edit(desk: &Desk, old: &str, new: &str) -> Result<Report, Failure> {
     desk.ok(&read::tool(), json!({"path": "a"})).await;

@@ -15,9 +15,9 @@ use super::Output;
 use super::matcher::LineMatcher;
 use super::sink::{Collect, Hit};
 use crate::permission::{Why, Withheld, is_secret};
-use crate::protocol::envelope::Failure;
 use crate::tools::files::Stop;
 use crate::workspace::{Base, Kind, Part, ProjectPath, Rules, Walk, Workspace};
+use agent_protocol::envelope::Failure;
 
 /// Size limit of a line (or, with multiline, of a file) that is searched.
 const MAX_HEAP: usize = 64 * 1024 * 1024;

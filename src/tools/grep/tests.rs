@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::protocol::envelope::ErrorCode;
 use crate::tools::grep;
 use crate::tools::testing::Desk;
+use agent_protocol::envelope::ErrorCode;
 
 /// A project in which each file is older than the one before it.
 fn desk(files: &[(&str, &[u8])]) -> Desk {

@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use crate::protocol::envelope::ErrorCode;
 use crate::tools::ls;
 use crate::tools::testing::Desk;
+use agent_protocol::envelope::ErrorCode;
 
 #[tokio::test]
 async fn directories_come_first_and_names_sort_case_insensitively() {

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use crate::protocol::envelope::ErrorCode;
 use crate::tools::testing::Desk;
 use crate::tools::{multi_edit, read};
+use agent_protocol::envelope::ErrorCode;
 
 async fn desk(file: &str) -> Desk {
     let desk = Desk::new();

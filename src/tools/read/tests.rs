@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use crate::protocol::envelope::ErrorCode;
 use crate::tools::testing::{Desk, numbered};
 use crate::tools::{Tool as _, ToolCx, read};
+use agent_protocol::envelope::ErrorCode;
 
 /// Asserts the content, and the encoding and line ending in the stats.
 async fn check(bytes: &[u8], content: &str, encoding: &str, ending: &str) {

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::protocol::envelope::ErrorCode;
 use crate::tools::testing::{Desk, numbered};
 use crate::tools::{read, write};
+use agent_protocol::envelope::ErrorCode;
 
 /// Reads a file with these bytes and overwrites it with `content`.
 async fn check(old: &[u8], content: &str, new: &[u8]) {

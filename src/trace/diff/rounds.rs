@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 use super::Kind;
-use crate::protocol::control::ControlDecision;
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{
+use crate::record::live;
+use agent_protocol::control::ControlDecision;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{
     Body, Event, Layer, ModelRequested, ModelResponded, Place, TurnFinished,
 };
-use crate::protocol::message::{ToolCall, with_images};
-use crate::protocol::model::{Purpose, StopReason};
-use crate::protocol::view::{call_line, view};
-use crate::protocol::{Object, without_reminder_tags};
-use crate::record::live;
+use agent_protocol::message::{ToolCall, with_images};
+use agent_protocol::model::{Purpose, StopReason};
+use agent_protocol::view::{call_line, view};
+use agent_protocol::{Object, without_reminder_tags};
 
 /// One answer of a model, with what came before and after it.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use similar::{ChangeTag, DiffOp};
 
 use super::{Comparison, Difference, Kind, Part, Side};
-use crate::protocol::line_diff::LineDiff;
-use crate::protocol::spending::dollars;
-use crate::protocol::{counted, shorten, thousands};
 use crate::trace::table::{Table, duration};
+use agent_protocol::line_diff::LineDiff;
+use agent_protocol::spending::dollars;
+use agent_protocol::{counted, shorten, thousands};
 
 /// Limit of lines of a difference.
 const MAX_LINES: usize = 60;

@@ -3,10 +3,10 @@
 use memchr::memmem;
 use serde_json::Value;
 
-use crate::protocol::Object;
-use crate::protocol::envelope::Envelope;
-use crate::protocol::view::view;
-use crate::protocol::visible::hides_text;
+use agent_protocol::Object;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::view::view;
+use agent_protocol::visible::hides_text;
 
 /// Appends JSON so that no text in it can end or change the element that contains it, or control a terminal:
 /// such characters become JSON escapes.

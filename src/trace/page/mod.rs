@@ -12,9 +12,9 @@ use serde::{Deserialize as _, Serialize};
 
 use self::embed::embed;
 use self::script::{SCRIPT, STYLE};
-use crate::protocol::Object;
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Event, VERSION};
+use agent_protocol::Object;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{Event, VERSION};
 
 /// A page, and what it could not show.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{Recoveries, Report, SessionStats, Stats};
-use crate::protocol::model::Purpose;
-use crate::protocol::{counted, shorten, thousands};
 use crate::trace::table::{Table, duration};
+use agent_protocol::model::Purpose;
+use agent_protocol::{counted, shorten, thousands};
 
 /// Width of the first column.
 const FIRST: usize = 12;

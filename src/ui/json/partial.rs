@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::{stop_reason, usage};
-use crate::protocol::event::{Body, Event, ModelResponded};
-use crate::protocol::model::Usage;
+use agent_protocol::event::{Body, Event, ModelResponded};
+use agent_protocol::model::Usage;
 
 /// The answers that are arriving, by agent.
 #[derive(Default)]

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::init;
-use crate::protocol::event::{Body, CompactionCause, Event, McpAtStart, McpState, SessionStarted};
-use crate::protocol::hook::json::foreign_mode;
-use crate::protocol::hook::names::{foreign_input, foreign_tool};
-use crate::protocol::spending::Spending;
+use agent_protocol::event::{Body, CompactionCause, Event, McpAtStart, McpState, SessionStarted};
+use agent_protocol::hook::json::foreign_mode;
+use agent_protocol::hook::names::{foreign_input, foreign_tool};
+use agent_protocol::spending::Spending;
 
 /// The version of the protocol that is spoken, as programs check it.
 const PROTOCOL: &str = "2.0.0";

@@ -11,10 +11,10 @@ pub(super) use lines::{seconds, thousands};
 use super::markdown;
 use super::text::{cut, hang, width};
 use super::theme::{Part, Theme};
-use crate::protocol::control::{ControlDecision, Counters, Ending, Replan};
-use crate::protocol::event::{FailureReport, TurnFinished};
-use crate::protocol::plan::{Plan, TodoStatus};
-use crate::protocol::visible::{literal_line, prose};
+use agent_protocol::control::{ControlDecision, Counters, Ending, Replan};
+use agent_protocol::event::{FailureReport, TurnFinished};
+use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::visible::{literal_line, prose};
 use lines::{first_line, live_output, message, output, prefixed, text_lines, title};
 
 /// The width of the screen, and its colours.

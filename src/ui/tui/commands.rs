@@ -1,6 +1,6 @@
 //! The commands of the chat, in the order in which they are offered.
 
-use crate::protocol::provider::Effort;
+use agent_protocol::provider::Effort;
 
 /// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

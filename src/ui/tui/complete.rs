@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::commands::{COMMANDS, built_in};
-use crate::protocol::own_command::OwnCommand;
+use agent_protocol::own_command::OwnCommand;
 
 /// Limit: items that are kept.
 const MOST: usize = 50;

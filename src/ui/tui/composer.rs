@@ -11,9 +11,9 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::text::width;
-use crate::protocol::directives::UserInput;
-use crate::protocol::dropped::dropped_path;
-use crate::protocol::visible::in_file;
+use agent_protocol::directives::UserInput;
+use agent_protocol::dropped::dropped_path;
+use agent_protocol::visible::in_file;
 
 /// Size above which a paste is folded, in lines and bytes.
 const FOLD_LINES: usize = 8;

@@ -12,14 +12,14 @@ use ratatui::text::Line;
 
 use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, seconds};
 use super::markdown::Stream;
-use crate::protocol::control::PermissionMode;
-use crate::protocol::envelope::Envelope;
-use crate::protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
-use crate::protocol::message::Image;
-use crate::protocol::plan::Plan;
-use crate::protocol::provider::Effort;
-use crate::protocol::spending::Spending;
-use crate::protocol::visible::literal_line;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
+use agent_protocol::message::Image;
+use agent_protocol::plan::Plan;
+use agent_protocol::provider::Effort;
+use agent_protocol::spending::Spending;
+use agent_protocol::visible::literal_line;
 
 /// The conversation and its current state.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]

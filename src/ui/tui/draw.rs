@@ -16,8 +16,8 @@ use super::screen::Live;
 use super::state::{Asked, Focus, State};
 use super::text::{cut, hang, width};
 use super::theme::Part;
-use crate::protocol::plan::TodoStatus;
-use crate::protocol::visible::{literal_line, prose};
+use agent_protocol::plan::TodoStatus;
+use agent_protocol::visible::{literal_line, prose};
 
 /// The note for a message that looks like a command but is not one.
 const WORDS: &str = "text, not a command: for a command type the first character yourself";

@@ -386,7 +386,7 @@ impl Keymap {
         for (name, keys) in own {
             if !BINDINGS.iter().any(|binding| binding.name == name) {
                 let names = BINDINGS.iter().map(|binding| binding.name);
-                let hint = crate::protocol::nearest(name, names)
+                let hint = agent_protocol::nearest(name, names)
                     .map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 return Err(format!("ui.keys.{name}: there is no such action{hint}"));
             }

@@ -11,7 +11,7 @@ use super::cells::Look;
 use super::highlight::{Language, Open};
 use super::text::with_prefix;
 use super::theme::Part;
-use crate::protocol::visible::prose;
+use agent_protocol::visible::prose;
 use page::{Before, Block, block};
 
 /// Limit of an open block, which bounds the cost of a frame.

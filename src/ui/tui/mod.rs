@@ -44,8 +44,8 @@ use screen::Screen;
 use state::{Action, Input, State};
 use terminal::Terminal;
 
-use crate::protocol::event::{Event, Sink, Stamped};
-use crate::protocol::visible::literal_line;
+use agent_protocol::event::{Event, Sink, Stamped};
+use agent_protocol::visible::literal_line;
 
 /// Interval of frames while no key is pressed.
 const FRAME: Duration = Duration::from_millis(33);

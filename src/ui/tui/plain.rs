@@ -14,7 +14,7 @@ use super::composer::Written;
 use super::state::{Action, Asked, Choice, Input, Inquiry, Request, Settings, State};
 use super::terminal;
 use super::theme::{Background, Depth, Theme};
-use crate::protocol::visible::prose;
+use agent_protocol::visible::prose;
 
 /// Width unless the terminal is narrower; longer prose is wrapped.
 const COLUMNS: usize = 100;

@@ -11,7 +11,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
 use super::text::width;
-use crate::protocol::visible::prose;
+use agent_protocol::visible::prose;
 
 /// The area below the scrollback.
 #[derive(Debug, Default)]

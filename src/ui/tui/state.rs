@@ -27,13 +27,13 @@ use super::statusline::StatusItem;
 use super::theme::{Background, Theme};
 use super::vi::Vi;
 use super::viewer::{PageViewer, Viewer};
-use crate::protocol::control::{Approval, Ending, PermissionMode};
-use crate::protocol::directives::UserInput;
-use crate::protocol::event::{Body, Event};
-use crate::protocol::own_command::OwnCommand;
-use crate::protocol::prompt::Prompts;
-use crate::protocol::provider::Effort;
-use crate::protocol::question::UserAnswer;
+use agent_protocol::control::{Approval, Ending, PermissionMode};
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::{Body, Event};
+use agent_protocol::own_command::OwnCommand;
+use agent_protocol::prompt::Prompts;
+use agent_protocol::provider::Effort;
+use agent_protocol::question::UserAnswer;
 
 /// A second Ctrl-C within this time quits.
 const TWICE: Duration = Duration::from_secs(2);

@@ -3,8 +3,8 @@
 use super::cells::thousands;
 use super::state::State;
 use super::theme::Part;
-use crate::protocol::control::PermissionMode;
-use crate::protocol::visible::literal_line;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::visible::literal_line;
 
 /// An item of the status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

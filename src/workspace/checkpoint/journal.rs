@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{Change, lock};
-use crate::disk;
+use agent_protocol::disk;
 
 pub(super) const FILE: &str = "operations.jsonl";
 

@@ -21,7 +21,7 @@ use super::git_state::{GitDirs, IndexEntry, read_index};
 use super::ignored::{self, Entered, Ignored};
 use super::pack::Pack;
 use super::{Hash, Limits};
-use crate::disk;
+use agent_protocol::disk;
 
 /// Resolution of modification times. A file that was modified this shortly before it was read may change
 /// again without a new time.

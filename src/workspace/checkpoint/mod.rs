@@ -30,7 +30,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Workspace;
 use super::content::MAX_CHANGED;
-use crate::disk;
+use agent_protocol::disk;
 use journal::{Journal, Operation};
 use manifest::{Change, Entry, Manifest, Name, Scanner, State, TICK, TooMany, changes, lock, stat};
 use outside::Known;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
 
-use crate::disk;
+use agent_protocol::disk;
 
 const FILE: &str = "operations.lock";
 

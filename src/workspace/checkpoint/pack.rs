@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::{Hash, Limits};
-use crate::disk;
+use agent_protocol::disk;
 
 /// Segments are named `segment-<time in ms>-<process>-<number>`, so their names sort by age.
 const PREFIX: &str = "segment-";

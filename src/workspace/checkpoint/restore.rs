@@ -17,10 +17,10 @@ use super::manifest::{Change, Entry, Name, State, stat};
 use super::pack::{BlobId, Found};
 use super::plan::{Minor, Plan, Step, select};
 use super::{Checkpoints, Hash, OPEN_FILE, changes, lock, shown};
-use crate::disk;
 use crate::workspace::replace::New;
 use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
+use agent_protocol::disk;
 
 /// The name of an undo in the journal.
 pub(super) const UNDO: &str = "undo";
@@ -385,8 +385,7 @@ impl Workspace {
     }
 
     fn exchange_content(&self, path: &ProjectPath, bytes: &[u8]) -> io::Result<()> {
-        let failed =
-            |failure: crate::protocol::envelope::Failure| io::Error::other(failure.message);
+        let failed = |failure: agent_protocol::envelope::Failure| io::Error::other(failure.message);
         let (mut file, data) = self.open_file(path).map_err(failed)?;
         let mut now = Vec::new();
         io::Read::read_to_end(&mut file, &mut now)?;

@@ -7,8 +7,8 @@ use super::journal::live;
 use super::manifest::{Name, State};
 use super::plan::Plan;
 use super::{Checkpoints, Hash, shown};
-use crate::disk;
 use crate::workspace::{Diff, DiffSize, Workspace};
+use agent_protocol::disk;
 
 impl Workspace {
     /// The remaining changes of the session as unified diffs; empty if there are none. Ignored files that

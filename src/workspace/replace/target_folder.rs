@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::super::snapshot::hash_of;
 use super::super::sweep::temporary;
 use super::{New, writers};
-use crate::disk;
+use agent_protocol::disk;
 
 /// How long the lock is waited for; a change takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! What the other agent receives.
 
-use code_agent::protocol::envelope::Envelope;
-use code_agent::protocol::view::view;
+use agent_protocol::envelope::Envelope;
+use agent_protocol::view::view;
 use serde_json::{Value, json};
 
 use super::{Peer, code, text};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use agent_protocol::provider::Wire;
 use code_agent::model::{self, Endpoint};
-use code_agent::protocol::provider::Wire;
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, json as document, sse_raw};

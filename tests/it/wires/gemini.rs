@@ -1,7 +1,7 @@
 //! Gemini's `generateContent`.
 
+use agent_protocol::provider::Wire;
 use code_agent::model::{self, Endpoint};
-use code_agent::protocol::provider::Wire;
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Request, Server, json as document, sse_raw};

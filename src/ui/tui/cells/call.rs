@@ -8,15 +8,15 @@ use super::lines::{
     text_lines, title,
 };
 use super::{Detail, Look, RUNNING_LINES};
-use crate::protocol::control::Grant;
-use crate::protocol::envelope::{Envelope, ErrorCode};
-use crate::protocol::event::ChangedBy;
-use crate::protocol::question::{Question as Inquiry, UserAnswer};
-use crate::protocol::view::{mcp_subject, place_of_command, view};
-use crate::protocol::visible::{literal, literal_line, prose};
-use crate::protocol::{Object, counted};
 use crate::ui::tui::text::{cut, hang};
 use crate::ui::tui::theme::Part;
+use agent_protocol::control::Grant;
+use agent_protocol::envelope::{Envelope, ErrorCode};
+use agent_protocol::event::ChangedBy;
+use agent_protocol::question::{Question as Inquiry, UserAnswer};
+use agent_protocol::view::{mcp_subject, place_of_command, view};
+use agent_protocol::visible::{literal, literal_line, prose};
+use agent_protocol::{Object, counted};
 
 /// Limits in brief: lines of a diff, of an output, and of the output of a failed command.
 const DIFF_LINES: usize = 24;

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use ratatui::text::{Line, Span};
 
 use super::{Detail, Look};
-use crate::protocol::command_output::displayed;
-use crate::protocol::visible::{literal, literal_line, prose};
 use crate::ui::tui::highlight::{Language, Open};
 use crate::ui::tui::text::{cut, hang, width, with_prefix, wrap};
 use crate::ui::tui::theme::Part;
+use agent_protocol::command_output::displayed;
+use agent_protocol::visible::{literal, literal_line, prose};
 
 /// `✓ Edit src/a.rs  +3 −1`: the subject is shortened first.
 pub(super) fn title(

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::{Call, CallState, Conversation, Doing};
-use crate::protocol::event::{Body, Event};
-use crate::protocol::spending::Spending;
-use crate::protocol::view::call_line;
-use crate::protocol::{counted, thousands};
+use agent_protocol::event::{Body, Event};
+use agent_protocol::spending::Spending;
+use agent_protocol::view::call_line;
+use agent_protocol::{counted, thousands};
 
 /// A sub-agent that works.
 #[derive(Debug, Default)]

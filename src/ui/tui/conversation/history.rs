@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 
 use super::{Cell, Conversation, Detail, Kind, Look, Tone};
-use crate::protocol::spending::Spending;
+use agent_protocol::spending::Spending;
 
 /// Number of turns of an earlier session that are printed again.
 const RECALLED: usize = 3;

@@ -1,13 +1,13 @@
 //! Notes about decisions, rules, checks and compactions.
 
 use super::{Cell, Conversation, Tone};
-use crate::protocol::event::{Body, McpState, SummaryAuthor, mode_changed};
-use crate::protocol::hook::{HookEnd, HookEvent, HookFinished};
-use crate::protocol::recall::Moment;
-use crate::protocol::view::undone_files;
-use crate::protocol::visible::literal_line;
-use crate::protocol::{counted, without_reminder_tags};
 use crate::ui::tui::cells::{Check, decision, seconds, thousands};
+use agent_protocol::event::{Body, McpState, SummaryAuthor, mode_changed};
+use agent_protocol::hook::{HookEnd, HookEvent, HookFinished};
+use agent_protocol::recall::Moment;
+use agent_protocol::view::undone_files;
+use agent_protocol::visible::literal_line;
+use agent_protocol::{counted, without_reminder_tags};
 
 /// The layers of a request, in the order in which they are sent.
 const LAYERS: [(&str, &str); 4] = [

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{Call, Cell, Conversation, Doing, Tone, Turn, seconds};
-use crate::protocol::event::{ModelRequested, ModelResponded};
-use crate::protocol::model::{Purpose, StopReason, Usage};
+use agent_protocol::event::{ModelRequested, ModelResponded};
+use agent_protocol::model::{Purpose, StopReason, Usage};
 
 impl Conversation {
     /// A request was sent.

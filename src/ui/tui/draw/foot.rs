@@ -3,8 +3,6 @@
 use ratatui::text::{Line, Span};
 
 use super::rows_of_call;
-use crate::protocol::counted;
-use crate::protocol::visible::{literal, literal_line, prose};
 use crate::ui::tui::cells::Look;
 use crate::ui::tui::complete::{self, Item};
 use crate::ui::tui::composer::Composer;
@@ -12,6 +10,8 @@ use crate::ui::tui::keys::KeyAction;
 use crate::ui::tui::state::{Focus, State, Subject};
 use crate::ui::tui::text::{cut, hang, width};
 use crate::ui::tui::theme::Part;
+use agent_protocol::counted;
+use agent_protocol::visible::{literal, literal_line, prose};
 
 /// The hint before the first message.
 const HINT: &str = "describe the task · / commands · @ files · ! your own commands";

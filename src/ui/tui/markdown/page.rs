@@ -6,11 +6,11 @@ use ratatui::text::{Line, Span};
 
 use super::table::Table;
 use super::{Fence, code_line};
-use crate::protocol::visible::prose;
 use crate::ui::tui::cells::Look;
 use crate::ui::tui::highlight::{Language, Open};
 use crate::ui::tui::text::{hang, width, with_prefix};
 use crate::ui::tui::theme::Part;
+use agent_protocol::visible::prose;
 
 /// What a block continues.
 #[derive(Debug, Default)]

@@ -1,13 +1,6 @@
 //! Handles a sent text: a message to the model, a command of the chat, or a command of the user.
 
 use super::{Action, Focus, PagePlace, Request, RunningShell, State};
-use crate::protocol::control::PermissionMode;
-use crate::protocol::directives::UserInput;
-use crate::protocol::model::Usage;
-use crate::protocol::own_command::{OF_SERVER, OwnCommand};
-use crate::protocol::provider::Effort;
-use crate::protocol::thousands;
-use crate::protocol::visible::in_file;
 use crate::ui::tui::cells::{Cell, Detail, Page, Tone};
 use crate::ui::tui::commands::{
     COMMANDS, CommandAction, DEFAULT_EFFORT, Timing, built_in, no_effort,
@@ -17,6 +10,13 @@ use crate::ui::tui::conversation::{Doing, Turn};
 use crate::ui::tui::keys::KeyAction;
 use crate::ui::tui::text::width;
 use crate::ui::tui::viewer::PageViewer;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::directives::UserInput;
+use agent_protocol::model::Usage;
+use agent_protocol::own_command::{OF_SERVER, OwnCommand};
+use agent_protocol::provider::Effort;
+use agent_protocol::thousands;
+use agent_protocol::visible::in_file;
 
 /// Limit of the first column of a page.
 const WIDEST_NAME: usize = 32;
@@ -56,7 +56,7 @@ impl State {
             if !name.contains('/') {
                 let own = self.settings.own_commands.iter().map(|own| own.name.as_str());
                 let names = COMMANDS.iter().map(|command| command.name).chain(own);
-                let hint = crate::protocol::nearest(name, names).map_or_else(
+                let hint = agent_protocol::nearest(name, names).map_or_else(
                     || "/help lists them".to_owned(),
                     |it| format!("did you mean /{it}?"),
                 );

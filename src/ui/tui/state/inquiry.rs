@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::question::{Asked, Choice, Subject};
 use super::{Action, Focus, Request, State};
-use crate::protocol::question::{Question, UserAnswer};
 use crate::ui::tui::composer::Composer;
+use agent_protocol::question::{Question, UserAnswer};
 
 /// The questions of a call, and the answers so far.
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use super::{Action, Asked, Focus, Request, State, TWICE};
-use crate::protocol::directives::UserInput;
-use crate::protocol::own_command::OF_SERVER;
 use crate::ui::tui::composer::{Composer, Motion, Written};
 use crate::ui::tui::keys::{Code, Key, KeyAction};
 use crate::ui::tui::vi;
 use crate::ui::tui::viewer::{Outcome, Viewer};
+use agent_protocol::directives::UserInput;
+use agent_protocol::own_command::OF_SERVER;
 
 /// The key that pastes an image in other programs.
 const CTRL_V: Key = Key { code: Code::Char('v'), ctrl: true, alt: false, shift: false };

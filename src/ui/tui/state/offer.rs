@@ -1,15 +1,15 @@
 //! The completion list: its content, and choosing from it.
 
 use super::{Action, Focus, Request, State};
-use crate::protocol::control::PermissionMode;
-use crate::protocol::counted;
-use crate::protocol::own_command::OwnCommand;
-use crate::protocol::provider::Effort;
 use crate::ui::tui::commands::{COMMANDS, CommandAction, DEFAULT_EFFORT};
 use crate::ui::tui::complete::{self, Item, Kind, Popup};
 use crate::ui::tui::composer::Written;
 use crate::ui::tui::keys::KeyAction;
 use crate::ui::tui::statusline::ITEMS;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::counted;
+use agent_protocol::own_command::OwnCommand;
+use agent_protocol::provider::Effort;
 
 impl State {
     /// Updates the list for the current text.
@@ -416,11 +416,11 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::protocol::prompt::Prompts;
     use crate::ui::tui::decode::Typed;
     use crate::ui::tui::keys::{Code, Key, Keymap};
     use crate::ui::tui::state::{Input, News, Settings};
     use crate::ui::tui::theme::{Background, Depth, Theme};
+    use agent_protocol::prompt::Prompts;
 
     fn state() -> State {
         let settings = Settings {

@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use super::inquiry::Inquiry;
 use super::{Action, Focus, Request, State};
-use crate::protocol::control::{Approval, Grant, PermissionMode};
-use crate::protocol::directives::UserInput;
-use crate::protocol::prompt::{Prompt, fill, prompt};
-use crate::protocol::visible::{literal_line, prose};
 use crate::ui::tui::cells::Call;
 use crate::ui::tui::composer::Composer;
 use crate::ui::tui::keys::{Key, KeyAction};
+use agent_protocol::control::{Approval, Grant, PermissionMode};
+use agent_protocol::directives::UserInput;
+use agent_protocol::prompt::{Prompt, fill};
+use agent_protocol::visible::{literal_line, prose};
 
-const ACCEPTED: Prompt = prompt!("plan/accepted.md");
-const EDITED: Prompt = prompt!("plan/edited.md");
+const ACCEPTED: Prompt = Prompt::named("plan/accepted.md");
+const EDITED: Prompt = Prompt::named("plan/edited.md");
 
 /// A key this soon after a question appeared was not meant for it.
 const TOO_SOON: Duration = Duration::from_millis(500);

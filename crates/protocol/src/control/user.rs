@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{ChangedInput, Interrupt, PermissionMode};
-use crate::protocol::directives::UserInput;
-use crate::protocol::question::UserAnswer;
+use crate::directives::UserInput;
+use crate::question::UserAnswer;
 
 /// What the answer "always" allows for the rest of the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

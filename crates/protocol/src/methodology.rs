@@ -1,6 +1,6 @@
 //! Methodologies: named procedures that a planner selects, with their prompts.
 
-use super::prompt::{Prompt, prompt};
+use super::prompt::Prompt;
 
 /// A methodology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,10 +13,19 @@ pub struct Methodology {
 
 /// All methodologies.
 pub const ALL: [Methodology; 4] = [
-    Methodology { name: "reproduce_first", prompt: prompt!("methodologies/reproduce_first.md") },
-    Methodology { name: "search_then_edit", prompt: prompt!("methodologies/search_then_edit.md") },
-    Methodology { name: "smallest_change", prompt: prompt!("methodologies/smallest_change.md") },
-    Methodology { name: "test_first", prompt: prompt!("methodologies/test_first.md") },
+    Methodology {
+        name: "reproduce_first",
+        prompt: Prompt::named("methodologies/reproduce_first.md"),
+    },
+    Methodology {
+        name: "search_then_edit",
+        prompt: Prompt::named("methodologies/search_then_edit.md"),
+    },
+    Methodology {
+        name: "smallest_change",
+        prompt: Prompt::named("methodologies/smallest_change.md"),
+    },
+    Methodology { name: "test_first", prompt: Prompt::named("methodologies/test_first.md") },
 ];
 
 /// The methodology of this name.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::protocol::Object;
+use crate::Object;
 
 /// Our tools that have another name in Claude Code.
 const TOOLS: &[(&str, &str)] = &[("AskUser", "AskUserQuestion"), ("BashKill", "KillShell")];

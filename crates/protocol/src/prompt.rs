@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::nearest;
 
-/// A file in `prompts/`: `prompt!("feedback/empty.md")`.
+/// A file in `prompts/`: `Prompt::named("feedback/empty.md")`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prompt {
     name: &'static str,
@@ -13,26 +13,35 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// Used by [`prompt!`].
-    pub const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text }
+    /// The file with this path in `prompts/`. In a `const`, an unknown name is a build error.
+    pub const fn named(name: &str) -> Self {
+        let mut at = 0;
+        while at < EMBEDDED.len() {
+            if is_same(EMBEDDED[at].name, name) {
+                return EMBEDDED[at];
+            }
+            at += 1;
+        }
+        panic!("there is no such prompt")
+    }
+
+    /// The embedded text.
+    pub const fn text(self) -> &'static str {
+        self.text
     }
 }
 
-/// The [`Prompt`] of a file in `prompts/`, by its path there.
-macro_rules! prompt {
-    ($name:literal) => {
-        $crate::protocol::prompt::Prompt::new(
-            $name,
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/prompts/", $name)),
-        )
-    };
+const fn is_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
 }
 
-pub(crate) use prompt;
-
 /// The beginning of every request: red lines can be added to it, and none removed.
-pub const BOUNDARY: Prompt = prompt!("system/boundary.md");
+pub const BOUNDARY: Prompt = Prompt::named("system/boundary.md");
 
 macro_rules! prompts {
     ($($name:literal),* $(,)?) => {
@@ -40,7 +49,10 @@ macro_rules! prompts {
         pub const NAMES: &[&str] = &[$($name),*];
 
         /// Every embedded prompt.
-        const EMBEDDED: &[Prompt] = &[$(prompt!($name)),*];
+        const EMBEDDED: &[Prompt] = &[$(Prompt {
+            name: $name,
+            text: include_str!(concat!("../../../prompts/", $name)),
+        }),*];
     };
 }
 
@@ -214,7 +226,7 @@ fn places(text: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    const EMPTY: Prompt = prompt!("feedback/empty.md");
+    const EMPTY: Prompt = Prompt::named("feedback/empty.md");
 
     fn own(name: &str, text: &str) -> Result<Prompts, String> {
         Prompts::new(BTreeMap::from([(name.to_owned(), text.to_owned())]))

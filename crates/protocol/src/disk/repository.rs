@@ -6,18 +6,18 @@ use std::path::Path;
 use super::{SMALL, beginning};
 
 /// Folders directly in a repository that hold only files of git.
-pub(crate) const FOLDERS: &[&str] = &["hooks", "logs", "objects", "refs", "reftable", "worktrees"];
+pub const FOLDERS: &[&str] = &["hooks", "logs", "objects", "refs", "reftable", "worktrees"];
 
 /// Folders of git in which a user may have a worktree (`git worktree add branches/x`).
-pub(crate) const FOLDERS_WITH_TREES: &[&str] =
+pub const FOLDERS_WITH_TREES: &[&str] =
     &["branches", "info", "lfs", "modules", "remotes", "rr-cache"];
 
 /// Folders that git creates temporarily, or that related programs keep there.
-pub(crate) const FOLDERS_AT_TIMES: &[&str] =
+pub const FOLDERS_AT_TIMES: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
 /// Files directly in a repository that always exist.
-pub(crate) const FILES: &[&str] =
+pub const FILES: &[&str] =
     &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
 
 /// Files that git keeps there temporarily, or in the folder of a worktree, besides `MERGE_HEAD` and similar
@@ -46,12 +46,12 @@ const FILES_AT_TIMES: &[&str] = &[
 ];
 
 /// Whether one of these lists has the name. Some file systems do not distinguish case.
-pub(crate) fn is_one_of(name: &str, lists: &[&[&str]]) -> bool {
+pub fn is_one_of(name: &str, lists: &[&[&str]]) -> bool {
     lists.iter().any(|names| names.iter().any(|own| own.eq_ignore_ascii_case(name)))
 }
 
 /// Whether git keeps a file of this name directly in a repository, temporarily or permanently.
-pub(crate) fn is_file(name: &str) -> bool {
+pub fn is_file(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.strip_suffix(".lock").unwrap_or(&name);
     name.ends_with("_head")
@@ -62,7 +62,7 @@ pub(crate) fn is_file(name: &str) -> bool {
 
 /// Git would use it as a repository, or would if it had its `HEAD`, which a command can remove and restore. A
 /// folder that has only the names is not one.
-pub(crate) fn looks_like_one(folder: &Path) -> bool {
+pub fn looks_like_one(folder: &Path) -> bool {
     // (Any of them may be a link.)
     let is_folder = |name: &str| folder.join(name).is_dir();
     if is_folder("objects") && is_folder("refs") {
@@ -74,7 +74,7 @@ pub(crate) fn looks_like_one(folder: &Path) -> bool {
 }
 
 /// Without `HEAD` git does not accept the repository, and searches for another one.
-pub(crate) fn has_head(folder: &Path) -> bool {
+pub fn has_head(folder: &Path) -> bool {
     is_head(&folder.join("HEAD"))
 }
 

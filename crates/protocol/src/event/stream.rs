@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Body, Event, Header, MAIN_AGENT, Place, VERSION};
-use crate::protocol::mask::{MASK, Masker};
+use crate::mask::{MASK, Masker};
 
 /// An event as sinks receive it: masked, and serialised once for all of them.
 #[derive(Debug)]

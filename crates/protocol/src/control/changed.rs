@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::protocol::Object;
-use crate::protocol::mask::MASK;
+use crate::Object;
+use crate::mask::MASK;
 
 /// The arguments of a call that the user changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,12 +14,12 @@ use rustix::io::{Errno, Result};
 
 /// Opens a path. A link gives `LOOP`, unless it is the last component and the flags contain `NOFOLLOW`: then
 /// the link itself is opened.
-pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
+pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     open_to_make(path, flags, Mode::empty())
 }
 
 /// The same below an open folder, if the system supports it.
-pub(crate) fn open_below(folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+pub fn open_below(folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
     openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Asked, HookEvent, HookRuling, HookedCall, Occasion, Outcome, names};
-use crate::protocol::Object;
-use crate::protocol::control::PermissionMode;
-use crate::protocol::event::MAIN_AGENT;
+use crate::Object;
+use crate::control::PermissionMode;
+use crate::event::MAIN_AGENT;
 
 /// What a notification about a permission is called.
 pub(super) const PERMISSION_PROMPT: &str = "permission_prompt";

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::control::PermissionMode;
+use super::embedded::DIRECTIVES;
 
 /// What a sentence tells the program to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +46,7 @@ struct Entry {
 }
 
 static LIST: LazyLock<List> = LazyLock::new(|| {
-    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/directives.toml"));
-    toml::from_str(text).unwrap_or(List { fillers: Vec::new(), directive: Vec::new() })
+    toml::from_str(DIRECTIVES).unwrap_or(List { fillers: Vec::new(), directive: Vec::new() })
 });
 
 /// A message of the user.

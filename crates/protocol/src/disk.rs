@@ -5,8 +5,8 @@
 //! following links ([`open`], [`make_folder`], [`create`], [`append`]); files of a project are read with
 //! [`read_small`] before the user has trusted them.
 
-pub(crate) mod repository;
-pub(crate) mod without_links;
+pub mod repository;
+pub mod without_links;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -22,18 +22,18 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, renameat_wit
 use rustix::io::Errno;
 
 /// Size limit of files that hold a path or settings.
-pub(crate) const SMALL: u64 = 4 << 20;
+pub const SMALL: u64 = 4 << 20;
 
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens a path without following symlinks, not even as the last component.
-pub(crate) fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+pub fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     Ok(without_links::open_to_make(path, flags | OFlags::NOFOLLOW, mode)?)
 }
 
 /// Why an operation on a path failed, without the number of the system's error.
-pub(crate) fn in_words(error: &io::Error) -> String {
+pub fn in_words(error: &io::Error) -> String {
     use io::ErrorKind as Kind;
     let words = match error.kind() {
         Kind::NotFound => "it does not exist",
@@ -51,17 +51,17 @@ pub(crate) fn in_words(error: &io::Error) -> String {
 }
 
 /// The metadata of a path, without following symlinks; of the link itself if it is the last component.
-pub(crate) fn metadata_without_links(path: &Path) -> io::Result<Metadata> {
+pub fn metadata_without_links(path: &Path) -> io::Result<Metadata> {
     File::from(open(path, OFlags::PATH, Mode::empty())?).metadata()
 }
 
 /// Opens a directory to work in it.
-pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     open(path, FOLDER, Mode::empty())
 }
 
 /// Opens a directory; creates it and its parents if they do not exist.
-pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+pub fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     match open_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         other => return other.map_err(|error| named(error, path)),
@@ -80,7 +80,7 @@ pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
 }
 
 /// Creates a directory that does not exist.
-pub(crate) fn new_folder(path: &Path, mode: u32) -> io::Result<()> {
+pub fn new_folder(path: &Path, mode: u32) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
     };
@@ -88,12 +88,12 @@ pub(crate) fn new_folder(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 /// A path to an open file, even if it was moved.
-pub(crate) fn by_descriptor(opened: &OwnedFd) -> PathBuf {
+pub fn by_descriptor(opened: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
 
 /// Removes a directory recursively, without following links.
-pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+pub fn remove_folder(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
     };
@@ -202,13 +202,13 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
 
 /// The error means that nothing exists there, or nothing reachable. After any other error something may
 /// exist: a command can lock a folder above a protected path, and unlock it later.
-pub(crate) fn is_not_there(error: &io::Error) -> bool {
+pub fn is_not_there(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 /// The resolved path, as far as it can be resolved; `None` if nothing exists there.
-pub(crate) fn real(path: &Path) -> Option<PathBuf> {
+pub fn real(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(real) => Some(real),
         Err(error) if is_not_there(&error) => None,
@@ -226,26 +226,26 @@ fn named(error: io::Error, path: &Path) -> io::Error {
 }
 
 /// Creates a file in an open folder, where nothing of this name exists, not even a link.
-pub(crate) fn create_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
+pub fn create_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))?.into())
 }
 
 /// The same by its path, with these permissions.
-pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
+pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
     Ok(open(path, flags, Mode::from_raw_mode(mode))?.into())
 }
 
 /// Opens a regular file for writing; creates it if it does not exist.
-pub(crate) fn make_file(path: &Path) -> io::Result<File> {
+pub fn make_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
     let file = open(path, flags, Mode::from_raw_mode(0o666)).map_err(|error| named(error, path))?;
     regular(file.into())
 }
 
 /// Opens one of the agent's own files for appending and reading; `makes`: creates it if it does not exist.
-pub(crate) fn append(path: &Path, makes: bool) -> io::Result<File> {
+pub fn append(path: &Path, makes: bool) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK;
     let file = if makes {
         open(path, flags | OFlags::CREATE, Mode::from_raw_mode(0o600))
@@ -256,20 +256,20 @@ pub(crate) fn append(path: &Path, makes: bool) -> io::Result<File> {
 }
 
 /// Opens one of the agent's own files for reading.
-pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+pub fn open_file(path: &Path) -> io::Result<File> {
     // NONBLOCK: does not wait for a FIFO.
     regular(open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?.into())
 }
 
 /// The content of one of the agent's own files.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_file(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Replaces one of the agent's own files, or a link in its place.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
     };
@@ -283,12 +283,12 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The bytes of a regular file of at most `limit` bytes, also through a link. FIFOs, devices and endless
 /// files are not read and not waited for.
-pub(crate) fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     at_most(open_wherever(path)?, limit)
 }
 
 /// The first bytes of a longer file.
-pub(crate) fn beginning(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+pub fn beginning(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_wherever(path)?.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -313,12 +313,12 @@ fn at_most(file: File, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The same as text.
-pub(crate) fn read_small_text(path: &Path) -> io::Result<String> {
+pub fn read_small_text(path: &Path) -> io::Result<String> {
     text(read_small(path, SMALL)?)
 }
 
 /// The same, but fails if the path is a link.
-pub(crate) fn read_small_text_without_links(path: &Path) -> io::Result<String> {
+pub fn read_small_text_without_links(path: &Path) -> io::Result<String> {
     text(at_most(open_file(path).map_err(|error| named(error, path))?, SMALL)?)
 }
 
@@ -338,11 +338,11 @@ fn no_file() -> io::Error {
 /// A path resolved so that processes that can write in some places cannot redirect it: links are followed
 /// until the path is in one of the places, and not from there on.
 #[derive(Debug)]
-pub(crate) struct ResolvedPath {
+pub struct ResolvedPath {
     /// The resolved path; to be opened without following links if it is inside.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// It is in one of the places.
-    pub(crate) is_inside: bool,
+    pub is_inside: bool,
     /// Directories in a place that are followed by `..`. For a link, the system goes up from its target.
     up_from: Vec<PathBuf>,
     /// The links that were followed.
@@ -351,7 +351,7 @@ pub(crate) struct ResolvedPath {
 
 impl ResolvedPath {
     /// The places must be canonical.
-    pub(crate) fn of(path: &Path, places: &[PathBuf]) -> Self {
+    pub fn of(path: &Path, places: &[PathBuf]) -> Self {
         // The kernel follows as many links.
         const MAX_LINKS: usize = 40;
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -385,13 +385,13 @@ impl ResolvedPath {
 
     /// It passes through one of the places: processes that can write there may redirect it, wherever it ends
     /// now.
-    pub(crate) fn is_redirectable(&self) -> bool {
+    pub fn is_redirectable(&self) -> bool {
         self.is_inside || !self.up_from.is_empty()
     }
 
     /// Opens the file for writing from its beginning; creates it if it does not exist. Inside a place it has
     /// to be a regular file without links in its path.
-    pub(crate) fn open_to_write(&self) -> io::Result<File> {
+    pub fn open_to_write(&self) -> io::Result<File> {
         self.is_as_written()?;
         if self.is_inside {
             return make_file(&self.path);
@@ -400,13 +400,13 @@ impl ResolvedPath {
     }
 
     /// Creates the file, where nothing exists.
-    pub(crate) fn create(&self) -> io::Result<File> {
+    pub fn create(&self) -> io::Result<File> {
         self.is_as_written()?;
         create(&self.path, 0o666)
     }
 
     /// Creates a folder, where nothing exists.
-    pub(crate) fn new_folder(&self) -> io::Result<()> {
+    pub fn new_folder(&self) -> io::Result<()> {
         self.is_as_written()?;
         if self.is_inside {
             return new_folder(&self.path, 0o777).map_err(|error| named(error, &self.path));
@@ -415,7 +415,7 @@ impl ResolvedPath {
     }
 
     /// Creates the folder and its parents, unless it exists.
-    pub(crate) fn make_folder(&self) -> io::Result<()> {
+    pub fn make_folder(&self) -> io::Result<()> {
         self.is_as_written()?;
         if self.is_inside {
             return make_folder(&self.path, 0o777).map(drop);
@@ -453,30 +453,30 @@ fn names_a_path(link: &Path, target: &Path) -> bool {
 }
 
 /// The links by which a path is resolved.
-pub(crate) fn links_on(path: &Path) -> Vec<PathBuf> {
+pub fn links_on(path: &Path) -> Vec<PathBuf> {
     ResolvedPath::of(path, &[]).links
 }
 
 /// The path of its [`ResolvedPath`].
-pub(crate) fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
+pub fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
     ResolvedPath::of(path, places).path
 }
 
 /// The path passes through one of these places.
-pub(crate) fn is_below(path: &Path, places: &[PathBuf]) -> bool {
+pub fn is_below(path: &Path, places: &[PathBuf]) -> bool {
     ResolvedPath::of(path, places).is_redirectable()
 }
 
 /// The entries of a list of folders (`PATH`) that are absolute and outside these places; `None` if none is
 /// left.
-pub(crate) fn without_places(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
+pub fn without_places(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
     let is_kept = |folder: &PathBuf| folder.is_absolute() && !is_below(folder, places);
     let kept = std::env::join_paths(std::env::split_paths(list).filter(is_kept));
     kept.ok().filter(|kept| !kept.is_empty())
 }
 
 /// The system's temporary folder, or another one, outside these places.
-pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
+pub fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
     let mut candidates = all.iter().map(|folder| ResolvedPath::of(folder, places));
     let usable =
@@ -487,7 +487,7 @@ pub(crate) fn temporary_folder(places: &[PathBuf]) -> PathBuf {
 /// Resolves the links of many paths in the same directories, like [`canonical_prefix`]: each directory is
 /// resolved once.
 #[derive(Debug, Default)]
-pub(crate) struct Resolver(HashMap<OsString, Resolved, FixedState>);
+pub struct Resolver(HashMap<OsString, Resolved, FixedState>);
 
 /// A path without links.
 #[derive(Clone, Debug)]
@@ -498,7 +498,7 @@ struct Resolved {
 }
 
 impl Resolver {
-    pub(crate) fn resolve(&mut self, path: &Path) -> PathBuf {
+    pub fn resolve(&mut self, path: &Path) -> PathBuf {
         self.resolved(path).path
     }
 
@@ -530,6 +530,6 @@ impl Resolver {
 }
 
 /// The path with all of its links resolved, even if a target does not exist.
-pub(crate) fn canonical_prefix(path: &Path) -> PathBuf {
+pub fn canonical_prefix(path: &Path) -> PathBuf {
     settled(path, &[])
 }

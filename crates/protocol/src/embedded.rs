@@ -1,0 +1,48 @@
+//! The files of `data/`, and the texts of tools in `prompts/`, embedded at build time. Prompts: [`prompt`](super::prompt).
+
+/// Providers: `data/providers.toml`.
+pub const PROVIDERS: &str = include_str!("../../../data/providers.toml");
+/// Facts about models: `data/models.toml`.
+pub const MODELS: &str = include_str!("../../../data/models.toml");
+/// What programs do: `data/commands.toml`.
+pub const COMMANDS: &str = include_str!("../../../data/commands.toml");
+/// Sentences that are directives: `data/directives.toml`.
+pub const DIRECTIVES: &str = include_str!("../../../data/directives.toml");
+
+/// What a model receives of a tool.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolText {
+    pub description: &'static str,
+    /// The JSON schema of the input.
+    pub schema: &'static str,
+}
+
+macro_rules! tool_texts {
+    ($($name:ident $path:literal),* $(,)?) => {
+        $(
+            #[doc = concat!("`prompts/", $path, "`")]
+            pub const $name: ToolText = ToolText {
+                description: include_str!(concat!("../../../prompts/", $path, ".md")),
+                schema: include_str!(concat!("../../../prompts/", $path, ".json")),
+            };
+        )*
+    };
+}
+
+tool_texts![
+    ASK_USER "tools/ask_user",
+    BASH "tools/bash",
+    BASH_KILL "tools/bash_kill",
+    BASH_OUTPUT "tools/bash_output",
+    EDIT "tools/edit",
+    GLOB "tools/glob",
+    GREP "tools/grep",
+    LS "tools/ls",
+    MCP_TOOL "mcp/tool",
+    MULTI_EDIT "tools/multi_edit",
+    READ "tools/read",
+    SKILL "tools/skill",
+    TASK "tools/task",
+    TODO_WRITE "tools/todo_write",
+    WRITE "tools/write",
+];
