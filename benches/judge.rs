@@ -6,9 +6,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use agent_permission::{Line, PathFacts, PathKind, Policy};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::tool::Effect;
-use code_agent::permission::{Line, PathFacts, PathKind, Policy};
 
 /// Answers without a file system.
 struct Files;

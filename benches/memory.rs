@@ -10,19 +10,19 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use agent_learning::credit::credits;
+use agent_learning::distil;
+use agent_learning::fold::{Harvest, harvests};
+use agent_learning::lesson::{FailurePattern, Lesson, Origin, Scope};
+use agent_learning::pair::pairs;
+use agent_learning::recall;
+use agent_learning::store::{Batch, SqliteStore};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Sealed};
 use agent_protocol::event::{Body, Event};
 use agent_protocol::message::ToolCall;
 use agent_protocol::recall::{FailedCall, LessonKind};
 use agent_protocol::tool::Effect;
-use code_agent::learning::credit::credits;
-use code_agent::learning::distil;
-use code_agent::learning::fold::{Harvest, harvests};
-use code_agent::learning::lesson::{FailurePattern, Lesson, Origin, Scope};
-use code_agent::learning::pair::pairs;
-use code_agent::learning::recall;
-use code_agent::learning::store::{Batch, SqliteStore};
 use serde_json::json;
 
 const NOW: i64 = 1_795_000_000_000;

@@ -12,9 +12,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use agent_model::{Endpoint, Replay, Retries};
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{Delta, Model, Purpose, Reply, Request};
-use code_agent::model::{self, Endpoint, Replay, Retries};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ async fn delays() -> Result<Vec<Duration>, Box<dyn Error>> {
             b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
         )
     });
-    let model = model::connect(Endpoint::new("p/m", url))?;
+    let model = agent_model::connect(Endpoint::new("p/m", url))?;
     let messages = [Message::text(Role::User, "hello")];
     let request = Request::new(Purpose::Main, "", &messages);
     let mut stream = model.stream(&request);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{OpenError, Storage};
 use crate::config::{self, Config};
 use crate::exec::git;
-use crate::permission::is_build_output;
 use crate::workspace::{Checkpoints, Limits, Settings, Workspace};
+use agent_permission::is_build_output;
 use agent_protocol::event::{Body, Sink, Stamped};
 
 /// Enables checkpoints for this session, unless the configuration disables them.

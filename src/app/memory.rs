@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 use crate::config::{Config, UserDirs};
-use crate::learning::store::{FILE_NAME, SqliteStore};
+use agent_learning::store::{FILE_NAME, SqliteStore};
 use agent_protocol::disk::read_small_text;
 
 /// The user's memory; the file is not opened yet. `None` if learning is off. `tell` receives notices for the

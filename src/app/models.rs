@@ -10,7 +10,7 @@ use crate::config::{self, Config, Requests};
 use crate::context::DEFAULT_WINDOW;
 use crate::exec::Command;
 use crate::kernel::{Price, Speaker};
-use crate::model::{self, Retries, WireRecorder};
+use agent_model::{Retries, WireRecorder};
 use agent_protocol::control::Control;
 use agent_protocol::model::{Model, ModelError, ModelErrorKind};
 use agent_protocol::prompt::Prompts;
@@ -24,7 +24,7 @@ const OWN_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Opened {
     pub(super) speaker: Speaker,
     /// `None`: a scripted model.
-    pub(super) endpoint: Option<model::Endpoint>,
+    pub(super) endpoint: Option<agent_model::Endpoint>,
 }
 
 impl Opened {
@@ -43,7 +43,7 @@ impl Opened {
     pub(super) async fn check(&self) -> Result<Option<String>, OpenError> {
         let Some(endpoint) = &self.endpoint else { return Ok(None) };
         let name = &endpoint.model;
-        match model::list_models(endpoint, OWN_PATIENCE).await {
+        match agent_model::list_models(endpoint, OWN_PATIENCE).await {
             Ok(models) if models.contains(name) => Ok(None),
             Ok(models) => Ok(Some(format!(
                 "the server does not list {name} among its {} models",
@@ -138,7 +138,7 @@ pub(super) async fn open_model(
     }
     if let Some(folder) = config.model.strip_prefix("replay:") {
         let retries = retries(&config.requests)?;
-        let model = model::Replay::read(folder, retries).map_err(|error| {
+        let model = agent_model::Replay::read(folder, retries).map_err(|error| {
             OpenError::Usage(format!(
                 "{error}; replay: is followed by a directory of --record-wire"
             ))
@@ -160,7 +160,7 @@ pub(super) async fn open_model(
     endpoint.recorder = recorder(config, endpoint.api_key.as_deref())?;
     let facts = facts(config, &resolved.id);
     (endpoint.max_output_tokens, endpoint.thinking) = (facts.max_output_tokens, facts.thinking);
-    let model = model::connect(endpoint.clone());
+    let model = agent_model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
     Ok(Opened { speaker: speaker(config, Arc::from(model)), endpoint: Some(endpoint) })
 }
@@ -185,13 +185,13 @@ fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
 }
 
 /// The scripted model in this file.
-pub fn script(path: &str) -> Result<model::Scripted, OpenError> {
+pub fn script(path: &str) -> Result<agent_model::Scripted, OpenError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         OpenError::Usage(format!(
             "the script {path} cannot be read: {error}; script: is followed by the path of a file with answers, see docs/SCRIPTED_MODEL.md"
         ))
     })?;
-    model::Scripted::parse(path, &text).map_err(|error| OpenError::Usage(error.to_string()))
+    agent_model::Scripted::parse(path, &text).map_err(|error| OpenError::Usage(error.to_string()))
 }
 
 /// The endpoint of a model; runs the command that prints the key, if one is configured.
@@ -201,9 +201,9 @@ pub async fn endpoint(
     prompts: &Prompts,
     outside: &HostPrograms,
     control: &Control,
-) -> Result<model::Endpoint, OpenError> {
+) -> Result<agent_model::Endpoint, OpenError> {
     let mut endpoint = keyless(resolved, requests)?;
-    prompts.text(model::TOOLS_IN_TEXT).clone_into(&mut endpoint.tools_in_text);
+    prompts.text(agent_model::TOOLS_IN_TEXT).clone_into(&mut endpoint.tools_in_text);
     if let (None, Some(command)) = (&endpoint.api_key, &resolved.table.api_key_command) {
         endpoint.api_key = Some(key_from(command, outside, control).await?);
     }
@@ -211,9 +211,12 @@ pub async fn endpoint(
 }
 
 /// The endpoint of a model, without a key that a command prints.
-fn keyless(resolved: &config::Resolved, requests: &Requests) -> Result<model::Endpoint, OpenError> {
+fn keyless(
+    resolved: &config::Resolved,
+    requests: &Requests,
+) -> Result<agent_model::Endpoint, OpenError> {
     let table = &resolved.table;
-    let mut endpoint = model::Endpoint::new(&resolved.id, &resolved.base_url);
+    let mut endpoint = agent_model::Endpoint::new(&resolved.id, &resolved.base_url);
     endpoint.model.clone_from(&resolved.model);
     endpoint.api_key.clone_from(&resolved.api_key);
     endpoint.key_source.clone_from(&resolved.key_source);
@@ -224,7 +227,7 @@ fn keyless(resolved: &config::Resolved, requests: &Requests) -> Result<model::En
     endpoint.proxy.clone_from(&table.proxy);
     let Requests { connect_timeout, first_data_timeout, idle_timeout, .. } = requests;
     let duration = |text: &String| config::parse_duration(text).map_err(OpenError::Usage);
-    endpoint.timeouts = model::Timeouts {
+    endpoint.timeouts = agent_model::Timeouts {
         connect: duration(connect_timeout)?,
         first_byte: first_data_timeout.as_ref().map(duration).transpose()?,
         idle: idle_timeout.as_ref().map(duration).transpose()?,
@@ -287,7 +290,7 @@ pub(super) struct Server {
     pub(super) name: String,
     /// What precedes the names of the provider's models at the server.
     prefix: String,
-    pub(super) endpoint: model::Endpoint,
+    pub(super) endpoint: agent_model::Endpoint,
     /// It is configured: it should answer.
     pub(super) is_own: bool,
     /// Time limit for listing its models.
@@ -297,7 +300,7 @@ pub(super) struct Server {
 impl Server {
     /// The names of the provider's models that it lists.
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelError> {
-        let listed = model::list_models(&self.endpoint, self.patience).await?;
+        let listed = agent_model::list_models(&self.endpoint, self.patience).await?;
         let own = listed.iter().filter_map(|name| name.strip_prefix(&self.prefix));
         Ok(own.map(ToOwned::to_owned).collect())
     }

@@ -25,11 +25,11 @@ use crate::exec::sandbox::Sandbox;
 use crate::kernel::{
     AnswerSchema, CallIds, Checks, Kernel, Limits, Memory, Parts, Speakers, SpendLimit,
 };
-use crate::permission::Withheld;
 use crate::record::{self, Log, SummarySink};
 use crate::registry::{self, Registry};
 use crate::tools::Tool;
 use crate::workspace::{Spill, Workspace};
+use agent_permission::Withheld;
 use agent_protocol::control::{Control, PermissionMode};
 use agent_protocol::event::{
     Body, Clock, Event, Events, Sandbox as Guarantees, SessionStarted, Sink,

@@ -9,8 +9,8 @@ use super::OpenError;
 use super::memory::memory_file;
 use crate::config::{Config, Loaded, SandboxNetwork, UserDirs};
 use crate::exec::sandbox::{self, Facts, GitPaths, Network};
-use crate::permission::Rule;
 use crate::workspace::{Guarded, Workspace};
+use agent_permission::Rule;
 use agent_protocol::disk::{self, canonical_prefix};
 use agent_protocol::tool::CHANGE_TOOLS;
 

@@ -12,9 +12,9 @@ use tokio::sync::mpsc::{Receiver as Queue, Sender, channel as queue};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{NotSent, Receiver};
 use crate::otel::{self, Fold, Metrics, Record, Resource, Settings, Span, Target};
 use crate::record;
+use agent_model::{NotSent, Receiver};
 use agent_protocol::event::{Body, Event, Events, Sink, Stamped};
 
 /// Limits of what waits for the thread, and of the spans of one request, as in OpenTelemetry's SDKs.

@@ -29,7 +29,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::options::{RunArgs, ToolOptions};
 use super::stdout::Output;
-use crate::ui;
 use agent_protocol::control::Control;
 use agent_protocol::provider::Effort;
 use client::{Client, Demand};
@@ -91,13 +90,13 @@ impl AcpArgs {
 
 pub(super) fn acp(args: &AcpArgs) -> u8 {
     if args.tools.cwd.is_some() {
-        ui::tell("-C has no meaning here: the editor names the folder of each session");
+        agent_ui::tell("-C has no meaning here: the editor names the folder of each session");
         return 2;
     }
     let output = match Output::open() {
         Ok(output) => output,
         Err(error) => {
-            ui::tell(&format!("no thread could be started: {error}"));
+            agent_ui::tell(&format!("no thread could be started: {error}"));
             return 2;
         }
     };
@@ -142,7 +141,7 @@ async fn serve(args: &AcpArgs, control: &Control, output: Output) -> u8 {
         () = async { served.cancelled().await; output.stalled().await } => Ok(()),
     };
     if let Err(error) = ended {
-        ui::tell(&format!("the connection to the editor failed: {error}"));
+        agent_ui::tell(&format!("the connection to the editor failed: {error}"));
         return 1;
     }
     output.finish().await;

@@ -3,7 +3,6 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use crate::app::OpenError;
-use crate::ui;
 
 /// Whether the user agrees. Without a terminal this is an error: `about` says what needs confirmation, and
 /// that `--yes` confirms it.
@@ -13,7 +12,7 @@ pub(super) fn is_agreed(question: &str, about: &str) -> Result<bool, OpenError> 
             "there is no terminal to ask {about}; confirm with --yes"
         )));
     }
-    ui::tell(&format!("{question} [y/N]"));
+    agent_ui::tell(&format!("{question} [y/N]"));
     Ok(matches!(answer()?.as_str(), "y" | "Y" | "yes"))
 }
 
@@ -21,7 +20,7 @@ pub(super) fn is_agreed(question: &str, about: &str) -> Result<bool, OpenError> 
 pub(super) fn picked(question: &str, choices: &[String]) -> Result<usize, OpenError> {
     let lines = choices.iter().enumerate();
     let lines: String = lines.map(|(n, choice)| format!("{:>3}  {choice}\n", n + 1)).collect();
-    ui::tell(&format!("{question}:\n{lines}which one? [1-{}]", choices.len()));
+    agent_ui::tell(&format!("{question}:\n{lines}which one? [1-{}]", choices.len()));
     let answer = answer()?;
     let picked = answer.parse().ok().filter(|n| (1..=choices.len()).contains(n));
     let nothing = || {

@@ -19,15 +19,14 @@ use super::session;
 use crate::app::{OpenError, Options, Session, Storage, UndoOptions, Which};
 use crate::config::{Loaded, UserDirs};
 use crate::record;
-use crate::ui;
-use crate::ui::tui::{
-    self, Arrangement, Chat, CommandAction, Ended, Handle, News, PagePlace, Request, Settings,
-    Timing,
-};
 use crate::workspace::Undo;
 use agent_protocol::control::{Control, Interrupt, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::Sink;
+use agent_ui::tui::{
+    self, Arrangement, Chat, CommandAction, Ended, Handle, News, PagePlace, Request, Settings,
+    Timing,
+};
 use jobs::{Jobs, Ran};
 use next::{Continued, Next, ended_with_session, next, rewind};
 use places::Places;
@@ -40,7 +39,7 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
     let term = std::env::var("TERM").unwrap_or_default();
     let is_plain = args.plain || tui::is_here() && matches!(term.as_str(), "dumb");
     if !is_plain && !tui::is_here() {
-        ui::tell(
+        agent_ui::tell(
             "the chat needs a terminal: `agent run \"task\"` works on one task without, `agent --plain` \
              chats by plain lines, `agent --help` shows the rest",
         );
@@ -60,11 +59,11 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
             match ended {
                 Ok(code) => code,
                 Err(OpenError::NoModel(_)) => {
-                    ui::print(&welcome());
+                    agent_ui::print(&welcome());
                     2
                 }
                 Err(error) => {
-                    ui::tell(&error.to_string());
+                    agent_ui::tell(&error.to_string());
                     error.exit_code()
                 }
             }
@@ -219,7 +218,9 @@ async fn work(
     let shown = chat.end();
     if let Some(id) = last.filter(|_| tui::is_here()) {
         let id = options.recorded().short(&id);
-        ui::print(&format!("Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"));
+        agent_ui::print(&format!(
+            "Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"
+        ));
     }
     Ok(exit_code(control, shown))
 }
@@ -258,7 +259,7 @@ fn exit_code(control: &Control, shown: std::io::Result<()>) -> u8 {
         (Some(by), _) => by.ending().exit_code(),
         (None, Ok(())) => 0,
         (None, Err(error)) => {
-            ui::tell(&format!("the screen: {error}; the session is saved"));
+            agent_ui::tell(&format!("the screen: {error}; the session is saved"));
             1
         }
     }

@@ -6,7 +6,6 @@ use toml::Value;
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError};
 use crate::config::{AGENT_DIR, Loaded, UserDirs};
-use crate::ui;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
@@ -32,11 +31,11 @@ pub(super) fn config(command: &ConfigCommand) -> u8 {
     };
     match text {
         Ok(text) => {
-            ui::print(&text);
+            agent_ui::print(&text);
             0
         }
         Err(error) => {
-            ui::tell(&error.to_string());
+            agent_ui::tell(&error.to_string());
             error.exit_code()
         }
     }
@@ -46,7 +45,7 @@ fn show(options: &ToolOptions) -> Result<String, OpenError> {
     let root = options::root(options.cwd.as_deref())?;
     let loaded = options::load(&root, UserDirs::find().as_ref(), options, None)?;
     for warning in &loaded.warnings {
-        ui::tell(warning);
+        agent_ui::tell(warning);
     }
     in_force(&loaded)
 }

@@ -9,11 +9,10 @@ use super::chat;
 use super::options::{self, ToolOptions};
 use crate::app::{OpenError, Options, Session, Which};
 use crate::config::UserDirs;
-use crate::ui;
-use crate::ui::tui::Request;
 use agent_protocol::control::{Control, Interrupt};
 use agent_protocol::disk::{self, ResolvedPath};
 use agent_protocol::event::{Body, Sink, Stamped};
+use agent_ui::tui::Request;
 
 const FILES: [(&str, &str); 3] = [
     ("stats.sh", include_str!("../../demo/stats.sh")),
@@ -38,7 +37,7 @@ pub(super) fn demo(args: &DemoArgs) -> u8 {
         match Box::pin(work(args, &control)).await {
             Ok(code) => code,
             Err(error) => {
-                ui::tell(&error.to_string());
+                agent_ui::tell(&error.to_string());
                 error.exit_code()
             }
         }
@@ -50,7 +49,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
     let path = args.dir.as_deref().map(options::resolve).transpose()?;
     let root =
         project(path).map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
-    ui::print(&format!(
+    agent_ui::print(&format!(
         "The model's answers are scripted; everything else is real: the tools, the files, the conflict, \
          bash, the check.\n\n$ cd {}\n$ agent --check \"{CHECK}\" \"{TASK}\"\n\n",
         root.display()
@@ -89,7 +88,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
     session.close().await;
     let shown = chat.end();
     let root = root.display();
-    ui::print(&format!(
+    agent_ui::print(&format!(
         "\nWhat next:\n  agent session undo -C {root}    undo the changes\n  agent trace show -C {root}      \
          what happened, step by step\n  agent doctor    what a project of your own needs: a model, mostly\n"
     ));

@@ -10,10 +10,9 @@ use super::sandbox_probe;
 use crate::app::{self, HostPrograms, McpServers, Options, StateDirs, Storage, Writable};
 use crate::config::{self, Config, Loaded, UserDirs};
 use crate::exec::Command;
-use crate::learning::store::SqliteStore;
 use crate::mcp::ServerState;
-use crate::model::{self, Endpoint, Probed};
-use crate::ui;
+use agent_learning::store::SqliteStore;
+use agent_model::{Endpoint, Probed};
 use agent_protocol::control::Control;
 use agent_protocol::model::ModelErrorKind;
 use agent_protocol::prompt::{Prompt, Prompts};
@@ -71,7 +70,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> u8 {
         async {
             let mut report = Report { out: String::new(), failed: false };
             examine(args, &control, &mut report).await;
-            ui::print(&report.out);
+            agent_ui::print(&report.out);
             u8::from(report.failed)
         },
         &control,
@@ -96,7 +95,7 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
     let default = Config::default();
     let outside =
         HostPrograms::around(loaded.as_ref().map_or(&default, |it| &it.config), &root, &add_dirs);
-    examine_machine(&root, &outside, ui::is_terminal(), control, report).await;
+    examine_machine(&root, &outside, agent_ui::is_terminal(), control, report).await;
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return report.bad("config", &error.to_string()),
@@ -302,7 +301,7 @@ impl Setup {
 async fn examine_server(endpoint: &Endpoint, what: &str, prompts: &Prompts, report: &mut Report) {
     const MESSAGE: Prompt = Prompt::named("doctor/message.md");
     const TOOL: Prompt = Prompt::named("doctor/tool.md");
-    let listed = match model::list_models(endpoint, LIST_PATIENCE).await {
+    let listed = match agent_model::list_models(endpoint, LIST_PATIENCE).await {
         Ok(models) if models.contains(&endpoint.model) => {
             format!("lists {} models, with this one", models.len())
         }
@@ -313,7 +312,7 @@ async fn examine_server(endpoint: &Endpoint, what: &str, prompts: &Prompts, repo
         Err(_) => "does not list its models".to_owned(),
     };
     let (message, tool) = (prompts.text(MESSAGE).trim_end(), prompts.text(TOOL).trim_end());
-    match model::probe(endpoint, message, tool, ANSWER_PATIENCE).await {
+    match agent_model::probe(endpoint, message, tool, ANSWER_PATIENCE).await {
         Ok(Probed { streams, calls_tools }) => {
             report.good("model", what);
             let streamed = if streams { "streams" } else { "does not stream" };
@@ -342,7 +341,7 @@ fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut Report)
         Err(error) => return report.bad("memory", &error.to_string()),
     };
     let shown = file.display().to_string();
-    match SqliteStore::new(file, |line| ui::tell(&line)).examine() {
+    match SqliteStore::new(file, |line| agent_ui::tell(&line)).examine() {
         Ok(None) => report.good("memory", &format!("{shown} (made when something is learnt)")),
         Ok(Some(health)) if health.damage.is_empty() => {
             let (n_lessons, n_traces) = (health.n_lessons, health.n_traces);

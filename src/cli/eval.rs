@@ -17,7 +17,6 @@ use crate::eval::report::{self, Report};
 use crate::eval::results::{FORMAT, Header, Outcome, RunResult};
 use crate::eval::suite::Suite;
 use crate::eval::variants;
-use crate::ui;
 use agent_protocol::control::Control;
 use prepare::{Prepared, SCRIPT, load};
 use results::Results;
@@ -65,7 +64,7 @@ pub(super) fn eval(args: &EvalArgs) -> u8 {
         match Box::pin(work(args, &control)).await {
             Ok(code) => code,
             Err(error) => {
-                ui::tell(&error.to_string());
+                agent_ui::tell(&error.to_string());
                 error.exit_code()
             }
         }
@@ -104,9 +103,9 @@ async fn work(args: &EvalArgs, control: &Control) -> Result<u8, OpenError> {
 
     let report = report::report(&suite, args.repeat, results.header(), results.recorded());
     results.write_report(&report)?;
-    ui::print(&report.overview());
+    agent_ui::print(&report.overview());
     let directory = results.directory().display();
-    ui::print(&format!("\nReport: {directory}/report.html, report.md, report.json\n"));
+    agent_ui::print(&format!("\nReport: {directory}/report.html, report.md, report.json\n"));
     if let Some(interrupt) = control.interrupted() {
         continued(&report, &output);
         return Ok(interrupt.ending().exit_code());
@@ -119,7 +118,7 @@ async fn work(args: &EvalArgs, control: &Control) -> Result<u8, OpenError> {
 
 /// Says how to continue.
 fn continued(report: &Report, output: &Path) {
-    ui::tell(&format!(
+    agent_ui::tell(&format!(
         "{} of {} runs have no result; the same command with -o {} continues",
         report.runs.iter().filter(|run| run.outcome == Outcome::Error).count() + report.missing(),
         report.planned,
@@ -134,7 +133,7 @@ fn code(args: &EvalArgs, report: &Report, is_complete: bool) -> u8 {
             && rate < min
         {
             let name = &row.variant.variant.name;
-            ui::tell(&format!("--min-success {min}: variant {name} reached {rate:.2}"));
+            agent_ui::tell(&format!("--min-success {min}: variant {name} reached {rate:.2}"));
             code = 1;
         }
     }
@@ -169,7 +168,7 @@ impl Trials<'_> {
             self.prepared.iter().map(|it| results.with_prompts(it)).collect::<Result<_, _>>()?;
         let directory = results.directory().to_owned();
         let cancel = control.cancel();
-        let progress = ui::Progress::new(runs.len());
+        let progress = agent_ui::Progress::new(runs.len());
         progress.bar(n_done, "");
         let run = |run: Run| {
             let trial = Trial {
@@ -200,7 +199,9 @@ impl Trials<'_> {
             results.add(result)?;
             if n_errors == MAX_ERRORS {
                 drop(progress);
-                ui::tell(&format!("stopped: {MAX_ERRORS} runs in a row could not be carried out"));
+                agent_ui::tell(&format!(
+                    "stopped: {MAX_ERRORS} runs in a row could not be carried out"
+                ));
                 return Ok(false);
             }
         }

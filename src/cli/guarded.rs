@@ -10,7 +10,6 @@ use crate::app::{
 use crate::config::UserDirs;
 use crate::record::{Log, SummarySink};
 use crate::tools;
-use crate::ui;
 use crate::workspace::Spill;
 use agent_protocol::Object;
 use agent_protocol::control::{Control, PermissionMode};
@@ -103,7 +102,7 @@ pub(super) fn open(
     let dirs = UserDirs::find();
     let config = options::load(&root, dirs.as_ref(), options, None)?;
     for warning in &config.warnings {
-        ui::tell(warning);
+        agent_ui::tell(warning);
     }
     let masker = app::masker(&config.config, &[])?;
     let own = StateDirs::of(dirs.as_ref());
@@ -113,7 +112,7 @@ pub(super) fn open(
     let mut log = None;
     let storage = (recording != Recording::No).then(|| Storage::make(&root, dirs.as_ref()));
     if let Some(notice) = storage.as_ref().and_then(|storage| storage.notice.as_ref()) {
-        ui::tell(notice);
+        agent_ui::tell(notice);
     }
     let kept = match storage {
         Some(storage) if !storage.is_ephemeral => {
@@ -151,7 +150,7 @@ pub(super) fn open(
         Tools::Only(accepts) => offered.retain(|tool| accepts(&tool.spec().name)),
     }
     for notice in &mcp.notices {
-        ui::tell(notice);
+        agent_ui::tell(notice);
     }
     let parts = (workspace, offered);
     let mut gate = app::open_toolbox(exec, settings, sandbox, parts, kept, events, control);

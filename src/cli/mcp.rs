@@ -13,7 +13,6 @@ use super::options::{self, ToolOptions};
 use crate::app::{self, McpServers, OpenError, StateDirs, Writable};
 use crate::config::{self, AGENT_DIR, McpServer, UserDirs};
 use crate::mcp::{NO_SERVERS, ServerState};
-use crate::ui;
 use agent_protocol::control::Control;
 
 #[derive(Debug, Subcommand)]
@@ -78,11 +77,11 @@ pub(super) fn mcp(command: McpCommand) -> u8 {
     };
     match done {
         Ok(text) => {
-            ui::print(&text);
+            agent_ui::print(&text);
             0
         }
         Err(error) => {
-            ui::tell(&error.to_string());
+            agent_ui::tell(&error.to_string());
             error.exit_code()
         }
     }
@@ -94,14 +93,14 @@ fn configured(options: &ToolOptions) -> Result<McpServers, OpenError> {
     let dirs = UserDirs::find();
     let loaded = options::load(&root, dirs.as_ref(), options, None)?;
     for warning in &loaded.warnings {
-        ui::tell(warning);
+        agent_ui::tell(warning);
     }
     let own = StateDirs::of(dirs.as_ref());
     let workspace = app::open_workspace(&root, &options.add_dir, &own)?;
     let writable = Writable::of(&loaded.config, &workspace)?;
     let mcp = McpServers::of(&loaded, &writable, dirs.as_ref())?;
     for notice in &mcp.notices {
-        ui::tell(notice);
+        agent_ui::tell(notice);
     }
     Ok(mcp)
 }
@@ -111,7 +110,7 @@ fn list(options: &ToolOptions) -> Result<String, OpenError> {
     let dirs = UserDirs::find();
     let loaded = options::load(&root, dirs.as_ref(), options, None)?;
     for warning in &loaded.warnings {
-        ui::tell(warning);
+        agent_ui::tell(warning);
     }
     let masker = app::masker(&loaded.config, &[])?;
     let mut out = String::new();
@@ -193,11 +192,11 @@ fn test(name: Option<&str>, options: &ToolOptions) -> u8 {
         async {
             match control.cancel().run_until_cancelled(try_servers(name, options)).await {
                 Some(Ok((text, is_good))) => {
-                    ui::print(&text);
+                    agent_ui::print(&text);
                     u8::from(!is_good)
                 }
                 Some(Err(error)) => {
-                    ui::tell(&error.to_string());
+                    agent_ui::tell(&error.to_string());
                     error.exit_code()
                 }
                 None => 130,

@@ -12,11 +12,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError, Storage};
 use crate::config::{Config, UserDirs};
-use crate::learning::lesson::{Lesson, Scope};
-use crate::learning::lesson_filter;
-use crate::learning::store::{SqliteStore, StoreError};
-use crate::ui::{self, Answer};
+use agent_learning::lesson::{Lesson, Scope};
+use agent_learning::lesson_filter;
+use agent_learning::store::{SqliteStore, StoreError};
 use agent_protocol::recall::LessonKind;
+use agent_ui::Answer;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MemoryCommand {
@@ -115,11 +115,11 @@ pub(super) fn memory(command: &MemoryCommand) -> u8 {
     };
     match done {
         Ok(answer) => {
-            ui::answer(&answer);
+            agent_ui::answer(&answer);
             0
         }
         Err(error) => {
-            ui::tell(&error.to_string());
+            agent_ui::tell(&error.to_string());
             error.exit_code()
         }
     }
@@ -150,7 +150,7 @@ impl Memory {
         let root = options::root(project_args.cwd.as_deref())?;
         let tools = ToolOptions { trust: project_args.trust, ..ToolOptions::default() };
         let loaded = options::load(&root, UserDirs::find().as_ref(), &tools, None)?;
-        Self::of(root, loaded.config, loaded.trusted, |line| ui::tell(&line))
+        Self::of(root, loaded.config, loaded.trusted, |line| agent_ui::tell(&line))
     }
 
     /// With a configuration that is loaded; `tell` receives notices for the user, one line each.

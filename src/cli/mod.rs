@@ -34,10 +34,10 @@ use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
 };
 
-use crate::ui::OutputFormat;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk;
 use agent_protocol::nearest;
+use agent_ui::OutputFormat;
 use options::{InputFormat, RunArgs};
 
 /// A code agent for the terminal: every step diagnosable, every failure answered, everything recorded.
@@ -114,7 +114,7 @@ enum Command {
 pub fn main() -> u8 {
     let code = dispatch();
     // EX_IOERR of sysexits.h.
-    if code == 0 && crate::ui::output_lost() { 74 } else { code }
+    if code == 0 && agent_ui::output_lost() { 74 } else { code }
 }
 
 fn dispatch() -> u8 {
@@ -154,7 +154,7 @@ fn dispatch() -> u8 {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut command(), "agent", &mut out);
             let out = String::from_utf8_lossy(&out).into_owned();
-            crate::ui::answer(&crate::ui::Answer::Data(out));
+            agent_ui::answer(&agent_ui::Answer::Data(out));
             0
         }
         Some(Command::Man { dir }) => man(&dir),
@@ -162,7 +162,7 @@ fn dispatch() -> u8 {
         None => match no_command(&cli.run).or_else(|| only_for_run(&matches)) {
             None => chat::chat(&chat::ChatArgs::from(cli)),
             Some(reason) => {
-                crate::ui::tell(&reason);
+                agent_ui::tell(&reason);
                 2
             }
         },
@@ -245,17 +245,17 @@ fn man(dir: &std::path::Path) -> u8 {
     let path = match options::resolve(dir) {
         Ok(path) => path,
         Err(error) => {
-            crate::ui::tell(&error.to_string());
+            agent_ui::tell(&error.to_string());
             return error.exit_code();
         }
     };
     match path.make_folder().and_then(|()| write_pages(&all, &path.path)) {
         Ok(()) => {
-            crate::ui::print(&format!("man pages are in {}\n", dir.display()));
+            agent_ui::print(&format!("man pages are in {}\n", dir.display()));
             0
         }
         Err(error) => {
-            crate::ui::tell(&format!(
+            agent_ui::tell(&format!(
                 "{}: {error}; name a folder that can be written",
                 dir.display()
             ));
@@ -287,7 +287,7 @@ fn block_on(work: impl Future<Output = u8>, control: &agent_protocol::control::C
             code
         }
         Err(error) => {
-            crate::ui::tell(&format!("the runtime could not start: {error}"));
+            agent_ui::tell(&format!("the runtime could not start: {error}"));
             2
         }
     }

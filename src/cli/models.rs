@@ -6,7 +6,6 @@ use serde_json::json;
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError, UsableModel};
 use crate::config::UserDirs;
-use crate::ui;
 use agent_protocol::control::Control;
 
 #[derive(Debug, Args)]
@@ -24,11 +23,15 @@ pub(super) fn models(args: &ModelsArgs) -> u8 {
         async {
             match list(args).await {
                 Ok(text) => {
-                    ui::answer(&if args.json { ui::Answer::Data(text) } else { text.into() });
+                    agent_ui::answer(&if args.json {
+                        agent_ui::Answer::Data(text)
+                    } else {
+                        text.into()
+                    });
                     0
                 }
                 Err(error) => {
-                    ui::tell(&error.to_string());
+                    agent_ui::tell(&error.to_string());
                     error.exit_code()
                 }
             }
@@ -42,7 +45,7 @@ async fn list(args: &ModelsArgs) -> Result<String, OpenError> {
     let loaded = options::load(&root, UserDirs::find().as_ref(), &args.options, None)?;
     let (models, problems) = app::usable_models(&loaded.config).await?;
     for problem in loaded.warnings.iter().chain(&problems) {
-        ui::tell(problem);
+        agent_ui::tell(problem);
     }
     if args.json {
         let models: Vec<_> = models.iter().map(in_json).collect();

@@ -15,10 +15,10 @@ use toml::Value;
 
 use crate::app::{OpenError, Storage, Writable};
 use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
-use crate::ui::{self, FurtherLines, OutputFormat};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk::{self, ResolvedPath};
 use agent_protocol::provider::Effort;
+use agent_ui::{FurtherLines, OutputFormat};
 pub(super) use compatible::{CompatibleOptions, OfSession, instructions, json_of};
 pub(super) use rules::GivenMode;
 
@@ -237,7 +237,7 @@ pub(super) fn root_for(
             "session {id} belongs to {shown}, which is gone; name a directory to work in with -C DIR"
         )));
     }
-    ui::tell(&format!("session {id} belongs to another project; working in {shown}"));
+    agent_ui::tell(&format!("session {id} belongs to another project; working in {shown}"));
     Ok((self::root(Some(&own))?, Some(storage)))
 }
 

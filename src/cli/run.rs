@@ -12,7 +12,6 @@ use super::sdk;
 use super::session::list_of_sessions;
 use crate::app::{self, OpenError, Options, Session, StateDirs, Storage, Which, Writable};
 use crate::config::{AGENT_DIR, UserDirs};
-use crate::ui::{self, FurtherLines, OutputFormat, Verbosity, tui};
 use agent_protocol::control::{Control, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::disk::ResolvedPath;
@@ -20,6 +19,7 @@ use agent_protocol::event::Sink;
 use agent_protocol::nearest;
 use agent_protocol::own_command::{OF_SERVER, OwnCommand};
 use agent_protocol::prompt::Prompts;
+use agent_ui::{FurtherLines, OutputFormat, Verbosity, tui};
 
 /// How long the exit waits for distillation.
 const DISTILLATION: Duration = Duration::from_secs(10);
@@ -40,23 +40,23 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     let task = match asked {
         Ok(task) => task,
         Err(reason) => {
-            ui::tell(&reason);
+            agent_ui::tell(&reason);
             return 2;
         }
     };
     let control = Control::default();
     super::block_on(
         async {
-            let face = ui::face(args.output_format, verbosity(args), args.further_lines());
+            let face = agent_ui::face(args.output_format, verbosity(args), args.further_lines());
             match Box::pin(work(args, task, &control, vec![face])).await {
                 Ok(code) => code,
                 Err(error) => {
                     let code = error.exit_code();
                     // Every exit except wrong usage ends with a result.
                     if code != 2 {
-                        ui::failure(args.output_format, &error.to_string(), code);
+                        agent_ui::failure(args.output_format, &error.to_string(), code);
                     }
-                    ui::tell(&error.to_string());
+                    agent_ui::tell(&error.to_string());
                     code
                 }
             }
@@ -90,7 +90,7 @@ pub(super) fn options_of(
         )));
     }
     for warning in &config.warnings {
-        ui::tell(warning);
+        agent_ui::tell(warning);
     }
     let of_session = args.tools.of_session(&args.compatible)?;
     Ok(Options {
@@ -134,19 +134,19 @@ async fn work(
     // (A pipe or a terminal has no length.)
     _ = output_file.as_ref().map(|file| file.set_len(0));
     for notice in &session.notices {
-        ui::tell(notice);
+        agent_ui::tell(notice);
     }
     let finished = session.run(task).await;
     let mut code = finished.ending.exit_code();
     if let (Some(path), Some(file)) = (&args.output_file, &mut output_file)
         && let Err(error) = file.write_all(finished.result.as_bytes())
     {
-        ui::tell(&format!("{}: {error}; the answer was not written there", path.display()));
+        agent_ui::tell(&format!("{}: {error}; the answer was not written there", path.display()));
         code = code.max(1);
     }
     session.finish_distillation(DISTILLATION).await;
     if let Some(running) = session.running() {
-        ui::tell(&format!("ended with the run: {running}, which ran in the background"));
+        agent_ui::tell(&format!("ended with the run: {running}, which ran in the background"));
     }
     session.close().await;
     Ok(code)
@@ -312,7 +312,7 @@ fn piped_beside_a_task() -> Result<String, String> {
     });
     let mut got = receiver.recv_timeout(TELL_AFTER);
     if matches!(got, Err(RecvTimeoutError::Timeout)) {
-        ui::tell(
+        agent_ui::tell(
             "waiting for standard input, which is appended to the task (</dev/null if there is none)",
         );
         got = receiver.recv_timeout(GIVE_UP_AFTER);

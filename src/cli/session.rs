@@ -12,7 +12,6 @@ use super::{ask, options};
 use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 use crate::record;
-use crate::ui;
 
 pub(super) use show::{list_of_sessions, sessions_in_brief};
 
@@ -79,7 +78,7 @@ pub(super) fn session(command: &SessionCommand) -> u8 {
             ExportFormat::Md => record::markdown(&loaded.events).into(),
             ExportFormat::Json => {
                 let events = serde_json::to_string_pretty(&loaded.events).unwrap_or_default();
-                ui::Answer::Data(format!("{events}\n"))
+                agent_ui::Answer::Data(format!("{events}\n"))
             }
         }),
         SessionCommand::Undo(args) => return code(change::undo(args)),
@@ -90,16 +89,16 @@ pub(super) fn session(command: &SessionCommand) -> u8 {
     answer(done)
 }
 
-pub(super) fn answer(done: Result<ui::Answer, OpenError>) -> u8 {
+pub(super) fn answer(done: Result<agent_ui::Answer, OpenError>) -> u8 {
     code(done.map(|answer| {
-        ui::answer(&answer);
+        agent_ui::answer(&answer);
         0
     }))
 }
 
 pub(super) fn code(done: Result<u8, OpenError>) -> u8 {
     done.unwrap_or_else(|error| {
-        ui::tell(&error.to_string());
+        agent_ui::tell(&error.to_string());
         error.exit_code()
     })
 }
@@ -137,7 +136,7 @@ fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
     let path = storage.log_path(&id);
     let loaded = record::load(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
     if loaded.torn {
-        ui::tell(&format!("{}: the last line is torn and is left out", path.display()));
+        agent_ui::tell(&format!("{}: the last line is torn and is left out", path.display()));
     }
     Ok((storage, id, loaded))
 }

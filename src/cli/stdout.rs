@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use agent_protocol::control::Control;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-
-use crate::ui;
-use agent_protocol::control::Control;
 
 /// How much may wait to be read, in bytes, before models wait for the reader.
 const BEHIND: usize = 1 << 20;
@@ -46,7 +44,7 @@ impl Output {
         let is_lost = lost.clone();
         // Its end of a pipe or a socket may close while nothing is written.
         let watch = move || {
-            ui::wait_until_lost();
+            agent_ui::wait_until_lost();
             is_lost.cancel();
         };
         std::thread::Builder::new().name("output".to_owned()).spawn(write)?;
@@ -144,7 +142,7 @@ impl io::Write for Output {
 fn write(queue: &Receiver<Vec<u8>>, waiting: &watch::Sender<usize>) {
     while let Ok(data) = queue.recv() {
         for piece in data.chunks(PIECE) {
-            if !ui::data(piece) {
+            if !agent_ui::data(piece) {
                 return;
             }
             waiting.send_modify(|n| *n -= piece.len());

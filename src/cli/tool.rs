@@ -9,7 +9,6 @@ use super::options::ToolOptions;
 use super::stdin::{self, Input};
 use crate::app::OpenError;
 use crate::tools;
-use crate::ui;
 use agent_protocol::Object;
 use agent_protocol::control::Control;
 use agent_protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};
@@ -79,7 +78,7 @@ fn list(args: &ListArgs) -> u8 {
             out.push_str(&format!("{:<10} {}\n{:11}{first}\n", spec.name, fields.join(", "), ""));
         }
     }
-    ui::answer(&if args.json { ui::Answer::Data(out) } else { out.into() });
+    agent_ui::answer(&if args.json { agent_ui::Answer::Data(out) } else { out.into() });
     0
 }
 
@@ -107,7 +106,7 @@ fn call(args: &CallArgs) -> u8 {
         let envelope = tools.gate.registry.call(&call).await.envelope;
         // Standard output is masked like all other output.
         let answer = tools.gate.events.masker().json(&envelope);
-        ui::answer(&ui::Answer::Data(answer + "\n"));
+        agent_ui::answer(&agent_ui::Answer::Data(answer + "\n"));
         tools.close().await;
         let code = u8::from(envelope.error().is_some());
         control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
@@ -144,7 +143,7 @@ fn batch(args: &BatchArgs) -> u8 {
             let lines = match bunch {
                 Ok(lines) => lines,
                 Err(error) => {
-                    ui::tell(&format!("standard input: {error}"));
+                    agent_ui::tell(&format!("standard input: {error}"));
                     code = 2;
                     break;
                 }
@@ -169,7 +168,7 @@ fn batch(args: &BatchArgs) -> u8 {
                     }
                 };
                 let answer = tools.gate.events.masker().json(&answer) + "\n";
-                if !ui::answer(&ui::Answer::Data(answer)) {
+                if !agent_ui::answer(&agent_ui::Answer::Data(answer)) {
                     break 'all;
                 }
             }
@@ -201,11 +200,11 @@ fn no_call(error: &serde_json::Error) -> Sealed {
 }
 
 fn usage(reason: &str) -> u8 {
-    ui::tell(reason);
+    agent_ui::tell(reason);
     2
 }
 
 fn refused(error: &OpenError) -> u8 {
-    ui::tell(&error.to_string());
+    agent_ui::tell(&error.to_string());
     error.exit_code()
 }

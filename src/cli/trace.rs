@@ -10,7 +10,6 @@ use clap::{Subcommand, ValueEnum};
 use super::session::{One, answer, code, storage};
 use crate::app::{OpenError, Storage};
 use crate::record;
-use crate::ui;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {
@@ -65,14 +64,14 @@ impl Recorded {
         let path = storage.log_path(&id);
         let record = record::read(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
         if !record.gaps.is_none() {
-            ui::tell(&format!("session {}: {}", storage.short(&id), record.gaps.in_words()));
+            agent_ui::tell(&format!("session {}: {}", storage.short(&id), record.gaps.in_words()));
         }
         Ok(Self { id, record })
     }
 }
 
-fn json(value: &impl serde::Serialize) -> ui::Answer {
+fn json(value: &impl serde::Serialize) -> agent_ui::Answer {
     // Names, numbers and texts always serialise.
     let json = serde_json::to_string_pretty(value).unwrap_or_default();
-    ui::Answer::Data(format!("{json}\n"))
+    agent_ui::Answer::Data(format!("{json}\n"))
 }

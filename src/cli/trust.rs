@@ -9,7 +9,6 @@ use super::config::leaves;
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError};
 use crate::config::{self, AGENT_DIR, Loaded, MCP_FILE, Trust, UserDirs};
-use crate::ui;
 
 #[derive(Debug, Args)]
 pub(super) struct TrustArgs {
@@ -21,11 +20,11 @@ pub(super) fn trust(args: &TrustArgs) -> u8 {
     let done = options::root(args.dir.as_deref()).and_then(|root| trust_as_it_is(&root));
     match done {
         Ok(text) => {
-            ui::print(&text);
+            agent_ui::print(&text);
             0
         }
         Err(error) => {
-            ui::tell(&error.to_string());
+            agent_ui::tell(&error.to_string());
             error.exit_code()
         }
     }
@@ -40,7 +39,7 @@ fn trust_as_it_is(root: &Path) -> Result<String, OpenError> {
     let in_full = ToolOptions { trust: true, ..ToolOptions::default() };
     let loaded = options::load(root, Some(&dirs), &in_full, None)?;
     for warning in &loaded.warnings {
-        ui::tell(warning);
+        agent_ui::tell(warning);
     }
     let (shown, seal, needs) = (root.display(), loaded.needs.seal(), in_words(&loaded)?);
     if matches!(config::trust_in(Some(&dirs), root), Trust::With(old) if old == seal) {

@@ -10,14 +10,13 @@ use rmcp::transport::streamable_http_client::{
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 
 use super::stdio::MAX_MESSAGE;
-use crate::model;
 
 /// The transport to this address.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, String)],
-) -> Result<StreamableHttpClientTransport<model::HttpClient>, String> {
-    let client = model::http_client(url)?;
+) -> Result<StreamableHttpClientTransport<agent_model::HttpClient>, String> {
+    let client = agent_model::http_client(url)?;
     let mut all = HashMap::new();
     for (name, value) in headers {
         let parsed = name.parse().ok().zip(value.parse().ok());
@@ -36,7 +35,7 @@ const LOGIN: &str = "it wants a login (HTTP 401): give it a token, \
     headers = { Authorization = \"Bearer ${TOKEN}\" } in its settings; a login by OAuth is not supported";
 
 /// The error of the HTTP client.
-type ClientError = <model::HttpClient as StreamableHttpClient>::Error;
+type ClientError = <agent_model::HttpClient as StreamableHttpClient>::Error;
 
 /// The message if a call failed because the server wants a login or cannot be reached.
 pub(super) fn refused(error: &ServiceError) -> Option<String> {

@@ -15,9 +15,9 @@ use super::breaker::CircuitState;
 use super::hooks::changed_in_words;
 use super::repetition::Key;
 use super::{Entry, OutputLimits, Registry, arguments, limits, redirect, repetition, validate};
-use crate::permission::{DeniedPath, Policy};
 use crate::tools::{Target, ToolCx};
 use crate::workspace::{Changed, ProjectPath, Snapshot, expand_home};
+use agent_permission::{DeniedPath, Policy};
 use agent_protocol::control::{Ending, Ruling};
 use agent_protocol::envelope::{
     Context, Envelope, ErrorCode, Failure, Report, Sealed, ToolError, Verdict,

@@ -28,9 +28,9 @@ pub use crate::workspace::Changed;
 use repetition::Repetition;
 use validate::Validator;
 
-use crate::permission::{Policy, Rule, Withheld};
 use crate::tools::{Tool, ToolCx};
 use crate::workspace::{Begun, Undo, UndoError, UndoOptions};
+use agent_permission::{Policy, Rule, Withheld};
 use agent_protocol::control::{Control, PermissionMode, Ruling};
 use agent_protocol::event::{Body, Event, Events, SessionRule};
 use agent_protocol::hook::Hooks;

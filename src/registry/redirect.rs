@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::permission::Line;
+use agent_permission::Line;
 use agent_protocol::Object;
 use agent_protocol::envelope::Report;
 

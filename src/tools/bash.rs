@@ -18,7 +18,7 @@ use stages::Pipelines;
 use super::secrets::Redacting;
 use super::{Target, Tool, ToolCx, filled_in, parse, spec};
 use crate::exec::{self, Captured, Command, Ended, Outcome, Statuses, Watcher, WholeOutput};
-use crate::permission::Line;
+use agent_permission::Line;
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::tool::{Effect, ToolSpec};

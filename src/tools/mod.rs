@@ -34,8 +34,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::Exec;
-use crate::permission::Withheld;
 use crate::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, Spill, Workspace};
+use agent_permission::Withheld;
 use agent_protocol::Object;
 use agent_protocol::embedded::ToolText;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::pattern;
 use crate::exec::sandbox;
-use crate::permission::{PathFacts, PathKind, is_build_output};
 use crate::workspace::{ProjectPath, Workspace, expand_home};
+use agent_permission::{PathFacts, PathKind, is_build_output};
 
 impl PathFacts for Workspace {
     fn kind(&self, path: &str) -> PathKind {

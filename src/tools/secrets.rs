@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use crate::permission::is_secret;
 use crate::workspace::{Kind, ProjectPath, Workspace};
+use agent_permission::is_secret;
 use agent_protocol::secrets::Redactor;
 
 /// Limits of the search for files: directories, their depth, and the entries of one.

@@ -39,7 +39,7 @@ impl Desk {
             cancel: CancellationToken::new(),
             secrets: Arc::default(),
             rights: Rights::default(),
-            withheld: crate::permission::Withheld::default(),
+            withheld: agent_permission::Withheld::default(),
             watcher: None,
             inquirer: None,
             checked_path: None,

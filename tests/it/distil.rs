@@ -1,7 +1,7 @@
 //! Distilled lessons: after which turns a model is asked for lessons, which are kept, and what it
 //! costs.
 
-use code_agent::learning::lesson::{Lesson, Origin, Scope};
+use agent_learning::lesson::{Lesson, Origin, Scope};
 use serde_json::{Value, json};
 
 use crate::chat::Pty;

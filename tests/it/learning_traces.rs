@@ -3,12 +3,12 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use agent_learning::distil;
+use agent_learning::fold::{Fold, fold, harvests};
+use agent_learning::lesson::{Lesson, Origin, Scope};
+use agent_learning::pair::pairs;
+use agent_learning::trace::{ExecutionTrace, FixSource};
 use agent_protocol::event::Event;
-use code_agent::learning::distil;
-use code_agent::learning::fold::{Fold, fold, harvests};
-use code_agent::learning::lesson::{Lesson, Origin, Scope};
-use code_agent::learning::pair::pairs;
-use code_agent::learning::trace::{ExecutionTrace, FixSource};
 use serde_json::{Value, json};
 
 use crate::support::Test;

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use agent_learning::credit::Credit;
+use agent_learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope, Source, key};
+use agent_learning::recall;
+use agent_learning::review::{self, Period, review};
+use agent_learning::store::{Batch, Learned, SqliteStore, StoreError, terms};
+use agent_learning::trace::ExecutionTrace;
 use agent_protocol::Object;
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::recall::LessonKind;
-use code_agent::learning::credit::Credit;
-use code_agent::learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope, Source, key};
-use code_agent::learning::recall;
-use code_agent::learning::review::{self, Period, review};
-use code_agent::learning::store::{Batch, Learned, SqliteStore, StoreError, terms};
-use code_agent::learning::trace::ExecutionTrace;
 use serde_json::{Value, json};
 
 use crate::support::{Test, say};

@@ -1,8 +1,8 @@
 //! Limits of memory: rules override fixes, recalled lessons survive a compaction, and the chat can
 //! list and forget them.
 
+use agent_learning::lesson::Scope;
 use agent_protocol::recall::LessonKind;
-use code_agent::learning::lesson::Scope;
 use serde_json::json;
 
 use crate::chat::Pty;

@@ -3,8 +3,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use agent_learning::lesson::{Lesson, Scope};
 use agent_protocol::recall::LessonKind;
-use code_agent::learning::lesson::{Lesson, Scope};
 use serde_json::{Value, json};
 
 use crate::chat::Pty;

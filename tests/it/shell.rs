@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use agent_permission::{Line, Policy, documentation, is_build_output};
 use agent_protocol::control::{PermissionMode, Ruling};
 use agent_protocol::tool::Effect;
 use code_agent::exec::git;
-use code_agent::permission::{Line, Policy, documentation, is_build_output};
 use code_agent::workspace::{Limits, Settings, Workspace};
 use serde_json::{Value, json};
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent_model::Endpoint;
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{
     Delta, Model, ModelError, ModelErrorKind, Purpose, Reply as Answer, Request, Retry, StopReason,
     Usage,
 };
-use code_agent::model::{self, Endpoint};
 use futures_util::StreamExt;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -56,7 +56,7 @@ async fn ask(model: &dyn Model) -> Result<(Answer, Vec<Retry>), ModelError> {
 }
 
 async fn ask_server(server: &Server) -> Result<(Answer, Vec<Retry>), ModelError> {
-    ask(&*model::connect(endpoint(server)).unwrap()).await
+    ask(&*agent_model::connect(endpoint(server)).unwrap()).await
 }
 
 /// Asserts that the server's only reply is a permanent error, without a retry.
@@ -82,7 +82,7 @@ async fn check_retried(reply: Reply, parts: &[&str]) {
         endpoint.timeouts.idle = Some(SHORT);
         endpoint.timeouts.first_byte = Some(SHORT);
     }
-    let (answer, retries) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
+    let (answer, retries) = ask(&*agent_model::connect(endpoint).unwrap()).await.unwrap();
     assert_eq!(answer.text, "fine", "{retries:?}");
     assert_eq!(retries.len(), 1, "{retries:?}");
     for part in parts {
@@ -95,7 +95,7 @@ async fn request_and_response_round_trip() {
     let server = Server::playing([sse_text("hi")]);
     let mut endpoint = endpoint(&server);
     endpoint.headers.push(("x-team".into(), "blue".into()));
-    let (answer, retries) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
+    let (answer, retries) = ask(&*agent_model::connect(endpoint).unwrap()).await.unwrap();
     assert_eq!((answer.text.as_str(), answer.stop), ("hi", Some(StopReason::End)));
     assert_eq!(
         answer.usage,
@@ -121,7 +121,7 @@ async fn one_connection_serves_all_requests() {
         2 => sse_calls(&[("Read", json!({"path": "a"})), ("LS", json!({}))]),
         _ => sse_text("a"),
     });
-    let model = model::connect(endpoint(&server)).unwrap();
+    let model = agent_model::connect(endpoint(&server)).unwrap();
     for _ in 0..4 {
         ask(&*model).await.unwrap();
     }
@@ -245,7 +245,7 @@ async fn permanent_errors_are_not_retried() {
 async fn unreachable_server_is_reported() {
     // The port is free again once the listener is dropped.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let model = model::connect(endpoint_at(&format!("http://{address}/v1"))).unwrap();
+    let model = agent_model::connect(endpoint_at(&format!("http://{address}/v1"))).unwrap();
     let error = ask(&*model).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Unavailable);
     let expected = format!("nothing listens at {address}; start the server");
@@ -254,7 +254,7 @@ async fn unreachable_server_is_reported() {
     let mut endpoint = endpoint_at("http://no-such-host.invalid/v1");
     endpoint.proxy = Some("none".into());
     endpoint.retries.tries = 1;
-    let error = ask(&*model::connect(endpoint).unwrap()).await.unwrap_err();
+    let error = ask(&*agent_model::connect(endpoint).unwrap()).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Unavailable);
     assert!(error.message.contains("no-such-host.invalid"), "{error}");
 }
@@ -264,7 +264,7 @@ async fn a_proxy_is_used() {
     let server = Server::playing([sse_text("hi")]);
     let mut endpoint = endpoint_at("http://model.example/v1");
     endpoint.proxy = Some(server.url().replace("/v1", ""));
-    let (answer, _) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
+    let (answer, _) = ask(&*agent_model::connect(endpoint).unwrap()).await.unwrap();
     assert_eq!(answer.text, "hi");
     assert_eq!(server.finish()[0].path, "http://model.example/v1/chat/completions");
 }
@@ -310,7 +310,7 @@ async fn tls_to_a_plain_http_port_is_explained() {
         let _ = stream.read(&mut [0; 1024]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     });
-    let error = ask(&*model::connect(endpoint_at(&url)).unwrap()).await.unwrap_err();
+    let error = ask(&*agent_model::connect(endpoint_at(&url)).unwrap()).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Refused, "{error}");
     assert!(error.message.contains("is it http://?"), "{error}");
 }
@@ -339,13 +339,13 @@ async fn a_certificate_is_trusted_through_its_authority() {
     });
 
     let mut endpoint = endpoint_at(&url);
-    let error = ask(&*model::connect(endpoint.clone()).unwrap()).await.unwrap_err();
+    let error = ask(&*agent_model::connect(endpoint.clone()).unwrap()).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Refused, "{error}");
     assert!(error.message.contains("certificate is not trusted"), "{error}");
     assert!(error.message.contains("`ca_file`"), "{error}");
 
     endpoint.ca_file = Some(folder.join("authority.pem"));
-    let (answer, _) = ask(&*model::connect(endpoint).unwrap()).await.unwrap();
+    let (answer, _) = ask(&*agent_model::connect(endpoint).unwrap()).await.unwrap();
     assert_eq!(answer.text, "safe");
 }
 
@@ -354,7 +354,7 @@ async fn invalid_endpoint_configuration_is_reported() {
     fn check(change: impl FnOnce(&mut Endpoint), part: &str) -> Option<Box<dyn Model>> {
         let mut endpoint = endpoint_at("http://127.0.0.1:9/v1");
         change(&mut endpoint);
-        match model::connect(endpoint) {
+        match agent_model::connect(endpoint) {
             Ok(model) => Some(model),
             Err(error) => {
                 assert_eq!(error.kind, ModelErrorKind::Configuration);
@@ -387,7 +387,7 @@ async fn invalid_endpoint_configuration_is_reported() {
 async fn dropping_the_stream_hangs_up() {
     let half = r#"{"choices":[{"delta":{"content":"half"}}]}"#;
     let server = Server::playing([sse_raw(&[half]).then(Chunk::Pause(LONG))]);
-    let model = model::connect(endpoint(&server)).unwrap();
+    let model = agent_model::connect(endpoint(&server)).unwrap();
     let request = request(&[]);
     let mut stream = model.stream(&request);
     assert_eq!(stream.next().await, Some(Ok(Delta::Text("half".into()))));
@@ -400,7 +400,7 @@ async fn dropping_the_stream_hangs_up() {
 #[tokio::test]
 async fn dropping_the_stream_ends_a_wait() {
     let server = Server::with(|_, _| json(429, &json!({})).header("retry-after", "1"));
-    let model = model::connect(endpoint(&server)).unwrap();
+    let model = agent_model::connect(endpoint(&server)).unwrap();
     let request = request(&[]);
     let mut stream = model.stream(&request);
     assert!(matches!(stream.next().await, Some(Ok(Delta::Retry(_)))));
@@ -416,11 +416,14 @@ async fn models_are_listed() {
         "/v1/models" => json(200, &json!({"data": [{"id": "a"}, {"id": "b"}]})),
         _ => html(404),
     });
-    assert_eq!(model::list_models(&endpoint(&server), LONG).await.unwrap(), ["a", "b"]);
+    assert_eq!(agent_model::list_models(&endpoint(&server), LONG).await.unwrap(), ["a", "b"]);
     let without_path = server.url().replace("/v1", "");
-    assert_eq!(model::list_models(&endpoint_at(&without_path), LONG).await.unwrap(), ["a", "b"]);
+    assert_eq!(
+        agent_model::list_models(&endpoint_at(&without_path), LONG).await.unwrap(),
+        ["a", "b"]
+    );
     let other_path = server.url().replace("/v1", "/api");
-    let error = model::list_models(&endpoint_at(&other_path), LONG).await.unwrap_err();
+    let error = agent_model::list_models(&endpoint_at(&other_path), LONG).await.unwrap_err();
     assert_eq!(error.status, Some(404));
     assert!(error.message.contains("lacks `/v1`"), "{error}");
 }
@@ -433,7 +436,7 @@ async fn connection_that_the_server_closed_after_an_answer_is_replaced_without_a
         (_, 0) => no_answer(),
         _ => sse_text("two"),
     });
-    let model = model::connect(endpoint(&server)).unwrap();
+    let model = agent_model::connect(endpoint(&server)).unwrap();
     ask(&*model).await.unwrap();
     let (answer, retries) = ask(&*model).await.unwrap();
     assert_eq!((answer.text.as_str(), retries.len()), ("two", 0));

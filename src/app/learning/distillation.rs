@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Shared, Work};
 use crate::kernel::{BackgroundRequest, Unanswered};
-use crate::learning::distil::{Request, answer_schema};
+use agent_learning::distil::{Request, answer_schema};
 use agent_protocol::event::Body;
 use agent_protocol::model::{Purpose, Reply, StopReason};
 use agent_protocol::prompt::{Prompt, Prompts};

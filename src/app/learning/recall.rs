@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::worker::{Notices, into};
-use crate::learning::recall;
-use crate::learning::store::{SqliteStore, StoreError};
+use agent_learning::recall;
+use agent_learning::store::{SqliteStore, StoreError};
 use agent_protocol::recall::{FailedCall, Recall, Recalled, Remedy};
 
 /// How long a read waits for another process.

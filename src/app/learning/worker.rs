@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
 use super::{Settings, Shared, Work};
-use crate::learning::credit::credits;
-use crate::learning::distil::{self, Request};
-use crate::learning::fold::{Fold, Harvest};
-use crate::learning::lesson::{Lesson, Scope};
-use crate::learning::pair::pairs;
-use crate::learning::store::{Batch, Learned, SqliteStore, StoreError};
-use crate::learning::trace::ExecutionTrace;
+use agent_learning::credit::credits;
+use agent_learning::distil::{self, Request};
+use agent_learning::fold::{Fold, Harvest};
+use agent_learning::lesson::{Lesson, Scope};
+use agent_learning::pair::pairs;
+use agent_learning::store::{Batch, Learned, SqliteStore, StoreError};
+use agent_learning::trace::ExecutionTrace;
 use agent_protocol::event::{Body, Event};
 use agent_protocol::recall::MemoryWritten;
 

@@ -11,7 +11,6 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::updates::Peer;
-use crate::ui;
 use agent_protocol::control::{Approval, Control, Grant};
 use agent_protocol::question::{Question, UserAnswer};
 use agent_protocol::visible::{literal_line, prose};
@@ -86,7 +85,7 @@ pub(super) fn permission(
                 return Ok(());
             }
             Err(error) => {
-                ui::tell(&format!("the editor did not ask for permission: {error}"));
+                agent_ui::tell(&format!("the editor did not ask for permission: {error}"));
                 Approval::No(None)
             }
         };
@@ -118,7 +117,7 @@ pub(super) fn questions(
             Ok(_) => BTreeMap::new(),
             Err(error) => {
                 if !agent_client_protocol::is_incoming_transport_closed(&error) {
-                    ui::tell(&format!("the editor did not show a question: {error}"));
+                    agent_ui::tell(&format!("the editor did not show a question: {error}"));
                 }
                 control.interrupt_asked(&id);
                 return Ok(());

@@ -9,8 +9,8 @@ use crate::app::{self, Options, Session};
 use crate::cli::chat::tasks;
 use crate::cli::run;
 use crate::mcp::Servers;
-use crate::ui::tui::{self, CommandAction};
 use agent_protocol::directives::UserInput;
+use agent_ui::tui::{self, CommandAction};
 
 /// The commands of the chat that are offered. The others are about its screen, or the editor has its own way.
 const OFFERED: [&str; 3] = ["compact", "init", "review"];

@@ -15,7 +15,6 @@ use crate::app::{OpenError, Options, Storage, Which};
 use crate::cli::options::{self, CompatibleOptions};
 use crate::config::{McpServer, UserDirs};
 use crate::record;
-use crate::ui;
 use agent_protocol::control::PermissionMode;
 
 /// Where a session works, as the client says.
@@ -104,7 +103,7 @@ pub(super) fn options(
     let mut config = options::load(&root, dirs.as_ref(), &tools, Some(&run))?;
     config.config.use_chat_defaults();
     for warning in &config.warnings {
-        ui::tell(warning);
+        agent_ui::tell(warning);
     }
     for server in place.servers {
         let (name, server) = mcp_server(server)?;

@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 
 use super::jobs::Jobs;
 use crate::exec::{BackgroundCommand, seconds};
-use crate::ui::tui::{News, PagePlace};
+use agent_ui::tui::{News, PagePlace};
 
 impl Jobs<'_> {
     /// Lists what runs in the background, or ends a command.

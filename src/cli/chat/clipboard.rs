@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use super::jobs::Jobs;
 use crate::cli::editor::Folder;
 use crate::exec::Command;
-use crate::ui::tui::News;
+use agent_ui::tui::News;
 
 /// Time limit of the program that reads the clipboard.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -19,12 +19,12 @@ use crate::cli::{config, doctor, memory};
 use crate::exec::{Command, Exec, Watcher};
 use crate::mcp::{self, Servers};
 use crate::record;
-use crate::ui::tui::{CommandAction, Handle, News, PagePlace, Request};
 use crate::workspace::{Kind, Rules, Walk, Workspace};
 use agent_protocol::control::{Control, Interrupt};
 use agent_protocol::disk::{self, ResolvedPath, canonical_prefix};
 use agent_protocol::mask::Masker;
 use agent_protocol::visible::in_file;
+use agent_ui::tui::{CommandAction, Handle, News, PagePlace, Request};
 
 /// Time limit of a user's command.
 const PATIENCE: Duration = Duration::from_hours(1);

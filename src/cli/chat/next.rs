@@ -4,9 +4,9 @@ use crate::app::{
     self, OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which,
 };
 use crate::record::{self, Log, LogError};
-use crate::ui::tui::{CommandAction, Handle, News};
 use crate::workspace::UndoReport;
 use agent_protocol::event::{Body, Sink, Stamped};
+use agent_ui::tui::{CommandAction, Handle, News};
 
 /// What follows the current session.
 pub(super) enum Next {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::app;
 use crate::config::UserDirs;
-use crate::ui::tui::built_in;
 use agent_protocol::disk;
 use agent_protocol::own_command::OwnCommand;
 use agent_protocol::prompt::Prompts;
+use agent_ui::tui::built_in;
 
 /// Limits: messages that are offered, and the size at which the file is truncated to them.
 const MAX_MESSAGES: usize = 1000;

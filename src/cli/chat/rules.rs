@@ -8,9 +8,9 @@ use crate::cli::options::{self, ToolOptions};
 use crate::config::{
     self, AGENT_DIR, Loaded, Needs, Origin, Trust, UserDirs, change_file, with_rule,
 };
-use crate::permission::Rule;
-use crate::ui::tui::{News, PagePlace};
+use agent_permission::Rule;
 use agent_protocol::event::SessionRule;
+use agent_ui::tui::{News, PagePlace};
 
 const USAGE: &str =
     "/permissions [list | add allow|ask|deny RULE [session|project|user] | remove NUMBER]";

@@ -8,9 +8,9 @@ use crate::cli::Cli;
 use crate::cli::options::{self, CompatibleOptions, RunArgs, ToolOptions};
 use crate::cli::session::pick;
 use crate::config::{self, AGENT_DIR, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
-use crate::ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
 use agent_protocol::control::{Control, Interrupt, PermissionMode};
 use agent_protocol::provider::Effort;
+use agent_ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
 
 /// Variables of keys per line of the text for new users.
 const KEYS_PER_LINE: usize = 3;

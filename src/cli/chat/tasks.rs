@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::app::{Options, Session};
 use crate::exec::git;
-use crate::ui::tui::CommandAction;
 use agent_protocol::directives::UserInput;
 use agent_protocol::prompt::{Prompt, fill};
+use agent_ui::tui::CommandAction;
 
 const INIT: Prompt = Prompt::named("commands/init.md");
 const REVIEW: Prompt = Prompt::named("commands/review.md");

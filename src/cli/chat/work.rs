@@ -2,9 +2,9 @@
 
 use super::tasks;
 use crate::app::{Options, Session};
-use crate::ui::tui::{self, CommandAction, DEFAULT_EFFORT, Handle, News};
 use agent_protocol::directives::UserInput;
 use agent_protocol::provider::Effort;
+use agent_ui::tui::{self, CommandAction, DEFAULT_EFFORT, Handle, News};
 
 /// Work that keeps a session busy until it is done or interrupted.
 pub(super) enum Work {

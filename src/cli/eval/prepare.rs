@@ -10,7 +10,7 @@ use crate::config::{self, Loaded, UserDirs};
 use crate::eval::results::EvaluatedVariant;
 use crate::eval::suite::{self, Project, Suite, Task};
 use crate::eval::variants::{Change, Variant};
-use crate::model::Scripted;
+use agent_model::Scripted;
 use agent_protocol::disk;
 
 /// The name of the bundled suite, and its text.

@@ -23,7 +23,6 @@ use super::watch::{self, Told, Watch};
 use crate::cli::guarded::{self, Guarded, Recording, Tools};
 use crate::cli::options::ToolOptions;
 use crate::cli::stdout::Output;
-use crate::ui;
 use agent_protocol::control::{Approval, Control};
 use agent_protocol::message::{Images as _, ToolCall};
 use agent_protocol::prompt::{Prompt, fill};
@@ -75,7 +74,7 @@ pub(super) fn serve(args: &ServeArgs) -> u8 {
     let output = match Output::open() {
         Ok(output) => output,
         Err(error) => {
-            ui::tell(&format!("no thread could be started: {error}"));
+            agent_ui::tell(&format!("no thread could be started: {error}"));
             return 2;
         }
     };
@@ -90,12 +89,12 @@ async fn connection(args: &ServeArgs, control: &Control, output: Output) -> u8 {
     let guarded = match guarded::open(&args.options, tools, recording, true, control) {
         Ok(guarded) => guarded,
         Err(error) => {
-            ui::tell(&error.to_string());
+            agent_ui::tell(&error.to_string());
             return error.exit_code();
         }
     };
-    if ui::is_terminal() {
-        ui::tell(
+    if agent_ui::is_terminal() {
+        agent_ui::tell(
             "this speaks MCP over standard input and output; another agent starts it, \
              for example: claude mcp add files -- agent mcp serve",
         );
@@ -115,7 +114,7 @@ async fn connection(args: &ServeArgs, control: &Control, output: Output) -> u8 {
         // The client went away before it began, or the program ends.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => 0,
         Err(error) => {
-            ui::tell(&format!(
+            agent_ui::tell(&format!(
                 "the MCP handshake failed: {error}; a client sends `initialize` first"
             ));
             1

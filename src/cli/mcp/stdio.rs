@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::stdin::{self, Input, MAX_LINE};
 use crate::cli::stdout::Output;
-use crate::ui;
 
 /// The input, and where errors of messages go that rmcp does not understand.
 pub(super) struct Stdio {
@@ -48,7 +47,7 @@ impl Stdio {
             match self.input.recv().await? {
                 Ok(lines) => self.read.extend(lines),
                 Err(error) => {
-                    ui::tell(&format!("standard input: {error}"));
+                    agent_ui::tell(&format!("standard input: {error}"));
                     return None;
                 }
             }
@@ -134,7 +133,7 @@ impl Transport<RoleServer> for Stdio {
                 }
                 Input::TooLong => {
                     let words = format!("a message of more than {} MB is not read", MAX_LINE >> 20);
-                    ui::tell(&words);
+                    agent_ui::tell(&words);
                     self.refuse(ErrorData::invalid_request(words, None), None);
                 }
             }

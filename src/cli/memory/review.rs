@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 use super::{Memory, ProjectArgs, now_ms};
 use crate::app::OpenError;
 use crate::config;
-use crate::learning::lesson::Scope;
-use crate::learning::review::{Period, carry_out, html, markdown, review};
-use crate::ui::Answer;
+use agent_learning::lesson::Scope;
+use agent_learning::review::{Period, carry_out, html, markdown, review};
+use agent_ui::Answer;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {

@@ -8,9 +8,8 @@ use serde_json::Value;
 
 use super::{Memory, ProjectArgs, Range};
 use crate::app::{self, OpenError};
-use crate::learning::lesson::{Lesson, Origin, Scope};
-use crate::learning::lesson_filter;
-use crate::ui;
+use agent_learning::lesson::{Lesson, Origin, Scope};
+use agent_learning::lesson_filter;
 use agent_protocol::reflection::widens;
 
 #[derive(Debug, Args)]
@@ -63,7 +62,7 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
             OpenError::Usage(format!("{from}:{}: is not a lesson: {error}; {hint}", n + 1))
         })?;
         if let Err(why) = examine(&memory, &mut item) {
-            ui::tell(&format!("{from}:{}: left out: {why}", n + 1));
+            agent_ui::tell(&format!("{from}:{}: left out: {why}", n + 1));
             n_left_out += 1;
             continue;
         }

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{Kind, Memory, ProjectArgs, Range, day, kind_in_words};
 use crate::app::OpenError;
-use crate::learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope};
-use crate::learning::review::short;
-use crate::learning::store::terms;
 use crate::record;
-use crate::ui::{self, Answer};
+use agent_learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope};
+use agent_learning::review::short;
+use agent_learning::store::terms;
 use agent_protocol::{shorten, thousands};
+use agent_ui::Answer;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ListArgs {
@@ -80,7 +80,7 @@ pub(super) fn list(args: &ListArgs) -> Result<Answer, OpenError> {
         return Ok(pretty(&items.iter().map(as_json).collect()));
     }
     if items.is_empty() {
-        ui::tell("no lessons yet; sessions with failures and `agent memory add` add them");
+        agent_ui::tell("no lessons yet; sessions with failures and `agent memory add` add them");
     }
     let width = place_width(items.iter(), args.range.all);
     Ok(items.iter().map(|item| line(item, width)).collect::<String>().into())
@@ -146,7 +146,7 @@ pub(super) fn search(args: &SearchArgs) -> Result<Answer, OpenError> {
         return Ok(pretty(&found.map(|(score, lesson)| as_json((score, lesson))).collect()));
     }
     if found.is_empty() {
-        ui::tell("no lesson contains any of these words");
+        agent_ui::tell("no lesson contains any of these words");
     }
     let width = place_width(found.iter().map(|(_, lesson)| lesson), args.all);
     let lines =

@@ -14,7 +14,6 @@ use super::{OpenError, Setting, ToolOptions};
 use crate::app::{Options, ToolChoice};
 use crate::config::{self, Hook, Loaded, SETTINGS};
 use crate::extend::roles::{self, Role};
-use crate::ui;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk;
 use agent_protocol::provider::Effort;
@@ -196,7 +195,7 @@ impl CompatibleOptions {
             let (roles, unused) = roles::roles_in_json(&json, "--agents").map_err(wrong)?;
             of_session.roles.extend(roles);
             if !unused.is_empty() {
-                ui::tell(&format!("--agents: without effect: {}", unused.join(", ")));
+                agent_ui::tell(&format!("--agents: without effect: {}", unused.join(", ")));
             }
         }
         Ok(of_session)
@@ -243,7 +242,7 @@ impl CompatibleOptions {
     pub(in crate::cli) fn no_host(&self) -> Result<(), OpenError> {
         let names = self.host_servers()?;
         if !names.is_empty() {
-            ui::tell(&format!(
+            agent_ui::tell(&format!(
                 "MCP servers of the type sdk are not used without --input-format stream-json: {}",
                 names.join(", ")
             ));

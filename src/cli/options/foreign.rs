@@ -3,7 +3,6 @@
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::OpenError;
-use crate::ui;
 
 /// What follows the option.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,7 +94,7 @@ impl ForeignOptions {
             }
         }
         if !ignored.is_empty() {
-            ui::tell(&format!("options without effect: {}", ignored.join(", ")));
+            agent_ui::tell(&format!("options without effect: {}", ignored.join(", ")));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::compatible::{no_such_tools, words};
 use super::{CompatibleOptions, OfSession, OpenError, Setting, ToolOptions};
 use crate::app;
 use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS, Loaded};
-use crate::permission::{ForeignRule, Verb};
+use agent_permission::{ForeignRule, Verb};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::hook::names::own_tool;
 

@@ -8,7 +8,7 @@ use toml::Value;
 use super::rules::given_rules;
 use super::{OpenError, json_of};
 use crate::config::{Hook, SETTINGS, hooks_of_settings};
-use crate::permission::Verb;
+use agent_permission::Verb;
 
 const OPTION: &str = SETTINGS;
 /// Settings that only restrict.

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::input::Share;
 use super::permission::{self, Shown};
 use super::program::Program;
-use crate::ui::StreamJson;
 use agent_protocol::control::{Control, PermissionMode};
 use agent_protocol::event::{Body, Event, ModelRequested, ModelResponded, Sink, Stamped};
 use agent_protocol::hook::names::foreign_tool;
 use agent_protocol::question::{Question, UserAnswer};
 use agent_protocol::spending::Spending;
+use agent_ui::StreamJson;
 
 /// What the program can be told about the session at any time.
 #[derive(Default)]

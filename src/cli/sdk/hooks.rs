@@ -10,7 +10,6 @@ use tokio::sync::oneshot;
 use super::program::Program;
 use crate::app::{Callback, HookSet, OpenError};
 use crate::config::Matcher;
-use crate::ui;
 use agent_protocol::hook::HookEvent;
 
 /// The time limit of a hook without one.
@@ -29,7 +28,9 @@ pub(super) fn of(
     let hooks = HookSet::default();
     for (name, matchers) in events {
         let Some(event) = HookEvent::of_name(name) else {
-            ui::tell(&format!("hooks of {name} are never called: there is no such event here"));
+            agent_ui::tell(&format!(
+                "hooks of {name} are never called: there is no such event here"
+            ));
             continue;
         };
         for matcher in matchers.as_array().into_iter().flatten() {

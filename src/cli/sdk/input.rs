@@ -10,7 +10,6 @@ use super::program::Program;
 use super::requests::answer_to;
 use crate::cli::message::{self, MAX_TEXT};
 use crate::cli::stdin::{self, MAX_LINE};
-use crate::ui;
 use agent_protocol::directives::UserInput;
 use agent_protocol::shorten;
 
@@ -131,7 +130,9 @@ impl Reader {
             Ok(message @ Value::Object(_)) => message,
             Ok(_) | Err(_) => {
                 let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                ui::tell(&format!("a line of input is no JSON object and is ignored: {shown:?}"));
+                agent_ui::tell(&format!(
+                    "a line of input is no JSON object and is ignored: {shown:?}"
+                ));
                 return;
             }
         };
@@ -145,7 +146,7 @@ impl Reader {
             Some("keep_alive" | "control_cancel_request" | "update_environment_variables") => {}
             other => {
                 let kind = shorten(other.unwrap_or("(none)"), 80);
-                ui::tell(&format!("a message of type {kind} is ignored"));
+                agent_ui::tell(&format!("a message of type {kind} is ignored"));
             }
         }
     }
@@ -175,7 +176,7 @@ impl Reader {
         let size = why.len() + size_of::<Input>();
         match self.waiting.share(size, MAX_WAITING + MAX_REFUSED) {
             Some(share) => _ = self.sender.send(Input::Refused { why, _share: share }),
-            None => ui::tell(&format!("a line of input is ignored: {why}")),
+            None => agent_ui::tell(&format!("a line of input is ignored: {why}")),
         }
     }
 }

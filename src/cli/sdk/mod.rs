@@ -28,11 +28,11 @@ use crate::app::{self, OpenError, Options, Session};
 use crate::config;
 use crate::extend::roles;
 use crate::mcp::Scope;
-use crate::ui::{self, OutputFormat, StreamJson};
 use agent_protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::Sink;
 use agent_protocol::own_command::OwnCommand;
+use agent_ui::{OutputFormat, StreamJson};
 use face::{Face, Sent, SharedKnown, locked};
 use inbox::Inbox;
 use input::{Input, Message, Request};
@@ -52,11 +52,11 @@ const SETTLING: Duration = Duration::from_secs(10);
 
 pub(super) fn sdk(args: &RunArgs) -> u8 {
     if args.output_format != OutputFormat::StreamJson {
-        ui::tell("--input-format stream-json needs --output-format stream-json");
+        agent_ui::tell("--input-format stream-json needs --output-format stream-json");
         return 2;
     }
     if !args.task.is_empty() {
-        ui::tell("--input-format stream-json takes messages on standard input, not a task");
+        agent_ui::tell("--input-format stream-json takes messages on standard input, not a task");
         return 2;
     }
     let control = Control::default();
@@ -72,7 +72,7 @@ pub(super) fn sdk(args: &RunArgs) -> u8 {
     let (output, input, program) = match threads {
         Ok(threads) => threads,
         Err(error) => {
-            ui::tell(&format!("no thread could be started: {error}"));
+            agent_ui::tell(&format!("no thread could be started: {error}"));
             return 2;
         }
     };
@@ -116,8 +116,8 @@ async fn work(
             if let Some((id, _)) = &introduces {
                 answer_to(program, id, Err(error.to_string()));
             }
-            program.send(&ui::failed(&error.to_string(), error.exit_code()));
-            ui::tell(&error.to_string());
+            program.send(&agent_ui::failed(&error.to_string(), error.exit_code()));
+            agent_ui::tell(&error.to_string());
             return error.exit_code();
         }
         None => return control.interrupted().unwrap_or(Interrupt::User).ending().exit_code(),
@@ -194,7 +194,7 @@ async fn open(
     // (A resumed one begins in the mode in which it ended.)
     locked(&known).refuses_full = args.compatible.refuses_full(session.mode());
     for notice in &session.notices {
-        ui::tell(notice);
+        agent_ui::tell(notice);
     }
     let settling = settled(&session, &host_servers);
     tokio::select! {
@@ -244,7 +244,7 @@ fn introduced(options: &mut Options, introduction: Option<&Value>) -> Result<(),
         let (roles, unused) = roles.map_err(|why| OpenError::Usage(format!("agents: {why}")))?;
         options.roles.extend(roles);
         if !unused.is_empty() {
-            ui::tell(&format!("agents: without effect: {}", unused.join(", ")));
+            agent_ui::tell(&format!("agents: without effect: {}", unused.join(", ")));
         }
     }
     let more = introduction["appendSystemPrompt"].as_str().filter(|it| !it.is_empty());
@@ -281,7 +281,7 @@ impl Driven {
                     None => self.turn(vec![message], input).await,
                 },
                 Some(Input::Refused { why, .. }) => {
-                    let refused = ui::refused(self.session.id(), &why);
+                    let refused = agent_ui::refused(self.session.id(), &why);
                     self.inbox.desk.program.send(&locked(&self.inbox.known).with_cost(refused));
                 }
                 Some(Input::Request(request)) => {
@@ -328,9 +328,9 @@ impl Driven {
         let done = self.carry_out(Deferred::Compact(focus), input).await;
         let id = self.session.id();
         program.send(&locked(&self.inbox.known).with_cost(match done {
-            Ok(Value::Bool(false)) => ui::answered(id, "There is nothing to compact yet."),
-            Ok(_) => ui::answered(id, ""),
-            Err(why) => ui::refused(id, &why),
+            Ok(Value::Bool(false)) => agent_ui::answered(id, "There is nothing to compact yet."),
+            Ok(_) => agent_ui::answered(id, ""),
+            Err(why) => agent_ui::refused(id, &why),
         }));
         self.states.tell(&program, "idle");
     }

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::face::{SharedKnown, locked};
 use crate::app;
-use crate::permission::{ForeignRule, Verb};
-use crate::ui;
+use agent_permission::{ForeignRule, Verb};
 use agent_protocol::Object;
 use agent_protocol::control::{Approval, ChangedInput, Control, Grant, PermissionMode};
 use agent_protocol::event::{Body, Event};
@@ -134,7 +133,7 @@ impl Shown {
         let approval = match changed {
             Some(changed) => {
                 if !rules.is_empty() {
-                    ui::tell("a call that is allowed with other arguments grants no rules");
+                    agent_ui::tell("a call that is allowed with other arguments grants no rules");
                 }
                 Approval::Changed(changed)
             }
@@ -160,7 +159,9 @@ fn granted(updates: &Value, known: &SharedKnown) -> (Vec<String>, Option<Permiss
                 for given in update["rules"].as_array().into_iter().flatten() {
                     match rules_of(given) {
                         Ok(texts) => rules.extend(texts),
-                        Err(why) => ui::tell(&format!("a permission update is ignored: {why}")),
+                        Err(why) => {
+                            agent_ui::tell(&format!("a permission update is ignored: {why}"))
+                        }
                     }
                 }
             }
@@ -168,12 +169,12 @@ fn granted(updates: &Value, known: &SharedKnown) -> (Vec<String>, Option<Permiss
                 let name = update["mode"].as_str().unwrap_or_default();
                 match locked(known).mode(name) {
                     Ok(granted) => mode = Some(granted),
-                    Err(why) => ui::tell(&format!("a permission update is ignored: {why}")),
+                    Err(why) => agent_ui::tell(&format!("a permission update is ignored: {why}")),
                 }
             }
             other => {
                 let kind = other.unwrap_or("(none)");
-                ui::tell(&format!(
+                agent_ui::tell(&format!(
                     "a permission update of type {kind} is ignored: only addRules with behavior allow, and setMode, are supported"
                 ));
             }

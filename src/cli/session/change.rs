@@ -14,7 +14,6 @@ use crate::app::{
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
 use crate::config::{UserDirs, parse_duration};
-use crate::ui;
 use crate::workspace::{LeavesGit, Undo, UndoReport, can_undo};
 use agent_protocol::counted;
 
@@ -125,15 +124,15 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
     if rewound.is_refused {
         let (turn, without) = (args.turn, "--conversation leaves the files as they are");
         let hint = if what == Rewind::Both { format!(", {without}") } else { String::new() };
-        ui::tell(&format!(
+        agent_ui::tell(&format!(
             "nothing was rewound to before turn {turn}; --force restores the files all the same{hint}"
         ));
     } else if rewound.conversation {
-        ui::print(&format!("conversation: back to before turn {}\n", args.turn));
+        agent_ui::print(&format!("conversation: back to before turn {}\n", args.turn));
     } else if what != Rewind::Files {
-        ui::tell("the conversation was not changed, because a file was left as it is");
+        agent_ui::tell("the conversation was not changed, because a file was left as it is");
     } else if rewound.files.is_none() {
-        ui::tell(&format!("no turn from {} on changed files", args.turn));
+        agent_ui::tell(&format!("no turn from {} on changed files", args.turn));
     }
     Ok(code.unwrap_or(0))
 }
@@ -143,7 +142,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
     let id = storage.choose(args.one.id.as_deref())?;
     let new = storage.fork(&id, args.turn)?;
     // A script gets an id that stays unique.
-    let shown = if ui::is_terminal() { storage.short(&new) } else { new };
+    let shown = if agent_ui::is_terminal() { storage.short(&new) } else { new };
     Ok(format!("{shown}\n"))
 }
 
@@ -163,7 +162,7 @@ pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
     let ids: Vec<String> = sessions.iter().map(|(storage, id)| storage.short(id)).collect();
     let is_removed = Storage::remove(&sessions, || if args.yes { Ok(true) } else { ask(&ids) })?;
     if is_removed {
-        ui::print(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
+        agent_ui::print(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
     }
     Ok(u8::from(!is_removed))
 }
@@ -171,7 +170,7 @@ pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
 fn rm_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8, OpenError> {
     let (unused, kept) = storage.unused_for(age);
     for why in kept {
-        ui::tell(&format!("{why}; it is kept"));
+        agent_ui::tell(&format!("{why}; it is kept"));
     }
     let sizes: Vec<u64> = unused.iter().map(|log| storage.size(&log.id)).collect();
     let lines: Vec<String> =
@@ -179,11 +178,11 @@ fn rm_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8,
     let n = unused.len() as u64;
     let what = format!("{} of {}", counted(n, "session"), size_in_words(sizes.iter().sum()));
     if unused.is_empty() {
-        ui::tell("no session is that old and not in use; nothing is deleted");
+        agent_ui::tell("no session is that old and not in use; nothing is deleted");
         return Ok(0);
     }
     if !is_agreed_to {
-        ui::tell(&format!("to be deleted:\n{}", lines.join("\n")));
+        agent_ui::tell(&format!("to be deleted:\n{}", lines.join("\n")));
         let question = format!("delete {what}, with the checkpoints of their changes?");
         if !is_agreed(&question, "whether to delete")? {
             return Ok(1);
@@ -193,10 +192,10 @@ fn rm_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8,
     for (log, line) in unused.iter().zip(lines) {
         match storage.delete_unused(log) {
             Ok(()) => {
-                ui::print(&format!("removed {line}\n"));
+                agent_ui::print(&format!("removed {line}\n"));
             }
             Err(error) => {
-                ui::tell(&error.to_string());
+                agent_ui::tell(&error.to_string());
                 code = 1;
             }
         }
@@ -294,6 +293,6 @@ fn tell_report(report: &UndoReport) -> u8 {
     if let Some(how) = how {
         out.push_str(&format!("  (HEAD, the index and refs are left as they are; {how})\n"));
     }
-    ui::print(&out);
+    agent_ui::print(&out);
     u8::from(!report.is_complete())
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::{ProjectArgs, storage};
 use crate::app::{OpenError, Storage};
 use crate::record::{self, Overview, Turn};
-use crate::ui;
 use agent_protocol::event::{Body, Event};
 use agent_protocol::shorten;
 use agent_protocol::view::call_line;
@@ -28,14 +27,14 @@ enum ListFormat {
     Json,
 }
 
-pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
+pub(super) fn list(args: &ListArgs) -> Result<agent_ui::Answer, OpenError> {
     let storage = storage(&args.project_args, None)?;
     report_unreadable(&storage);
     match args.format {
         ListFormat::Text => {
             let list = list_of_sessions(&storage);
             if list.is_empty() {
-                ui::tell("no session of this project is recorded yet");
+                agent_ui::tell("no session of this project is recorded yet");
             }
             Ok(list.into())
         }
@@ -43,7 +42,7 @@ pub(super) fn list(args: &ListArgs) -> Result<ui::Answer, OpenError> {
             let list: Vec<Value> =
                 readable(&storage).map(|(id, overview)| as_json(&id, &overview)).collect();
             let list = serde_json::to_string_pretty(&list).unwrap_or_default();
-            Ok(ui::Answer::Data(format!("{list}\n")))
+            Ok(agent_ui::Answer::Data(format!("{list}\n")))
         }
     }
 }
@@ -100,7 +99,7 @@ fn report_unreadable(storage: &Storage) {
             0 => String::new(),
             n => format!(" (and {n} more)"),
         };
-        ui::tell(&format!("left out: {first}{others}"));
+        agent_ui::tell(&format!("left out: {first}{others}"));
     }
 }
 

@@ -6,7 +6,6 @@ use super::{Format, Recorded, json};
 use crate::app::OpenError;
 use crate::cli::session::{ProjectArgs, storage};
 use crate::trace::diff::{Run, compare};
-use crate::ui;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DiffArgs {
@@ -24,7 +23,7 @@ pub(in crate::cli) struct DiffArgs {
 pub(super) fn diff(args: &DiffArgs) -> Result<u8, OpenError> {
     let (a, b) = (Side::read(args, &args.a)?, Side::read(args, &args.b)?);
     let comparison = compare(&a.run(), &b.run());
-    ui::answer(&match args.format {
+    agent_ui::answer(&match args.format {
         Format::Text => comparison.text().into(),
         Format::Json => json(&comparison),
     });

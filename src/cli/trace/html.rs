@@ -9,7 +9,6 @@ use super::super::options;
 use super::super::session::{One, find};
 use crate::app::OpenError;
 use crate::trace::page;
-use crate::ui;
 use agent_protocol::disk::{self, ResolvedPath};
 
 #[derive(Debug, Args)]
@@ -21,18 +20,18 @@ pub(in crate::cli) struct HtmlArgs {
     output: Option<PathBuf>,
 }
 
-pub(super) fn html(args: &HtmlArgs) -> Result<ui::Answer, OpenError> {
+pub(super) fn html(args: &HtmlArgs) -> Result<agent_ui::Answer, OpenError> {
     let (storage, id) = find(&args.one)?;
     let log = storage.log_path(&id);
     let text = disk::read(&log);
     let text = text.map_err(|error| OpenError::Usage(format!("{}: {error}", log.display())))?;
     let page = page::html(&text);
     for notice in &page.notices {
-        ui::tell(&format!("{}: {notice}", log.display()));
+        agent_ui::tell(&format!("{}: {notice}", log.display()));
     }
     let named = args.output.clone();
     if named.as_ref().is_some_and(|path| path.as_os_str() == "-") {
-        return Ok(ui::Answer::Data(page.html));
+        return Ok(agent_ui::Answer::Data(page.html));
     }
     let short = storage.short_ids().of(&id);
     let path = named.unwrap_or_else(|| format!("agent-trace-{short}.html").into());

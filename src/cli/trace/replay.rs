@@ -9,7 +9,6 @@ use super::{Format, json};
 use crate::app::{self, OpenError, ReplayOptions};
 use crate::cli::{block_on, options};
 use crate::config::UserDirs;
-use crate::ui;
 use agent_protocol::control::Control;
 
 #[derive(Debug, Args)]
@@ -31,7 +30,7 @@ pub(super) fn replay(args: &ReplayArgs) -> u8 {
     let control = Control::default();
     let work = async {
         work(args, &control).await.unwrap_or_else(|error| {
-            ui::tell(&error.to_string());
+            agent_ui::tell(&error.to_string());
             error.exit_code()
         })
     };
@@ -48,7 +47,7 @@ async fn work(args: &ReplayArgs, control: &Control) -> Result<u8, OpenError> {
     let id = storage.choose(args.id.as_deref())?;
     let keep = args.keep;
     let replayed = app::replay(ReplayOptions { storage, id, dirs, keep }, control).await?;
-    ui::answer(&match args.format {
+    agent_ui::answer(&match args.format {
         Format::Text => replayed.in_words().into(),
         Format::Json => json(&replayed.in_json()),
     });

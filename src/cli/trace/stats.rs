@@ -9,7 +9,6 @@ use crate::app::{OpenError, Storage};
 use crate::cli::session::{ProjectArgs, storage};
 use crate::config::{UserDirs, parse_duration, time_zone};
 use crate::trace::stats::Report;
-use crate::ui;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {
@@ -43,7 +42,7 @@ fn since(text: &str) -> Result<Timestamp, String> {
     Timestamp::now().checked_sub(length).map_err(|_| wrong())
 }
 
-pub(super) fn stats(args: &StatsArgs) -> Result<ui::Answer, OpenError> {
+pub(super) fn stats(args: &StatsArgs) -> Result<agent_ui::Answer, OpenError> {
     let projects = sessions(args)?;
     let is_one = matches!(projects.as_slice(), [(_, ids)] if ids.len() == 1);
     let since = args.since.map(Timestamp::as_millisecond);
@@ -66,10 +65,10 @@ pub(super) fn stats(args: &StatsArgs) -> Result<ui::Answer, OpenError> {
             0 => String::new(),
             n => format!(" (and {n} more)"),
         };
-        ui::tell(&format!("left out: {first}{more}"));
+        agent_ui::tell(&format!("left out: {first}{more}"));
     }
     if report.sessions.is_empty() {
-        ui::tell("nothing is recorded in this time");
+        agent_ui::tell("nothing is recorded in this time");
     }
     report.sessions.sort_by(|a, b| a.started.cmp(&b.started));
     Ok(match args.format {

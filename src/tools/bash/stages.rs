@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::shown;
-use crate::permission::Line;
+use agent_permission::Line;
 
 /// The pipelines with several stages that ran, as far as they are known.
 pub(super) struct Pipelines {

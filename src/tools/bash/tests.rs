@@ -21,7 +21,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         cancel: CancellationToken::new(),
         secrets: Arc::default(),
         rights: Rights::default(),
-        withheld: crate::permission::Withheld::default(),
+        withheld: agent_permission::Withheld::default(),
         watcher: None,
         inquirer: None,
         checked_path: None,

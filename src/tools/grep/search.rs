@@ -14,9 +14,9 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use super::Output;
 use super::matcher::LineMatcher;
 use super::sink::{Collect, Hit};
-use crate::permission::{Why, Withheld, is_secret};
 use crate::tools::files::Stop;
 use crate::workspace::{Base, Kind, Part, ProjectPath, Rules, Walk, Workspace};
+use agent_permission::{Why, Withheld, is_secret};
 use agent_protocol::envelope::Failure;
 
 /// Size limit of a line (or, with multiline, of a file) that is searched.

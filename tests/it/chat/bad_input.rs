@@ -108,7 +108,7 @@ fn chat_works_in_a_tiny_terminal() {
     let mut pty = chat(&test, 5, 20);
     pty.send("/");
     pty.wait_for("▸ /help");
-    pty.wait_for(&format!("… {} more", code_agent::ui::tui::COMMANDS.len() - 1));
+    pty.wait_for(&format!("… {} more", agent_ui::tui::COMMANDS.len() - 1));
     pty.wait_for("Esc closes");
     pty.send("\x15go on");
     pty.wait_for("› go on");

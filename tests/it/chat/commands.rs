@@ -15,7 +15,7 @@ fn chat(script: &str) -> (Test, Pty) {
 #[test]
 fn commands_are_completed_with_a_description() {
     let (_test, mut pty) = chat("text: x");
-    for command in code_agent::ui::tui::COMMANDS {
+    for command in agent_ui::tui::COMMANDS {
         pty.send(&format!("/{}", command.name));
         pty.wait_for(&format!("▸ /{}", command.name));
         let shown: String = command.what.chars().take(30).collect();

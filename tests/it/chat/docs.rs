@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use code_agent::ui::tui::{COMMANDS, Keymap};
+use agent_ui::tui::{COMMANDS, Keymap};
 use regex::Regex;
 
 use super::pty::Pty;

@@ -63,7 +63,7 @@ fn viewer_of_a_page_is_searchable() {
 
 #[test]
 fn command_list_uses_half_of_the_screen() {
-    let commands = code_agent::ui::tui::COMMANDS;
+    let commands = agent_ui::tui::COMMANDS;
     let rows = u16::try_from(2 * commands.len()).unwrap() + 8;
     let (_test, mut pty) = chat(rows);
     pty.send("/");

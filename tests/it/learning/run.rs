@@ -1,8 +1,8 @@
 //! One run of a family through the built binary, and its results from the events.
 
+use agent_learning::lesson::{Lesson, Origin, Scope};
+use agent_learning::store::SqliteStore;
 use agent_protocol::recall::LessonKind;
-use code_agent::learning::lesson::{Lesson, Origin, Scope};
-use code_agent::learning::store::SqliteStore;
 use serde_json::Value;
 
 use super::scenario::{Family, Session};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use agent_model::Endpoint;
 use agent_protocol::provider::Wire;
-use code_agent::model::{self, Endpoint};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, json as document, sse_raw};
@@ -259,7 +259,7 @@ async fn models_are_listed_in_one_request() {
     let server = Server::playing([document(200, &models), error(401, "key")]);
     let mut endpoint = Endpoint::new("test/m", server.url());
     endpoint.wire = Wire::AnthropicMessages;
-    let list = async || model::list_models(&endpoint, Duration::from_secs(5)).await;
+    let list = async || agent_model::list_models(&endpoint, Duration::from_secs(5)).await;
     assert_eq!(list().await.unwrap(), ["claude-a", "claude-b"]);
     assert_eq!(server.finish()[0].path, "/v1/models?limit=1000");
     assert!(list().await.unwrap_err().message.contains("invalid x-api-key"));

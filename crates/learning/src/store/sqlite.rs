@@ -1,0 +1,531 @@
+//! The store: opened on first use, created on the first write.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
+
+use super::file::{self, Identity, OpenFailure};
+use super::terms::terms;
+use super::{Batch, Learned, StoreError};
+use crate::lesson::{Lesson, Origin, Scope};
+use crate::trace::ExecutionTrace;
+
+/// The weight of an unknown skill or methodology.
+const NO_WEIGHT: f64 = 0.5;
+/// Limit: attempts to open a file that is replaced meanwhile.
+const MAX_TRIES: usize = 3;
+/// Limit: lessons that contain the words of a query, each counted once per word.
+const MAX_OCCURRENCES: i64 = 3000;
+
+/// The memory of a user in one file.
+///
+/// A damaged file is set aside, its readable lessons are restored, and the user is notified.
+pub struct SqliteStore {
+    path: PathBuf,
+    notify: Box<dyn Fn(String) + Send>,
+    patience: Duration,
+    open: RefCell<Option<Open>>,
+}
+
+/// An open file with its identity: another process may set it aside.
+struct Open {
+    db: Connection,
+    identity: Option<Identity>,
+}
+
+/// The state of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Number of lessons, including retired ones.
+    pub n_lessons: u64,
+    /// Number of traces.
+    pub n_traces: u64,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// It is on a network file system: no write-ahead log, so readers wait for writers.
+    pub is_on_network: bool,
+    /// Damage inside the file; empty if there is none.
+    pub damage: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+impl SqliteStore {
+    /// The store in this file. `notify` is called with what the user should know, one line each.
+    pub fn new(path: PathBuf, notify: impl Fn(String) + Send + 'static) -> Self {
+        let patience = Duration::from_secs(5);
+        Self { path, notify: Box::new(notify), patience, open: RefCell::new(None) }
+    }
+
+    /// Sets how long it waits for another process.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the whole file and reports its state; `None`: there is no file. Nothing is set aside.
+    pub fn examine(&self) -> Result<Option<Health>, StoreError> {
+        let Some(metadata) = std::fs::metadata(&self.path).ok() else { return Ok(None) };
+        let mut health = Health {
+            n_lessons: 0,
+            n_traces: 0,
+            bytes: metadata.len(),
+            is_on_network: file::is_on_network(&self.path),
+            damage: Vec::new(),
+        };
+        match self.check(&mut health) {
+            Ok(()) => Ok(Some(health)),
+            Err(OpenFailure::Refused(error)) => Err(error),
+            Err(OpenFailure::Sqlite(error)) if is_damage(&error) => {
+                health.damage.push(error.to_string());
+                Ok(Some(health))
+            }
+            Err(OpenFailure::Sqlite(error)) => Err(self.error(&error)),
+        }
+    }
+
+    fn check(&self, health: &mut Health) -> Result<(), OpenFailure> {
+        let db = file::open(&self.path, self.patience)?;
+        let mut check = db.prepare("PRAGMA quick_check(5)")?;
+        for line in check.query_map([], |row| row.get::<_, String>(0))? {
+            let line = line?;
+            if line != "ok" {
+                health.damage.push(line);
+            }
+        }
+        let count = |table: &str| {
+            let n = db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
+            n.map(|n: i64| n.unsigned_abs())
+        };
+        health.n_lessons = count("lessons")?;
+        health.n_traces = count("traces")?;
+        Ok(())
+    }
+
+    /// Stores the data of a turn; returns the result for each lesson.
+    pub fn commit(&self, batch: &Batch) -> Result<Vec<Learned>, StoreError> {
+        self.write(|db| {
+            batch.traces.iter().try_for_each(|trace| write_trace(db, trace))?;
+            for credit in &batch.credits {
+                if let Some(mut lesson) = by_id(db, &credit.id)? {
+                    lesson.recalled = lesson.recalled.saturating_add(1);
+                    lesson.count(credit.helped, credit.hurt);
+                    put(db, &lesson)?;
+                }
+            }
+            batch.lessons.iter().map(|lesson| learn(db, lesson)).collect()
+        })
+    }
+
+    /// All lessons of these scopes, including retired ones, the latest first; empty: of all scopes.
+    pub fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
+        let scopes: Vec<&str> = scopes.iter().map(Scope::project).collect();
+        self.select(
+            "SELECT body FROM lessons WHERE ?1 = '[]' OR scope IN (SELECT value FROM json_each(?1))
+             ORDER BY last_occurred_ms DESC, id",
+            params![serde_json::json!(scopes).to_string()],
+        )
+    }
+
+    /// The lessons of a scope that are in use: those that the user wrote first, then the latest.
+    pub fn latest(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
+        self.select(
+            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use = 1 ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
+            params![scope.project(), integer(limit)],
+        )
+    }
+
+    /// The lessons in use about exactly this failure ([`super::super::lesson::key`]).
+    pub fn about(&self, scope: &Scope, failure: &str) -> Result<Vec<Lesson>, StoreError> {
+        self.select(
+            "SELECT body FROM lessons WHERE failure = ?1 AND scope IN (?2, '') AND is_in_use",
+            params![failure, scope.project()],
+        )
+    }
+
+    fn select(
+        &self,
+        sql: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<Lesson>, StoreError> {
+        let found = self.read(|db| {
+            let mut select = db.prepare_cached(sql)?;
+            select.query_map(values, |row| lesson(row, 0))?.collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// The lessons in use of these scopes that have terms in common with a query ([`terms`]), the best first,
+    /// each with its BM25 score; empty: of all scopes.
+    pub fn matching(
+        &self,
+        scopes: &[Scope],
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<(f64, Lesson)>, StoreError> {
+        let mut words: Vec<&str> = query.split(' ').filter(|word| !word.is_empty()).collect();
+        words.sort_unstable();
+        words.dedup();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.read(|db| {
+            let quoted = rarest(db, &words)?.into_iter().map(|word| format!("\"{word}\""));
+            let mut query = format!("({})", quoted.collect::<Vec<_>>().join(" OR "));
+            if !scopes.is_empty() {
+                let scopes: Vec<String> = scopes.iter().map(scope_term).collect();
+                query.push_str(&format!(" AND ({})", scopes.join(" OR ")));
+            }
+            let mut select = db.prepare_cached(
+                "SELECT -score, body FROM
+                   (SELECT rowid AS found, rank AS score FROM terms WHERE terms MATCH ?1 ORDER BY rank LIMIT 2 * ?2)
+                 JOIN lessons ON n = found WHERE is_in_use ORDER BY score LIMIT ?2",
+            )?;
+            // (Some of the first results may be retired.)
+            let values = params![query, integer(limit.min(10_000))];
+            let rows = select.query_map(values, |row| Ok((row.get(0)?, lesson(row, 1)?)))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// The lesson whose id starts with this, including retired ones; an error if there are several.
+    pub fn lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
+        // No id contains a character after `~`.
+        let mut found =
+            self.select("SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'", params![id])?;
+        match found.len() {
+            0 | 1 => Ok(found.pop()),
+            n => match found.into_iter().find(|lesson| lesson.id == id) {
+                Some(lesson) => Ok(Some(lesson)),
+                None => Err(StoreError::Ambiguous(id.to_owned(), n)),
+            },
+        }
+    }
+
+    /// Changes the current version of a lesson, so that concurrent changes are kept. `None`: there is none
+    /// with this id.
+    pub fn change(
+        &self,
+        id: &str,
+        change: impl Fn(&mut Lesson),
+    ) -> Result<Option<Lesson>, StoreError> {
+        self.write(|db| {
+            let Some(mut lesson) = by_id(db, id)? else { return Ok(None) };
+            change(&mut lesson);
+            put(db, &lesson)?;
+            Ok(Some(lesson))
+        })
+    }
+
+    /// Adds the lessons that do not exist yet, all or nothing; returns their number.
+    pub fn import(&self, lessons: &[Lesson]) -> Result<usize, StoreError> {
+        self.write(|db| {
+            let mut n_new = 0;
+            for lesson in lessons {
+                if by_id(db, &lesson.id)?.is_none() {
+                    put(db, lesson)?;
+                    n_new += 1;
+                }
+            }
+            Ok(n_new)
+        })
+    }
+
+    /// Removes a lesson; false if there was none.
+    pub fn forget(&self, id: &str) -> Result<bool, StoreError> {
+        if self.read(|_| Ok(()))?.is_none() {
+            return Ok(false);
+        }
+        self.write(|db| erase(db, id))
+    }
+
+    /// Removes the traces of a project, or all; returns their number.
+    pub fn forget_traces(&self, project: Option<&str>) -> Result<usize, StoreError> {
+        if self.read(|_| Ok(()))?.is_none() {
+            return Ok(0);
+        }
+        self.write(|db| {
+            db.execute("DELETE FROM traces WHERE ?1 IS NULL OR project = ?1", [project])
+        })
+    }
+
+    /// The traces that began at or after this moment, the oldest first; of one project or of all.
+    pub fn traces(
+        &self,
+        since_ms: i64,
+        project: Option<&str>,
+    ) -> Result<Vec<ExecutionTrace>, StoreError> {
+        let found = self.read(|db| {
+            let mut select = db.prepare_cached(
+                "SELECT body FROM traces WHERE created_at_ms >= ?1 AND (?2 IS NULL OR project = ?2)
+                 ORDER BY created_at_ms, id",
+            )?;
+            let rows = select.query_map(params![since_ms, project], |row| json(row, 0))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// The weight of a skill or methodology; 0.5 if nothing is known.
+    pub fn weight(&self, subject: &str) -> Result<f64, StoreError> {
+        let weight = self.read(|db| {
+            let mut select = db.prepare_cached("SELECT weight FROM weights WHERE subject = ?1")?;
+            select.query_row([subject], |row| row.get(0)).optional()
+        })?;
+        Ok(weight.flatten().unwrap_or(NO_WEIGHT))
+    }
+
+    /// Sets the weight of a skill or methodology.
+    pub fn set_weight(&self, subject: &str, weight: f64) -> Result<(), StoreError> {
+        self.write(|db| {
+            db.prepare_cached("INSERT OR REPLACE INTO weights (subject, weight) VALUES (?1, ?2)")?
+                .execute(params![subject, weight])
+                .map(drop)
+        })
+    }
+
+    /// Removes older traces, and the least used lessons beyond `max_lessons`; returns the number.
+    pub fn prune(&self, before_ms: i64, max_lessons: usize) -> Result<usize, StoreError> {
+        if self.read(|_| Ok(()))?.is_none() {
+            return Ok(0);
+        }
+        self.write(|db| {
+            let mut n_gone =
+                db.execute("DELETE FROM traces WHERE created_at_ms < ?1", [before_ms])?;
+            let n: i64 = db.query_row("SELECT count(*) FROM lessons", [], |row| row.get(0))?;
+            let n_over = n.saturating_sub(integer(max_lessons));
+            if n_over > 0 {
+                // Lessons that the user wrote are kept.
+                let mut select = db.prepare(
+                    "SELECT id FROM lessons WHERE NOT is_users
+                     ORDER BY is_in_use, (body ->> 'helped') + (body ->> 'frequency'), last_occurred_ms
+                     LIMIT ?1",
+                )?;
+                let ids = select.query_map([n_over], |row| row.get(0))?;
+                for id in ids.collect::<Result<Vec<String>, _>>()? {
+                    n_gone += usize::from(erase(db, &id)?);
+                }
+            }
+            Ok(n_gone)
+        })
+    }
+
+    fn read<T>(
+        &self,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        self.with(Access::Read, |db| work(db))
+    }
+
+    fn write<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let done = self.with(Access::Write, |db| {
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        })?;
+        done.ok_or_else(|| self.broken("it was replaced repeatedly while it was written"))
+    }
+
+    /// Works on the current file at the path; `None`: there is nothing to read.
+    fn with<T>(
+        &self,
+        access: Access,
+        work: impl Fn(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut open = self.open.borrow_mut();
+        for _ in 0..MAX_TRIES {
+            let now = Identity::of(&self.path);
+            open.take_if(|open| open.identity != now);
+            let done = match (&mut *open, now) {
+                (Some(open), _) => work(&mut open.db),
+                (None, None) if access == Access::Read => return Ok(None),
+                (none, _) => {
+                    file::make(&self.path).map_err(|error| self.broken(&error.to_string()))?;
+                    let identity = Identity::of(&self.path);
+                    match file::open(&self.path, self.patience) {
+                        Ok(db) => work(&mut none.insert(Open { db, identity }).db),
+                        Err(OpenFailure::Refused(error)) => return Err(error),
+                        Err(OpenFailure::Sqlite(error)) => Err(error),
+                    }
+                }
+            };
+            let identity = open.as_ref().map_or(now, |open| open.identity);
+            match done {
+                // A write into a file that had been set aside is repeated.
+                Ok(done) if access == Access::Read || Identity::of(&self.path) == identity => {
+                    return Ok(Some(done));
+                }
+                Ok(_) => {}
+                Err(error) if is_damage(&error) => {
+                    *open = None;
+                    self.begin_again(identity, &error)?;
+                }
+                Err(error) => return Err(self.error(&error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sets the damaged file aside and creates a new one with the readable lessons.
+    fn begin_again(
+        &self,
+        damaged: Option<Identity>,
+        why: &rusqlite::Error,
+    ) -> Result<(), StoreError> {
+        let Some(aside) = file::set_aside(&self.path, damaged)? else { return Ok(()) };
+        let bodies = file::salvage(&aside);
+        let mut n_saved = 0;
+        if !bodies.is_empty() {
+            file::make(&self.path).map_err(|error| self.broken(&error.to_string()))?;
+            if let Ok(mut db) = file::open(&self.path, self.patience)
+                && let Ok(transaction) =
+                    db.transaction_with_behavior(TransactionBehavior::Immediate)
+            {
+                let lessons =
+                    bodies.iter().filter_map(|body| serde_json::from_str::<Lesson>(body).ok());
+                n_saved = lessons.filter(|lesson| put(&transaction, lesson).is_ok()).count();
+                if transaction.commit().is_err() {
+                    n_saved = 0;
+                }
+            }
+        }
+        (self.notify)(format!(
+            "the memory {} is damaged ({why}); it was set aside as {}; lessons restored: {n_saved}",
+            self.path.display(),
+            aside.display(),
+        ));
+        Ok(())
+    }
+
+    fn error(&self, error: &rusqlite::Error) -> StoreError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked,
+            _ => self.broken(&error.to_string()),
+        }
+    }
+
+    fn broken(&self, reason: &str) -> StoreError {
+        StoreError::Broken(format!("{}: {reason}", self.path.display()))
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// The words that occur in the fewest lessons, within [`MAX_OCCURRENCES`]: BM25 weights a word by its rarity,
+/// and the cost of a query is the number of lessons that contain its words.
+fn rarest<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a str>> {
+    let mut count = db.prepare_cached("SELECT doc FROM term_counts WHERE term = ?1")?;
+    let mut counted = Vec::with_capacity(words.len());
+    for word in words {
+        let n: Option<i64> = count.query_row([word], |row| row.get(0)).optional()?;
+        counted.push((n.unwrap_or(0), *word));
+    }
+    counted.sort_unstable();
+    let mut n_before = 0;
+    let within = counted.into_iter().take_while(|(n, _)| {
+        let is_within = n_before == 0 || n_before + n <= MAX_OCCURRENCES;
+        n_before += n;
+        is_within
+    });
+    Ok(within.map(|(_, word)| word).collect())
+}
+
+/// Stores a lesson; increases the count of an equal one.
+fn learn(db: &Connection, lesson: &Lesson) -> rusqlite::Result<Learned> {
+    match by_id(db, &lesson.id)? {
+        Some(mut known) => {
+            known.learn_again(lesson.clone());
+            put(db, &known).map(|()| Learned::Known)
+        }
+        None => put(db, lesson).map(|()| Learned::New),
+    }
+}
+
+fn put(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
+    erase(db, &lesson.id)?;
+    let failure = lesson.failure.as_ref();
+    db.prepare_cached(
+        "INSERT INTO lessons (id, scope, failure, is_in_use, is_users, last_occurred_ms, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        lesson.id,
+        lesson.scope.project(),
+        failure.map(crate::lesson::FailurePattern::key),
+        lesson.is_in_use(),
+        lesson.origin == Origin::User,
+        lesson.last_occurred_ms,
+        to_json(lesson)?,
+    ])?;
+    let target = failure.map_or("", |failure| failure.target.as_str());
+    let text = terms(&format!("{} {target} {}", lesson.text, lesson.context));
+    let text = format!("{} {text}", scope_term(&lesson.scope));
+    db.prepare_cached("INSERT INTO terms (rowid, text) VALUES (?1, ?2)")?
+        .execute(params![db.last_insert_rowid(), text])
+        .map(drop)
+}
+
+/// The index term of a scope; it occurs in no text.
+fn scope_term(scope: &Scope) -> String {
+    format!("scope{}", &blake3::hash(scope.project().as_bytes()).to_hex()[..16])
+}
+
+fn erase(db: &Connection, id: &str) -> rusqlite::Result<bool> {
+    db.prepare_cached("DELETE FROM terms WHERE rowid = (SELECT n FROM lessons WHERE id = ?1)")?
+        .execute([id])?;
+    let n = db.prepare_cached("DELETE FROM lessons WHERE id = ?1")?.execute([id])?;
+    Ok(n > 0)
+}
+
+fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Lesson>> {
+    db.prepare_cached("SELECT body FROM lessons WHERE id = ?1")?
+        .query_row([id], |row| lesson(row, 0))
+        .optional()
+}
+
+fn lesson(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Lesson> {
+    json(row, column)
+}
+
+fn json<T: serde::de::DeserializeOwned>(
+    row: &rusqlite::Row<'_>,
+    column: usize,
+) -> rusqlite::Result<T> {
+    let body: String = row.get(column)?;
+    serde_json::from_str(&body).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+    })
+}
+
+fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+fn write_trace(db: &Connection, trace: &ExecutionTrace) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO traces (id, project, created_at_ms, body) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![trace.id, trace.project, trace.created_at_ms, to_json(trace)?])
+    .map(drop)
+}
+
+fn integer(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

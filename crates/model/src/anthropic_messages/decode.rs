@@ -1,0 +1,350 @@
+//! Decodes answers of the Messages API into deltas, including deviations of servers that imitate it.
+//!
+//! An answer is a list of blocks: each begins, gets fragments and ends. A whole `message` is decoded like a
+//! stream of whole blocks, so that servers without streaming need no special case.
+
+use serde_json::Value;
+
+use crate::wire::{Broken, Decode, Ids, filled};
+use agent_protocol::Object;
+use agent_protocol::model::{Delta, StopReason, Usage};
+
+/// Events in, deltas out.
+pub(crate) struct Decoder<'a> {
+    /// `provider/model`, which the thinking belongs to.
+    model: &'a str,
+    ids: Ids<'a>,
+    blocks: Vec<Block>,
+    n_calls: usize,
+    usage: Counts,
+    /// The provider's reason for the end of the answer.
+    stop_reason: Option<String>,
+    /// The last event was received.
+    done: bool,
+}
+
+/// A block of this answer.
+struct Block {
+    /// The server's index, if any.
+    index: Option<u64>,
+    kind: Kind,
+    is_open: bool,
+}
+
+enum Kind {
+    /// Text, or anything that was not requested.
+    Plain,
+    /// Thinking, which is returned to the provider with its signature.
+    Thinking {
+        /// The block as it began.
+        block: Object,
+        text: String,
+        signature: String,
+    },
+    /// Encrypted thinking, which is complete from the beginning.
+    Redacted(Object),
+    Call {
+        /// Its number in this answer.
+        number: usize,
+        /// The server's id, if any.
+        id: Option<String>,
+        /// The arguments from the begin of the block, until there are fragments.
+        input: String,
+    },
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(model: &'a str, ids: Ids<'a>) -> Self {
+        Self {
+            model,
+            ids,
+            blocks: Vec::new(),
+            n_calls: 0,
+            usage: Counts::default(),
+            stop_reason: None,
+            done: false,
+        }
+    }
+}
+
+impl Decode for Decoder<'_> {
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+        let data = data.trim();
+        // `[DONE]` belongs to another wire format, and some proxies add it.
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let garbage = || Broken::Garbage(data.to_owned());
+        let event = serde_json::from_str::<Value>(data).map_err(|_| garbage())?;
+        let is_error = event["type"] == "error"
+            || event["error"].is_object()
+            || event["error"].is_string()
+            || event.get(0).is_some_and(|first| first["error"].is_object());
+        if is_error {
+            return Err(Broken::Error(event));
+        }
+        if !event.is_object() {
+            return Err(garbage());
+        }
+        let index = event["index"].as_u64();
+        let mut deltas = Vec::new();
+        match event["type"].as_str() {
+            Some("message_start") => deltas.extend(self.usage.add(&event["message"]["usage"])),
+            Some("content_block_start") => self.begin(index, &event["content_block"], &mut deltas),
+            Some("content_block_delta") => {
+                let is_lost = !self.fragment(index, &event["delta"], &mut deltas);
+                if is_lost {
+                    return Err(garbage());
+                }
+            }
+            Some("content_block_stop") => {
+                if let Some(at) = self.find(index) {
+                    self.end(at, &mut deltas);
+                }
+            }
+            Some("message_delta") => {
+                self.message_end(&event["delta"], &event["usage"], &mut deltas);
+            }
+            Some("message_stop") => {
+                self.end_all(&mut deltas);
+                self.done = true;
+            }
+            Some("message") | None if event["content"].is_array() => {
+                for block in event["content"].as_array().into_iter().flatten() {
+                    self.begin(None, block, &mut deltas);
+                    self.end_all(&mut deltas);
+                }
+                self.message_end(&event, &event["usage"], &mut deltas);
+                self.done = true;
+            }
+            // `ping`, and events that may be added.
+            Some(_) | None => {}
+        }
+        Ok(deltas)
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn is_finished(&self) -> bool {
+        self.done || self.stop_reason.is_some()
+    }
+
+    fn stop(&self) -> Option<StopReason> {
+        if !self.is_finished() {
+            return None;
+        }
+        let complete = if self.n_calls == 0 { StopReason::End } else { StopReason::ToolCalls };
+        Some(match self.stop_reason.as_deref() {
+            None | Some("end_turn" | "tool_use" | "stop_sequence") => complete,
+            Some("max_tokens" | "model_context_window_exceeded") => StopReason::Length,
+            Some("refusal") => StopReason::Refused,
+            // `pause_turn` belongs to tools of the server, which are not requested.
+            Some(reason) => StopReason::Other(reason.to_owned()),
+        })
+    }
+}
+
+impl Decoder<'_> {
+    /// A block begins.
+    fn begin(&mut self, index: Option<u64>, start: &Value, deltas: &mut Vec<Delta>) {
+        let known = index.and_then(|_| self.find(index));
+        if known.is_some_and(|at| self.blocks[at].is_repeated_by(start)) {
+            return;
+        }
+        // The end of thinking may be missing: its signature belongs before this block.
+        for at in 0..self.blocks.len() {
+            if !matches!(self.blocks[at].kind, Kind::Call { .. }) {
+                self.end(at, deltas);
+            }
+        }
+        let kind = match (start["type"].as_str(), start.as_object()) {
+            (Some("tool_use"), _) => {
+                let id = filled(&start["id"]).map(ToOwned::to_owned);
+                let number = self.n_calls;
+                self.n_calls += 1;
+                deltas.push(Delta::Call {
+                    index: number,
+                    id: Some(self.ids.give(id.as_deref())),
+                    name: filled(&start["name"]).map(ToOwned::to_owned),
+                    arguments: String::new(),
+                });
+                let input = match &start["input"] {
+                    Value::String(text) => text.clone(),
+                    Value::Object(input) if !input.is_empty() => start["input"].to_string(),
+                    _ => String::new(),
+                };
+                Kind::Call { number, id, input }
+            }
+            (Some("thinking"), Some(block)) => {
+                let text = start[THINKING].as_str().unwrap_or_default().to_owned();
+                if !text.is_empty() {
+                    deltas.push(Delta::Reasoning(text.clone()));
+                }
+                let signature = start[SIGNATURE].as_str().unwrap_or_default().to_owned();
+                Kind::Thinking { block: block.clone(), text, signature }
+            }
+            (Some("redacted_thinking"), Some(block)) => Kind::Redacted(block.clone()),
+            (Some("text"), _) => {
+                deltas.extend(filled(&start["text"]).map(|text| Delta::Text(text.to_owned())));
+                Kind::Plain
+            }
+            _ => Kind::Plain,
+        };
+        self.blocks.push(Block { index, kind, is_open: true });
+    }
+
+    /// A fragment of a block; false if it cannot be placed, because an event is lost.
+    fn fragment(&mut self, index: Option<u64>, delta: &Value, deltas: &mut Vec<Delta>) -> bool {
+        let block = self.find(index).map(|at| &mut self.blocks[at].kind);
+        if let Some(text) = filled(&delta["text"]) {
+            deltas.push(Delta::Text(text.to_owned()));
+        }
+        if let Some(text) = filled(&delta[THINKING]) {
+            deltas.push(Delta::Reasoning(text.to_owned()));
+        }
+        let Some(json) = filled(&delta["partial_json"]) else {
+            if let Some(Kind::Thinking { text, signature, .. }) = block {
+                text.push_str(delta[THINKING].as_str().unwrap_or_default());
+                // It comes at once, as the vendor's SDK expects it.
+                if let Some(given) = filled(&delta[SIGNATURE]) {
+                    given.clone_into(signature);
+                }
+            }
+            return true;
+        };
+        match block {
+            Some(Kind::Call { number, input, .. }) => {
+                input.clear();
+                let (id, name) = (None, None);
+                deltas.push(Delta::Call { index: *number, id, name, arguments: json.to_owned() });
+                true
+            }
+            // Arguments of a tool of the server.
+            Some(Kind::Plain) => true,
+            Some(Kind::Thinking { .. } | Kind::Redacted(_)) | None => false,
+        }
+    }
+
+    /// The last block with this index; without an index the last one.
+    fn find(&self, index: Option<u64>) -> Option<usize> {
+        match index {
+            Some(_) => self.blocks.iter().rposition(|block| block.index == index),
+            None => self.blocks.len().checked_sub(1),
+        }
+    }
+
+    /// The block is complete.
+    fn end(&mut self, at: usize, deltas: &mut Vec<Delta>) {
+        let block = &mut self.blocks[at];
+        if !std::mem::replace(&mut block.is_open, false) {
+            return;
+        }
+        match &mut block.kind {
+            Kind::Plain => {}
+            Kind::Call { number, input, .. } => {
+                let arguments = std::mem::take(input);
+                if !arguments.is_empty() {
+                    deltas.push(Delta::Call { index: *number, id: None, name: None, arguments });
+                }
+            }
+            // Without its signature the API rejects it.
+            Kind::Thinking { signature, .. } if signature.is_empty() => {}
+            Kind::Thinking { block, text, signature } => {
+                let mut block = std::mem::take(block);
+                block.insert(THINKING.to_owned(), Value::String(std::mem::take(text)));
+                block.insert(SIGNATURE.to_owned(), Value::String(std::mem::take(signature)));
+                deltas.push(self.carried(block));
+            }
+            Kind::Redacted(block) => {
+                let block = std::mem::take(block);
+                deltas.push(self.carried(block));
+            }
+        }
+    }
+
+    fn carried(&self, block: Object) -> Delta {
+        Delta::Carried { model: self.model.to_owned(), data: Value::Object(block) }
+    }
+
+    fn end_all(&mut self, deltas: &mut Vec<Delta>) {
+        for at in 0..self.blocks.len() {
+            self.end(at, deltas);
+        }
+    }
+
+    /// The reason for the end, and the usage: of a `message_delta`, or of a whole message.
+    fn message_end(&mut self, message: &Value, usage: &Value, deltas: &mut Vec<Delta>) {
+        if let Some(reason) = filled(&message["stop_reason"]) {
+            self.end_all(deltas);
+            self.stop_reason = Some(reason.to_owned());
+        }
+        // Why the provider withheld the answer.
+        let explanation = filled(&message["stop_details"]["explanation"]);
+        deltas.extend(explanation.map(|text| Delta::Text(text.to_owned())));
+        deltas.extend(self.usage.add(usage));
+    }
+}
+
+const THINKING: &str = "thinking";
+const SIGNATURE: &str = "signature";
+
+impl Block {
+    /// The same begin again, as a duplicate event.
+    fn is_repeated_by(&self, start: &Value) -> bool {
+        let kind = start["type"].as_str();
+        match &self.kind {
+            Kind::Call { id: Some(id), .. } => {
+                kind == Some("tool_use") && start["id"].as_str() == Some(id)
+            }
+            Kind::Call { id: None, .. } => false,
+            Kind::Plain => self.is_open && kind == Some("text"),
+            Kind::Thinking { .. } => self.is_open && kind == Some("thinking"),
+            Kind::Redacted(_) => self.is_open && kind == Some("redacted_thinking"),
+        }
+    }
+}
+
+/// Token counts, which later events repeat or complete.
+#[derive(Default)]
+struct Counts {
+    input: Option<u64>,
+    cache_read: Option<u64>,
+    cache_creation: Option<u64>,
+    output: Option<u64>,
+}
+
+impl Counts {
+    /// Adds the counts of an event. They are cumulative; a server that does not know one yet sends 0.
+    fn add(&mut self, usage: &Value) -> Option<Delta> {
+        let mut is_known = false;
+        for (count, key) in [
+            (&mut self.input, "input_tokens"),
+            (&mut self.cache_read, "cache_read_input_tokens"),
+            (&mut self.cache_creation, "cache_creation_input_tokens"),
+            (&mut self.output, "output_tokens"),
+        ] {
+            let given = usage[key].as_u64().filter(|&count| count > 0);
+            is_known |= given.is_some();
+            *count = (*count).max(given);
+        }
+        let cached_tokens = self.cache_read.unwrap_or_default();
+        is_known.then(|| {
+            Delta::Usage(Usage {
+                input_tokens: self
+                    .input
+                    .unwrap_or_default()
+                    .saturating_add(cached_tokens)
+                    .saturating_add(self.cache_creation.unwrap_or_default()),
+                output_tokens: self.output.unwrap_or_default(),
+                cached_tokens,
+                cache_write_tokens: self.cache_creation.unwrap_or_default(),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,297 @@
+//! Encodes requests for servers of the Messages API.
+//!
+//! What grows comes last: the next request of a conversation begins with the bytes of this one, except for the
+//! two breakpoints in the conversation, which move with its end.
+//!
+//! No temperature is sent: the vendor's current models reject it, and no model takes it together with thinking.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::schema::enforceable;
+use crate::endpoint::Endpoint;
+use crate::wire::{
+    Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_in_base64,
+    sends_thinking,
+};
+use agent_protocol::Object;
+use agent_protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
+use agent_protocol::model::Request;
+
+/// The limit of an answer if none is configured and the model's is not known: the API requires one.
+const MAX_TOKENS: u64 = 32_000;
+
+/// The request.
+pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
+    Encoded { path: super::PATH.to_owned(), body: body(request, endpoint) }
+}
+
+fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
+    let mut body = Body {
+        model: &endpoint.model,
+        stream: true,
+        max_tokens: request.max_output_tokens.or(endpoint.max_output_tokens).unwrap_or(MAX_TOKENS),
+        // Newer models send no text of their thinking by default, and older ones do not think.
+        thinking: sends_thinking(request, endpoint)
+            .then(|| json!({"type": "adaptive", "display": "summarized"})),
+        tool_choice: (endpoint.dialect.parallel_calls == Some(false) && !request.tools.is_empty())
+            .then(|| json!({"type": "auto", "disable_parallel_tool_use": true})),
+        output_config: output_config(request, endpoint),
+        tools: request
+            .tools
+            .iter()
+            .map(|tool| SentTool {
+                name: &tool.name,
+                description: &tool.description,
+                input_schema: tool.parameters(),
+                cache_control: None,
+            })
+            .collect(),
+        system: system(request),
+        messages: messages(request, endpoint),
+    };
+    // Only the main conversation grows; for others, writing a cache would cost more than it saves.
+    if request.purpose.is_conversation() {
+        body.set_breakpoints();
+    }
+    serde_json::to_vec(&body).expect("strings, numbers and valid JSON always serialise")
+}
+
+/// Settings of the answer: its format, and the effort.
+fn output_config(request: &Request<'_>, endpoint: &Endpoint) -> Option<Value> {
+    let mut config = Object::new();
+    let schema =
+        request.answer_schema.filter(|_| endpoint.dialect.structured_outputs == Some(true));
+    if let Some(schema) = schema.and_then(enforceable) {
+        config.insert("format".to_owned(), json!({"type": "json_schema", "schema": schema}));
+    }
+    if let Some(effort) = request.effort {
+        config.insert("effort".to_owned(), json!(effort));
+    }
+    (!config.is_empty()).then_some(Value::Object(config))
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<SentTool<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Block<'a>>,
+    messages: Vec<Sent<'a>>,
+}
+
+#[derive(Serialize)]
+struct SentTool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+/// A message as sent.
+#[derive(Serialize)]
+struct Sent<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    Image {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        input: Box<RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        content: ResultContent<'a>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    /// A thinking block as it was received.
+    #[serde(untagged)]
+    Carried(&'a Object),
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultContent<'a> {
+    Text(&'a str),
+    Blocks(Vec<Block<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "base64")]
+struct Source<'a> {
+    media_type: &'a str,
+    data: String,
+}
+
+/// A breakpoint: the provider caches the request up to here.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "ephemeral")]
+struct CacheControl {}
+
+impl Body<'_> {
+    /// Sets at most four breakpoints, which is the limit.
+    fn set_breakpoints(&mut self) {
+        // The tools precede the system text: its breakpoints include them.
+        match self.tools.last_mut() {
+            Some(tool) if self.system.is_empty() => tool.cache_control = Some(CacheControl {}),
+            Some(_) | None => self.system.iter_mut().for_each(Block::set_breakpoint),
+        }
+        if let Some(last) = self.messages.last_mut() {
+            last.set_breakpoint();
+        }
+        // The end of the previous request, which is cached: the provider looks for it by itself only in the last
+        // 20 blocks, and an answer with ten calls and their results is longer.
+        let answer = self.messages.iter().rposition(|message| message.role == ASSISTANT);
+        if let Some(previous) = answer.and_then(|at| at.checked_sub(1)) {
+            self.messages[previous].set_breakpoint();
+        }
+    }
+}
+
+impl Sent<'_> {
+    fn set_breakpoint(&mut self) {
+        if let Some(block) = self.content.last_mut() {
+            block.set_breakpoint();
+        }
+    }
+}
+
+impl Block<'_> {
+    fn set_breakpoint(&mut self) {
+        match self {
+            Self::Text { cache_control, .. }
+            | Self::Image { cache_control, .. }
+            | Self::ToolUse { cache_control, .. }
+            | Self::ToolResult { cache_control, .. } => *cache_control = Some(CacheControl {}),
+            // The API allows none here.
+            Self::Carried(_) => {}
+        }
+    }
+}
+
+const USER: &str = "user";
+const ASSISTANT: &str = "assistant";
+
+/// L1 and L2, as one block each.
+fn system<'a>(request: &Request<'a>) -> Vec<Block<'a>> {
+    let system = request.system;
+    let (l1, l2) = system.split_at(system.floor_char_boundary(request.l1_bytes));
+    [l1, l2].into_iter().filter_map(text).collect()
+}
+
+/// The conversation. Messages of one role are joined: all results of an answer are in one message, and before any
+/// text.
+fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
+    let mut sent: Vec<Sent<'a>> = Vec::with_capacity(request.messages.len());
+    for message in request.messages {
+        let role = match message.role {
+            Role::System | Role::User | Role::Tool => USER,
+            Role::Assistant => ASSISTANT,
+        };
+        let mut content = blocks(message, request, endpoint);
+        // Nothing follows the thinking of a cut-off answer: the API rejects that.
+        while let Some(Block::Carried(_)) = content.last() {
+            content.pop();
+        }
+        match sent.last_mut() {
+            _ if content.is_empty() => {}
+            Some(last) if last.role == role => last.content.append(&mut content),
+            Some(_) | None => sent.push(Sent { role, content }),
+        }
+    }
+    sent
+}
+
+fn blocks<'a>(message: &'a Message, request: &Request<'a>, endpoint: &Endpoint) -> Vec<Block<'a>> {
+    let blocks = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text } => self::text(text),
+        Part::Image(image) => Some(self::image(image, request)),
+        Part::Carried(carried) if carried.model == endpoint.id => {
+            carried.data.as_object().map(Block::Carried)
+        }
+        Part::Carried(_) => None,
+        Part::Call(call) => Some(self::call(call)),
+        Part::Result(result) => Some(self::result(result, request)),
+    });
+    blocks.collect()
+}
+
+/// A text; a blank one is left out, because the API rejects it.
+fn text(text: &str) -> Option<Block<'_>> {
+    (!text.trim().is_empty()).then_some(Block::Text { text, cache_control: None })
+}
+
+fn image<'a>(image: &'a Image, request: &Request<'_>) -> Block<'a> {
+    match image_in_base64(image, request) {
+        Some(data) => {
+            let source = Source { media_type: &image.media_type, data };
+            Block::Image { source, cache_control: None }
+        }
+        None => Block::Text { text: LOST_IMAGE, cache_control: None },
+    }
+}
+
+fn call(call: &ToolCall) -> Block<'_> {
+    let input = RawValue::from_string(call_arguments(call).into_owned());
+    Block::ToolUse {
+        id: call_id(&call.id, IDS),
+        name: call_name(call),
+        input: input.expect("call_arguments returns valid JSON"),
+        cache_control: None,
+    }
+}
+
+fn result<'a>(result: &'a ToolResult, request: &Request<'a>) -> Block<'a> {
+    let content = if result.images.is_empty() {
+        ResultContent::Text(&result.text)
+    } else {
+        let images = result.images.iter().map(|image| self::image(image, request));
+        ResultContent::Blocks(text(&result.text).into_iter().chain(images).collect())
+    };
+    Block::ToolResult {
+        tool_use_id: call_id(&result.call, IDS),
+        content,
+        // The API rejects an error without a text.
+        is_error: result.is_error && !result.text.trim().is_empty(),
+        cache_control: None,
+    }
+}
+
+/// What the API accepts as the id of a call.
+const IDS: IdForm = IdForm::Word { also: "", longest: usize::MAX };
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

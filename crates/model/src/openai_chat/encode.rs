@@ -1,0 +1,397 @@
+//! Encodes requests for Chat Completions servers.
+//!
+//! The keys have a fixed order with `messages` last, so that the next request of a conversation begins with
+//! the bytes of this one: providers cache by prefix.
+
+use std::borrow::Cow;
+use std::iter;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::endpoint::Endpoint;
+use crate::wire::{Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_address};
+use agent_protocol::Object;
+use agent_protocol::message::{Image, Message, Part, Role};
+use agent_protocol::model::Request;
+use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningBack, TokenLimit};
+use agent_protocol::tool::ToolSpec;
+
+/// The request.
+pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
+    Encoded { path: super::PATH.to_owned(), body: body(request, endpoint) }
+}
+
+fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
+    let dialect = endpoint.dialect;
+    let limit = request.max_output_tokens;
+    let is_completion_limit = dialect.token_limit == Some(TokenLimit::MaxCompletionTokens);
+    let has_tools = !request.tools.is_empty();
+    let stream = !(has_tools && dialect.stream_with_tools == Some(false));
+    let has_stream_options = stream && dialect.stream_options != Some(false);
+    let body = Body {
+        model: &endpoint.model,
+        stream,
+        stream_options: has_stream_options.then_some(StreamOptions { include_usage: true }),
+        max_tokens: limit.filter(|_| !is_completion_limit),
+        max_completion_tokens: limit.filter(|_| is_completion_limit),
+        temperature: request.temperature,
+        effort: request
+            .effort
+            .map(|effort| sent_effort(effort, dialect.effort))
+            .unwrap_or_default(),
+        response_format: request
+            .answer_schema
+            .filter(|_| dialect.structured_outputs == Some(true))
+            .map(|schema| {
+                let schema = json!({"name": "answer", "schema": schema});
+                json!({"type": "json_schema", "json_schema": schema})
+            }),
+        parallel_tool_calls: (has_tools && dialect.parallel_calls == Some(false)).then_some(false),
+        tools: request
+            .tools
+            .iter()
+            .map(|tool| sent_tool(tool, dialect.strict_schemas == Some(true)))
+            .collect(),
+        messages: messages(request, endpoint),
+    };
+    serde_json::to_vec(&body).expect("strings and numbers always serialise")
+}
+
+/// The fields for the effort.
+fn sent_effort(effort: Effort, field: Option<EffortField>) -> Object {
+    let (name, value) = match (field.unwrap_or(EffortField::ReasoningEffort), effort) {
+        (EffortField::Unsupported, _) => return Object::new(),
+        (EffortField::Thinking, Effort::None) => ("thinking", json!({"type": "disabled"})),
+        (EffortField::EnableThinking, Effort::None) => ("enable_thinking", json!(false)),
+        (EffortField::Reasoning, _) => ("reasoning", json!({"effort": effort})),
+        (EffortField::ReasoningEffort | EffortField::Thinking | EffortField::EnableThinking, _) => {
+            ("reasoning_effort", json!(effort))
+        }
+    };
+    Object::from_iter([(name.to_owned(), value)])
+}
+
+fn sent_tool(tool: &ToolSpec, is_strict: bool) -> Value {
+    let mut parameters = tool.parameters();
+    if !is_strict {
+        return json!({"type": "function", "function": {
+            "name": tool.name, "description": tool.description, "parameters": parameters,
+        }});
+    }
+    make_strict(&mut parameters);
+    json!({"type": "function", "function": {
+        "name": tool.name, "description": tool.description, "strict": true, "parameters": parameters,
+    }})
+}
+
+/// Strict schemas require every property and allow no others: an optional one may be null.
+fn make_strict(schema: &mut Value) {
+    let Value::Object(schema) = schema else { return };
+    if let Some(items) = schema.get_mut("items") {
+        make_strict(items);
+    }
+    // Not supported, and the tool knows its defaults.
+    schema.remove("default");
+    let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for (name, property) in properties.iter_mut() {
+        make_strict(property);
+        if !required.contains(&json!(name)) {
+            *property = json!({"anyOf": [property.take(), {"type": "null"}]});
+        }
+    }
+    let names: Vec<&String> = properties.keys().collect();
+    let names = json!(names);
+    schema.insert("required".to_owned(), names);
+    schema.insert("additionalProperties".to_owned(), json!(false));
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(flatten)]
+    effort: Object,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Value>,
+    messages: Vec<Sent<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+/// A message as sent.
+#[derive(Serialize)]
+struct Sent<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<Cow<'a, str>>,
+    /// Never null: servers reject that together with calls.
+    content: Content<'a>,
+    /// Only in answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasoning_details: Vec<&'a Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<SentCall<'a>>,
+}
+
+/// Plain text where possible: some servers accept only that.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<SentPart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum SentPart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+#[derive(Serialize)]
+struct SentCall<'a> {
+    id: Cow<'a, str>,
+    r#type: &'static str,
+    function: SentFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct SentFunction<'a> {
+    name: Cow<'a, str>,
+    arguments: Cow<'a, str>,
+}
+
+const USER: &str = "user";
+const TOOL: &str = "tool";
+
+/// The answer between results and a message of the user, where the server demands one.
+const AFTER_TOOL: Prompt = Prompt::named("after_results.md");
+
+fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
+    let mut sent = Vec::with_capacity(request.messages.len() + 2);
+    if !request.system.is_empty() {
+        let role = match endpoint.dialect.instructions {
+            None | Some(InstructionsRole::System) => "system",
+            Some(InstructionsRole::Developer) => "developer",
+        };
+        sent.push(plain(role, Cow::Borrowed(request.system)));
+    }
+    for message in request.messages {
+        match message.role {
+            // Many chat templates allow a system message only at the beginning.
+            Role::System | Role::User => add_user(&mut sent, user(message, request), endpoint),
+            Role::Assistant => sent.extend(assistant(message, endpoint)),
+            Role::Tool => {
+                sent.extend(results(message, endpoint));
+                if let Some(images) = images_of_results(message, request, endpoint) {
+                    add_user(&mut sent, images, endpoint);
+                }
+            }
+        }
+    }
+    sent
+}
+
+/// Adds a message of the user, joined to one before it: strict chat templates reject two in a row.
+fn add_user<'a>(sent: &mut Vec<Sent<'a>>, message: Sent<'a>, endpoint: &Endpoint) {
+    match sent.last_mut() {
+        Some(last) if last.role == USER => last.content.join(message.content),
+        Some(last) if last.role == TOOL && endpoint.dialect.user_after_tool == Some(false) => {
+            let text = Prompts::default().text(AFTER_TOOL).trim_end().to_owned();
+            sent.push(plain("assistant", Cow::Owned(text)));
+            sent.push(message);
+        }
+        Some(_) | None => sent.push(message),
+    }
+}
+
+impl<'a> Content<'a> {
+    /// Adds the content of the next message.
+    fn join(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (_, Content::Text(text)) if text.is_empty() => {}
+            (Content::Text(text), other) if text.is_empty() => *self = other,
+            (Content::Text(text), Content::Text(more)) => {
+                let text = text.to_mut();
+                text.push_str("\n\n");
+                text.push_str(&more);
+            }
+            (_, other) => {
+                let mut parts = std::mem::replace(self, Content::Parts(Vec::new())).into_parts();
+                parts.extend(other.into_parts());
+                *self = Content::Parts(parts);
+            }
+        }
+    }
+
+    fn into_parts(self) -> Vec<SentPart<'a>> {
+        match self {
+            Content::Text(text) => vec![SentPart::Text { text }],
+            Content::Parts(parts) => parts,
+        }
+    }
+}
+
+fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Sent<'a> {
+    Sent {
+        role,
+        tool_call_id: None,
+        content: Content::Text(content),
+        reasoning_content: None,
+        reasoning_details: Vec::new(),
+        tool_calls: Vec::new(),
+    }
+}
+
+fn user<'a>(message: &'a Message, request: &Request<'_>) -> Sent<'a> {
+    if message.parts.iter().all(|part| !matches!(part, Part::Image(_))) {
+        return plain(USER, words(message));
+    }
+    let parts = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text } if text.is_empty() => None,
+        Part::Text { text } => Some(SentPart::Text { text: Cow::Borrowed(text) }),
+        Part::Image(image) => Some(picture(image, request)),
+        Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
+    });
+    of_parts(parts.collect())
+}
+
+fn of_parts(parts: Vec<SentPart<'_>>) -> Sent<'_> {
+    Sent { content: Content::Parts(parts), ..plain(USER, Cow::Borrowed("")) }
+}
+
+fn picture<'a>(image: &Image, request: &Request<'_>) -> SentPart<'a> {
+    match image_address(image, request) {
+        Some(url) => SentPart::ImageUrl { image_url: ImageUrl { url } },
+        None => SentPart::Text { text: Cow::Borrowed(LOST_IMAGE) },
+    }
+}
+
+/// An answer as it is sent back; an empty one is left out, because servers reject it.
+fn assistant<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<Sent<'a>> {
+    let content = words(message);
+    let mut sent = plain("assistant", Cow::Borrowed(""));
+    let mut reasoning = String::new();
+    for part in &message.parts {
+        match part {
+            Part::Call(call) => sent.tool_calls.push(SentCall {
+                id: call_id(&call.id, id_form(endpoint)),
+                r#type: "function",
+                function: SentFunction { name: call_name(call), arguments: call_arguments(call) },
+            }),
+            Part::Carried(carried) if carried.model == endpoint.id => {
+                reasoning.push_str(carried.data["reasoning_content"].as_str().unwrap_or_default());
+                let details = carried.data["reasoning_details"].as_array();
+                sent.reasoning_details.extend(details.into_iter().flatten());
+            }
+            Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Result(_) => {}
+        }
+    }
+    if content.is_empty() && sent.tool_calls.is_empty() {
+        return None;
+    }
+    sent.content = Content::Text(content);
+    match endpoint.dialect.reasoning_back {
+        // These servers reject a conversation in which an answer, also one of another model, lacks the field.
+        Some(ReasoningBack::ReasoningContent) => {
+            sent.reasoning_content = Some(reasoning);
+            sent.reasoning_details.clear();
+        }
+        Some(ReasoningBack::ReasoningDetails) => {}
+        None => sent.reasoning_details.clear(),
+    }
+    Some(sent)
+}
+
+/// One message for each result.
+fn results<'a>(message: &'a Message, endpoint: &Endpoint) -> impl Iterator<Item = Sent<'a>> {
+    let has_parts = endpoint.dialect.result_parts == Some(true);
+    let form = id_form(endpoint);
+    message.parts.iter().filter_map(move |part| match part {
+        Part::Result(result) => {
+            let mut sent = plain(TOOL, Cow::Borrowed(&result.text));
+            sent.tool_call_id = Some(call_id(&result.call, form));
+            if has_parts {
+                let text = SentPart::Text { text: Cow::Borrowed(&result.text) };
+                sent.content = Content::Parts(vec![text]);
+            }
+            Some(sent)
+        }
+        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
+    })
+}
+
+/// The images of the results, as one message of the user: a tool message has only text. Each follows the id of its
+/// call.
+fn images_of_results<'a>(
+    message: &'a Message,
+    request: &Request<'_>,
+    endpoint: &Endpoint,
+) -> Option<Sent<'a>> {
+    let form = id_form(endpoint);
+    let parts = message.parts.iter().flat_map(|part| match part {
+        Part::Result(result) if !result.images.is_empty() => {
+            let label = format!("[image of {}]", call_id(&result.call, form));
+            let label = SentPart::Text { text: Cow::Owned(label) };
+            let images = result.images.iter().map(|image| picture(image, request));
+            iter::once(label).chain(images).collect()
+        }
+        Part::Result(_) | Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => {
+            Vec::new()
+        }
+    });
+    let parts = parts.collect::<Vec<_>>();
+    (!parts.is_empty()).then(|| of_parts(parts))
+}
+
+/// What the server accepts as the id of a call. The length is OpenAI's limit. Kimi's own ids are as
+/// `functions.Read:0`: its chat template shows them to the model, which fails with others
+/// (github.com/vybestack/llxprt-code/issues/713).
+fn id_form(endpoint: &Endpoint) -> IdForm {
+    match endpoint.dialect.nine_character_ids {
+        Some(true) => IdForm::NineCharacters,
+        Some(false) | None => IdForm::Word { also: ".:", longest: 40 },
+    }
+}
+
+/// The texts of a message, as one.
+fn words(message: &Message) -> Cow<'_, str> {
+    let mut words = Cow::Borrowed("");
+    for part in &message.parts {
+        match part {
+            Part::Text { text } if words.is_empty() => words = Cow::Borrowed(text),
+            Part::Text { text } => words = Cow::Owned(format!("{words}\n\n{text}")),
+            Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => {}
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,411 @@
+//! Lists every command that a line may run: its simple commands, and those run by `env`, `xargs`, `sh -c`,
+//! `find -exec` and so on.
+
+use super::table::{Wrapper, table};
+use crate::shell::{How, Kind, Redirect, Script, Simple, Word, directory, is_assignment};
+
+/// Maximal nesting of commands that run commands.
+const MAX_DEPTH: usize = 8;
+/// Maximal number of commands of a line.
+const MAX_COMMANDS: usize = 10_000;
+
+/// A command that may run.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about its surroundings")]
+pub(in super::super) struct Command {
+    /// Its program as written.
+    program: String,
+    /// The bare name of its program and its arguments.
+    pub(in super::super) words: Vec<Word>,
+    pub(in super::super) assignments: Vec<Word>,
+    redirects: Vec<Redirect>,
+    /// Its standard input is a pipe, a file or a text.
+    pub(in super::super) has_input: bool,
+    pub(super) writes_pipe: bool,
+    /// `timeout` ends it.
+    pub(super) is_limited: bool,
+    /// The directory in which it runs, if known.
+    pub(in super::super) directory: Option<String>,
+    /// The index of its simple command in the script.
+    pub(in super::super) of: usize,
+    /// It only runs the command after it.
+    pub(in super::super) is_wrapper: bool,
+    /// The indexes of its operands in `words`.
+    operands: Vec<usize>,
+}
+
+/// All commands of a line.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Commands {
+    pub(in super::super) all: Vec<Command>,
+    /// The line, and every text in it that is executed, was parsed completely.
+    pub(in super::super) is_understood: bool,
+    /// A limit was reached.
+    pub(in super::super) is_too_long: bool,
+}
+
+impl Commands {
+    /// The commands of a script.
+    pub(in super::super) fn of(script: &Script) -> Self {
+        let mut commands = Self { is_understood: true, ..Self::default() };
+        commands.script(script, None, MAX_DEPTH);
+        commands
+    }
+
+    /// Adds the commands of a script that `by` may run.
+    fn script(&mut self, script: &Script, by: Option<&Command>, depth: usize) {
+        self.is_understood &= script.is_understood;
+        self.is_too_long |= script.is_too_long;
+        for (n, simple) in script.commands.iter().enumerate() {
+            let mut command = Command::of(simple, n);
+            if let Some(by) = by {
+                command.of = by.of;
+                command.has_input |= by.has_input;
+                command.writes_pipe |= by.writes_pipe;
+                command.is_limited |= by.is_limited;
+            }
+            self.add(command, depth);
+        }
+    }
+
+    fn add(&mut self, mut command: Command, depth: usize) {
+        if self.all.len() >= MAX_COMMANDS {
+            self.is_too_long = true;
+            return;
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            self.is_too_long = true;
+            return;
+        };
+        command.normalise();
+        let at = self.all.len();
+        self.all.push(command.clone());
+        if matches!(command.name(), "find" | "fd" | "fdfind") {
+            return self.found(&command, depth);
+        }
+        let Some(wrapper) = table().wrapper(&command) else { return };
+        let is_followed = match &wrapper.text {
+            Some(place) => self.text(&command, wrapper, place, depth),
+            None => self.wrapped(&command, wrapper, depth),
+        };
+        // A name that `uv run` or `npm exec` resolves may be the project's own program.
+        self.all[at].is_wrapper = is_followed && wrapper.n_words(&command) == 0;
+    }
+
+    /// The command in the arguments of a wrapper.
+    fn wrapped(&mut self, command: &Command, wrapper: &Wrapper, depth: usize) -> bool {
+        let start = wrapper.command_at(command);
+        let mut words = command.words[start.min(command.words.len())..].to_vec();
+        let mut assignments = Vec::new();
+        if wrapper.assignments {
+            let n = words.iter().take_while(|word| is_assignment(&word.text)).count();
+            assignments = words.drain(..n).collect();
+        }
+        if words.is_empty() {
+            return false;
+        }
+        if wrapper.appends {
+            words.push(Word { text: "{}".to_owned(), kind: Kind::Output });
+        }
+        let own = &command.words[1..start.min(command.words.len())];
+        let mut directory = command.directory.clone();
+        // The last one counts, relative to where the wrapper runs.
+        let is_moved = |at: &usize| wrapper.directory.iter().any(|it| may_be(&own[*at].text, it));
+        if let Some(at) = (0..own.len()).rfind(is_moved) {
+            let place = wrapper.directory.iter().find_map(|option| value_of(&own[at..], option));
+            directory = place.and_then(|it| directory::path_of(directory.as_deref(), &it));
+        }
+        let inner = Command {
+            words,
+            assignments,
+            directory,
+            is_limited: command.is_limited || command.name() == "timeout",
+            ..command.clone()
+        };
+        self.add(inner, depth);
+        true
+    }
+
+    /// The text that a shell, `eval` or the like executes.
+    fn text(&mut self, command: &Command, wrapper: &Wrapper, place: &str, depth: usize) -> bool {
+        let n_words = wrapper.n_words(command);
+        let joined = |words: &[Word]| {
+            let kind = words.iter().map(|word| word.kind).max().unwrap_or_default();
+            let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+            (!words.is_empty()).then_some(Word { text, kind })
+        };
+        let text = match place {
+            "joined" => {
+                let start = n_words.checked_sub(1).and_then(|n| command.operands.get(n));
+                joined(&command.words[start.map_or(1, |at| at + 1)..])
+            }
+            "first" => command.operands().next().cloned(),
+            option if command.has(option) => {
+                let is_option = |word: &Word| {
+                    word.text.starts_with('-') && Command::is_option(&word.text, option)
+                };
+                let at = command.words.iter().position(is_option);
+                let rest = at.map_or(&[][..], |at| &command.words[at + 1..]);
+                rest.iter().find(|word| !word.text.starts_with(['-', '+'])).cloned()
+            }
+            _ if command.operands.is_empty() => command.input_text().cloned(),
+            _ => None,
+        };
+        match text.as_ref().map(Word::known) {
+            Some(Some(text)) => {
+                let script =
+                    Script::read_nested(text, command.directory.clone(), MAX_DEPTH * depth);
+                let by = Command { has_input: command.reads_input(), ..command.clone() };
+                self.script(&script, Some(&by), depth);
+                true
+            }
+            Some(None) => {
+                self.is_understood = false;
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// The command that `find -exec … ;` or `fd -x …` runs.
+    fn found(&mut self, command: &Command, depth: usize) {
+        let is_find = command.name() == "find";
+        let runs = |word: &Word| match word.text.as_str() {
+            "-exec" | "-execdir" | "-ok" | "-okdir" => is_find,
+            "-x" | "-X" | "--exec" | "--exec-batch" => !is_find,
+            _ => false,
+        };
+        let mut rest = command.arguments();
+        while let Some(at) = rest.iter().position(runs) {
+            let is_elsewhere = matches!(rest[at].text.as_str(), "-execdir" | "-okdir");
+            rest = &rest[at + 1..];
+            let is_end = |word: &Word| matches!(word.text.as_str(), ";" | "+");
+            let end = rest.iter().position(is_end).unwrap_or(rest.len());
+            let unknown = |word: &Word| {
+                let is_unknown = word.text.contains("{}");
+                let kind = if is_unknown { Kind::Output } else { word.kind };
+                Word { text: word.text.clone(), kind }
+            };
+            let words: Vec<Word> = rest[..end].iter().map(unknown).collect();
+            rest = &rest[end..];
+            if !words.is_empty() {
+                let directory = command.directory.clone().filter(|_| !is_elsewhere);
+                let inner =
+                    Command { words, assignments: Vec::new(), directory, ..command.clone() };
+                self.add(inner, depth);
+            }
+        }
+    }
+}
+
+/// The value of the option that these words begin with: the next word, or the rest of its own (`-Cweb`, `--chdir=web`).
+pub(super) fn value_of(words: &[Word], option: &str) -> Option<Word> {
+    let (first, others) = words.split_first()?;
+    match first.text.strip_prefix(option)? {
+        "" => others.first().cloned(),
+        rest if option.starts_with("--") => {
+            Some(Word { text: rest.strip_prefix('=')?.to_owned(), ..first.clone() })
+        }
+        rest => Some(Word { text: rest.to_owned(), ..first.clone() }),
+    }
+}
+
+/// The word may be this option, also abbreviated or behind others (`-iC`).
+fn may_be(word: &str, option: &str) -> bool {
+    match (word.strip_prefix("--"), option.strip_prefix("--")) {
+        (Some(word), Some(long)) => {
+            let name = word.split('=').next().unwrap_or(word);
+            !name.is_empty() && long.starts_with(name)
+        }
+        (None, None) => word.starts_with('-') && word.contains(option.trim_start_matches('-')),
+        _ => false,
+    }
+}
+
+impl Wrapper {
+    /// The index where the command begins: after the wrapper's options, their values and its own operands.
+    fn command_at(&self, command: &Command) -> usize {
+        let n_own = self.operands + self.n_words(command);
+        let mut n_operands = 0;
+        let mut at = 1;
+        while let Some(word) = command.words.get(at) {
+            match word.text.as_str() {
+                "--" => return at + 1,
+                text if text.len() > 1 && text.starts_with('-') => {
+                    at += usize::from(self.values.iter().any(|option| option == text));
+                }
+                _ if n_operands == n_own => return at,
+                _ => n_operands += 1,
+            }
+            at += 1;
+        }
+        at
+    }
+}
+
+impl Command {
+    fn of(simple: &Simple, n: usize) -> Self {
+        Self {
+            program: String::new(),
+            words: simple.words.clone(),
+            assignments: simple.assignments.clone(),
+            redirects: simple.redirects.clone(),
+            has_input: simple.reads_pipe
+                || simple.redirects.iter().any(|to| {
+                    matches!(to.how, How::Read | How::Text) && to.descriptor.is_none_or(|n| n == 0)
+                }),
+            writes_pipe: simple.writes_pipe,
+            is_limited: false,
+            directory: simple.directory.clone(),
+            of: n,
+            is_wrapper: false,
+            operands: Vec::new(),
+        }
+    }
+
+    /// Removes the path from the program's name, and finds the operands.
+    fn normalise(&mut self) {
+        let Some(program) = self.words.first_mut() else { return };
+        self.program.clone_from(&program.text);
+        if let Some((_, name)) = program.text.rsplit_once('/').filter(|(_, name)| !name.is_empty())
+        {
+            program.text = name.to_owned();
+        }
+        // `python3.12`
+        if let Some((name, version)) = program.text.split_once('.')
+            && name.ends_with(|char: char| char.is_ascii_digit())
+            && version.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            program.text = name.to_owned();
+        }
+        let values = table().values(&self.words[0].text);
+        self.operands.clear();
+        let (mut takes_value, mut is_option_end) = (false, false);
+        for (at, word) in self.words.iter().enumerate().skip(1) {
+            if std::mem::take(&mut takes_value) {
+                continue;
+            }
+            match word.text.as_str() {
+                "--" if !is_option_end => is_option_end = true,
+                text if text.len() > 1 && text.starts_with('-') && !is_option_end => {
+                    // The last letter of a cluster may take a value: `curl -so FILE`.
+                    let last = text.chars().next_back().map(|letter| format!("-{letter}"));
+                    let is_cluster = text[1..].bytes().all(|byte| byte.is_ascii_alphabetic());
+                    let is_it = |option: &String| {
+                        option == text || is_cluster && last.as_ref() == Some(option)
+                    };
+                    takes_value = values.iter().any(is_it);
+                }
+                _ => self.operands.push(at),
+            }
+        }
+    }
+
+    /// The bare name of the program; empty if it is not known.
+    pub(in super::super) fn name(&self) -> &str {
+        self.words.first().and_then(Word::known).unwrap_or_default()
+    }
+
+    /// The name of its program and its first word that is not an option, if they are literal: `cargo test`.
+    pub(in super::super) fn in_short(&self) -> Option<String> {
+        let name = self.words.first()?.known().filter(|name| !name.is_empty())?;
+        let mut arguments = self.arguments().iter().map_while(Word::known);
+        let first = arguments.find(|word| !word.starts_with('-') && !word.is_empty());
+        Some(first.map_or_else(|| name.to_owned(), |first| format!("{name} {first}")))
+    }
+
+    /// Its assignments and words as written.
+    pub(in super::super) fn written(&self) -> Vec<String> {
+        let assignments = self.assignments.iter().map(|word| word.text.clone());
+        let program = self.words.first().map(|_| self.program.clone());
+        let arguments = self.arguments().iter().map(|word| word.text.clone());
+        assignments.chain(program).chain(arguments).collect()
+    }
+
+    /// For each word, whether a rule that denies or asks may skip it: an option, or the value of one.
+    pub(in super::super) fn is_option_at(&self, at: usize) -> bool {
+        at > 0 && !self.operands.contains(&at)
+    }
+
+    pub(in super::super) fn arguments(&self) -> &[Word] {
+        self.words.get(1..).unwrap_or_default()
+    }
+
+    /// The arguments that are neither options nor their values.
+    pub(in super::super) fn operands(&self) -> impl ExactSizeIterator<Item = &Word> {
+        self.operands.iter().map(|at| &self.words[*at])
+    }
+
+    /// The number of leading operands that match one of these sequences; `None` if none matches.
+    pub(super) fn begins_with(&self, sequences: &[String]) -> Option<usize> {
+        if sequences.is_empty() {
+            return Some(0);
+        }
+        let fits = |sequence: &String| {
+            let parts = sequence.split(' ').map(Some);
+            let n = parts.clone().count();
+            let leading = self.operands().take(n).map(Word::known);
+            (self.operands.len() >= n && leading.eq(parts)).then_some(n)
+        };
+        sequences.iter().filter_map(fits).max()
+    }
+
+    /// It has this word or option, also in a cluster, abbreviated or with a value.
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.arguments().iter().any(|word| Self::is_option(&word.text, option))
+    }
+
+    fn is_option(word: &str, option: &str) -> bool {
+        if word == option {
+            return true;
+        }
+        if let Some(long) = option.strip_prefix("--").filter(|long| !long.is_empty()) {
+            let Some(given) = word.strip_prefix("--") else { return false };
+            let given = given.split('=').next().unwrap_or(given);
+            return given == long || given.len() >= 3 && long.starts_with(given);
+        }
+        let Some(letter) = option.strip_prefix('-').filter(|letter| letter.len() == 1) else {
+            return false;
+        };
+        // `-rf`; not for programs whose options are words (`find -name`).
+        let is_cluster = |letters: &str| {
+            letters.len() <= 5
+                && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+                && letters.contains(letter)
+        };
+        word.strip_prefix('-').is_some_and(is_cluster)
+    }
+
+    /// The same, also with an attached value: `-Oless`, `-am"a message"`.
+    pub(super) fn may_have(&self, option: &str) -> bool {
+        let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1 && *letter != "-");
+        let holds = |word: &Word| {
+            let letters = word.text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+            let first = letters.map(|letters| letters.chars().take(3).collect::<String>());
+            letter.zip(first).is_some_and(|(letter, first)| first.contains(letter))
+        };
+        self.has(option) || self.arguments().iter().any(holds)
+    }
+
+    /// The program is found by its name, or in a directory of the system.
+    pub(super) fn is_system_program(&self) -> bool {
+        const SYSTEM: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin"];
+        self.program.rsplit_once('/').is_none_or(|(directory, _)| SYSTEM.contains(&directory))
+    }
+
+    /// It writes a file by a redirection.
+    pub(in super::super) fn writes_file(&self) -> bool {
+        self.redirects.iter().any(|to| to.writes().is_some())
+    }
+
+    /// The text of a here-document or here-string.
+    fn input_text(&self) -> Option<&Word> {
+        let texts = self.redirects.iter().rev().filter(|to| to.how == How::Text);
+        texts.map(|to| &to.target).next()
+    }
+
+    /// It reads input other than the text that it executes.
+    fn reads_input(&self) -> bool {
+        self.has_input && self.input_text().is_none()
+    }
+}

@@ -1,0 +1,285 @@
+//! The expression of a `find`: which paths its deletions may reach (POSIX `find`; the manual of GNU findutils).
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::shell::Word;
+
+/// Options and actions without an argument, which are true.
+const ALWAYS: &[&str] = &[
+    "-depth",
+    "-d",
+    "-mount",
+    "-xdev",
+    "-daystart",
+    "-follow",
+    "-noleaf",
+    "-print",
+    "-print0",
+    "-prune",
+    "-quit",
+    "-ls",
+    "-true",
+];
+/// Tests and actions with one argument, whose result is not known or that do not restrict what is found.
+const WITH_ARGUMENT: &[&str] = &[
+    "-amin",
+    "-anewer",
+    "-atime",
+    "-cmin",
+    "-cnewer",
+    "-context",
+    "-ctime",
+    "-fls",
+    "-fprint",
+    "-fprint0",
+    "-fstype",
+    "-gid",
+    "-group",
+    "-ilname",
+    "-inum",
+    "-ipath",
+    "-iregex",
+    "-iwholename",
+    "-links",
+    "-lname",
+    "-maxdepth",
+    "-mindepth",
+    "-mmin",
+    "-mtime",
+    "-path",
+    "-perm",
+    "-printf",
+    "-regex",
+    "-regextype",
+    "-samefile",
+    "-size",
+    "-uid",
+    "-used",
+    "-user",
+    "-wholename",
+    "-xtype",
+];
+/// Tests without an argument, whose result is not known.
+const UNKNOWN: &[&str] = &["-nouser", "-nogroup", "-readable", "-writable", "-executable"];
+/// Programs that delete the paths they get.
+const DELETE: &[&str] = &["rm", "/bin/rm", "shred", "unlink"];
+
+/// Whether a test holds for a path.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Truth {
+    No,
+    Maybe,
+    Yes,
+}
+
+/// A part of an expression.
+#[derive(Debug)]
+pub(super) enum Expression {
+    All(Vec<Expression>),
+    Any(Vec<Expression>),
+    Not(Box<Expression>),
+    Name(GlobMatcher),
+    /// Only directories, or only other files.
+    Directory(bool),
+    Empty,
+    Always,
+    Unknown,
+    Deletes,
+}
+
+impl Expression {
+    /// Parses the words after the start paths. `None`: it is not understood.
+    pub(super) fn parse(words: &[Word]) -> Option<Self> {
+        let mut words = words.iter().peekable();
+        let parsed = any(&mut words)?;
+        words.next().is_none().then_some(parsed)
+    }
+
+    /// It may delete a path with this name that is not empty.
+    pub(super) fn may_delete(&self, name: &str, is_directory: bool) -> bool {
+        let mut is_reached = false;
+        self.visit(name, is_directory, &mut is_reached);
+        is_reached
+    }
+
+    fn visit(&self, name: &str, is_directory: bool, is_reached: &mut bool) -> Truth {
+        let mut visit = |part: &Self| part.visit(name, is_directory, is_reached);
+        let truth = |is_so| if is_so { Truth::Yes } else { Truth::No };
+        match self {
+            Self::All(parts) => {
+                let mut all = Truth::Yes;
+                for part in parts {
+                    all = all.min(visit(part));
+                    if all == Truth::No {
+                        break;
+                    }
+                }
+                all
+            }
+            Self::Any(parts) => {
+                let mut any = Truth::No;
+                for part in parts {
+                    any = any.max(visit(part));
+                    if any == Truth::Yes {
+                        break;
+                    }
+                }
+                any
+            }
+            Self::Not(part) => match visit(part) {
+                Truth::No => Truth::Yes,
+                Truth::Maybe => Truth::Maybe,
+                Truth::Yes => Truth::No,
+            },
+            Self::Name(glob) => truth(glob.is_match(name)),
+            Self::Directory(wanted) => truth(*wanted == is_directory),
+            Self::Empty => Truth::No,
+            Self::Always => Truth::Yes,
+            Self::Unknown => Truth::Maybe,
+            Self::Deletes => {
+                *is_reached = true;
+                Truth::Yes
+            }
+        }
+    }
+}
+
+type Words<'a> = std::iter::Peekable<std::slice::Iter<'a, Word>>;
+
+fn any(words: &mut Words<'_>) -> Option<Expression> {
+    let mut parts = vec![all(words)?];
+    while words.next_if(|word| matches!(word.text.as_str(), "-o" | "-or")).is_some() {
+        parts.push(all(words)?);
+    }
+    Some(Expression::Any(parts))
+}
+
+fn all(words: &mut Words<'_>) -> Option<Expression> {
+    let mut parts = Vec::new();
+    while let Some(word) = words.peek() {
+        match word.text.as_str() {
+            "-o" | "-or" | ")" => break,
+            "-a" | "-and" => _ = words.next(),
+            _ => parts.push(not(words)?),
+        }
+    }
+    Some(Expression::All(parts))
+}
+
+fn not(words: &mut Words<'_>) -> Option<Expression> {
+    if words.next_if(|word| matches!(word.text.as_str(), "!" | "-not")).is_some() {
+        return Some(Expression::Not(Box::new(not(words)?)));
+    }
+    primary(words)
+}
+
+fn primary(words: &mut Words<'_>) -> Option<Expression> {
+    let word = words.next()?.known()?;
+    Some(match word {
+        "(" => {
+            let inner = any(words)?;
+            words.next_if(|word| word.text == ")")?;
+            inner
+        }
+        "-delete" => Expression::Deletes,
+        "-empty" => Expression::Empty,
+        "-false" => Expression::Not(Box::new(Expression::Always)),
+        "-name" | "-iname" => {
+            match words.next()?.known().and_then(|glob| name(glob, word == "-iname")) {
+                Some(glob) => Expression::Name(glob),
+                None => Expression::Unknown,
+            }
+        }
+        "-type" => match words.next()?.known() {
+            Some("d") => Expression::Directory(true),
+            Some("f") => Expression::Directory(false),
+            _ => Expression::Unknown,
+        },
+        "-exec" | "-execdir" | "-ok" | "-okdir" => {
+            let deletes = DELETE.contains(&words.peek()?.text.as_str());
+            words.find(|word| matches!(word.text.as_str(), ";" | "+"))?;
+            if deletes { Expression::Deletes } else { Expression::Unknown }
+        }
+        "-fprintf" => {
+            words.nth(1)?;
+            Expression::Always
+        }
+        _ if ALWAYS.contains(&word) => Expression::Always,
+        _ if UNKNOWN.contains(&word) => Expression::Unknown,
+        _ if WITH_ARGUMENT.contains(&word) || word.starts_with("-newer") => {
+            words.next()?;
+            Expression::Unknown
+        }
+        // Of an unknown word it is not known whether an argument follows.
+        _ => return None,
+    })
+}
+
+/// A pattern of `fnmatch(3)`, where braces are ordinary characters. One with brackets is not compared: globs of this kind
+/// differ there.
+fn name(pattern: &str, ignores_case: bool) -> Option<GlobMatcher> {
+    if pattern.contains('[') {
+        return None;
+    }
+    let pattern = pattern.replace('{', "[{]").replace('}', "[}]");
+    let glob =
+        GlobBuilder::new(&pattern).backslash_escape(true).case_insensitive(ignores_case).build();
+    Some(glob.ok()?.compile_matcher())
+}
+
+/// It is a `find` that deletes its results.
+pub(super) fn deletes(arguments: &[Word]) -> bool {
+    let is_exec = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir");
+    let deletes = |word: &Word| DELETE.contains(&word.text.as_str());
+    arguments.iter().any(|word| word.text == "-delete")
+        || arguments.windows(2).any(|pair| is_exec(&pair[0]) && deletes(&pair[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(expression: &str, deleted: &[&str], kept: &[&str]) {
+        let words: Vec<Word> = expression.split(' ').map(Word::literal).collect();
+        let parsed = Expression::parse(&words).unwrap_or_else(|| panic!("{expression}"));
+        let is_reached = |path: &&&str| {
+            let name = path.trim_end_matches('/');
+            parsed.may_delete(name, name != **path)
+        };
+        assert_eq!(deleted.iter().find(|path| !is_reached(path)), None, "{expression}");
+        assert_eq!(kept.iter().find(is_reached), None, "{expression}");
+    }
+
+    #[test]
+    fn expression_decides_what_may_be_deleted() {
+        check("-name *.db -delete", &["a.db", "b.db/"], &["a", "adb"]);
+        check("-iname *.DB -type f -delete", &["a.db"], &["b.db/", "a"]);
+        check("-type d -name tmp -exec rm -rf {} +", &["tmp/"], &["tmp", "a/"]);
+        check("( -name a -o -name b ) -delete", &["a", "b"], &["c"]);
+        check("-name a -o -type f -delete", &["b"], &["a", "b/"]);
+        check("-path ./x -prune -o -name *.py -print -delete", &["a.py"], &["a"]);
+        check("! -name conf -exec rm {} ;", &["a"], &["conf"]);
+        check("-mtime +7 -delete", &["a"], &[]);
+        check("-name a -exec grep -q x {} ; -delete", &["a"], &["b"]);
+        check("-type d -empty -delete", &[], &["a", "a/"]);
+        check("-name a{b -delete -o -false -delete", &["a{b"], &["ab", "c"]);
+        check("-name a -print", &[], &["a"]);
+        check("-name [[:digit:]]* -delete", &["1"], &[]);
+    }
+
+    #[test]
+    fn expression_that_is_not_understood_is_none() {
+        for expression in [
+            "( -name a -delete",
+            "-name a ) -delete",
+            "-name",
+            "x -delete",
+            "-exec rm {}",
+            "-unheard-of -delete",
+        ] {
+            let words: Vec<Word> = expression.split(' ').map(Word::literal).collect();
+            assert!(Expression::parse(&words).is_none(), "{expression}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The paths that commands delete, as far as the line names them.
+
+use super::command::{Command, value_of};
+use super::find::{self, Expression};
+use super::{Context, PathKind};
+use crate::shell::{Kind, Word, directory};
+
+/// Limit: paths that a pattern is expanded to.
+const MAX_EXPANDED: usize = 10_000;
+
+/// Actions of `find` that do not restrict its results.
+const NOT_CONDITIONS: &[&str] = &[
+    "-delete",
+    "-depth",
+    "-d",
+    "-mindepth",
+    "-maxdepth",
+    "-xdev",
+    "-mount",
+    "-exec",
+    "-execdir",
+    "-ok",
+    "-okdir",
+    "-print",
+    "-print0",
+    "-H",
+    "-L",
+    "-P",
+];
+
+/// It deletes the root, the home or a directory above it, the project or its `.git`.
+pub(super) fn is_protected(command: &Command, context: &Context<'_>) -> bool {
+    let is_find = command.name() == "find";
+    if is_find && (!find::deletes(command.arguments()) || has_condition(command)) {
+        return false;
+    }
+    let is_it = |path: String| {
+        matches!(context.kind(&path), PathKind::Project | PathKind::Git | PathKind::HomeOrAbove)
+    };
+    let targets: Vec<Word> =
+        if is_find { start_paths(command) } else { command.operands().cloned().collect() };
+    targets.iter().filter_map(|word| target(word, command)).any(is_it)
+}
+
+/// It deletes or replaces an existing path that no checkpoint covers and that is not build output.
+pub(super) fn is_uncovered(command: &Command, context: &Context<'_>) -> bool {
+    let paths: Vec<String> = match command.name() {
+        "find" => return find_reaches_uncovered(command, context),
+        "mv" => replaced(command, context),
+        _ => command.operands().flat_map(|word| targets(word, command, context)).collect(),
+    };
+    paths.iter().any(|path| context.is_uncovered(path))
+}
+
+/// It is a `find` whose deletion may reach such a path.
+fn find_reaches_uncovered(command: &Command, context: &Context<'_>) -> bool {
+    if !find::deletes(command.arguments()) {
+        return false;
+    }
+    let starts = start_paths(command);
+    let is_option = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
+    let is_start = |word: &&Word| !is_expression(word);
+    let expression = command.arguments().iter().skip_while(is_option).skip_while(is_start);
+    let expression = Expression::parse(&expression.cloned().collect::<Vec<_>>());
+    let is_selected = |name: &str, is_directory| {
+        expression.as_ref().is_none_or(|expression| expression.may_delete(name, is_directory))
+    };
+    let paths = starts.iter().flat_map(|word| targets(word, command, context));
+    let mut paths = paths.map(|path| directory::join(context.directory, &path));
+    paths.any(|path| {
+        context.facts.kind(&path) == PathKind::Outside
+            || context.facts.has_uncovered(&path, &is_selected)
+    })
+}
+
+/// It is a command of git that deletes or replaces a file whose content neither a checkpoint nor git has.
+pub(super) fn discards_unsaved(command: &Command, context: &Context<'_>) -> bool {
+    let mut operands = command.operands();
+    let Some(action) = operands.next().map(|word| word.text.as_str()) else { return false };
+    let has = |options: [&str; 2]| options.iter().any(|option| command.has(option));
+    // (git expands quoted patterns itself, and `:/` begins with an instruction to it.)
+    let is_pathspec = |word: &Word| {
+        word.is_literal() && word.text.contains([':', '*', '?', '[']) || word.text.starts_with(':')
+    };
+    let is_whole = matches!(action, "reset" | "switch")
+        || action == "checkout" && has(["-f", "--force"])
+        || command.has("-C")
+        || command.operands().any(is_pathspec);
+    let only_index = has(["-S", "--staged"]) && !has(["-W", "--worktree"]);
+    let is_tracked = action != "clean";
+    let paths: Vec<String> = match action {
+        "restore" if only_index => Vec::new(),
+        _ if is_whole => vec![String::new()],
+        _ => {
+            let named = operands.flat_map(|word| targets(word, command, context));
+            let mut paths: Vec<String> = named.collect();
+            if paths.is_empty() && !is_tracked {
+                paths.extend(target(&Word::literal("."), command));
+            }
+            paths.iter().map(|path| directory::join(context.directory, path)).collect()
+        }
+    };
+    !paths.is_empty() && context.facts.has_unsaved(&paths, is_tracked)
+}
+
+fn has_condition(command: &Command) -> bool {
+    let mut arguments = command.arguments().iter().peekable();
+    while let Some(word) = arguments.next() {
+        match word.text.as_str() {
+            // The command of an action is not a condition.
+            "-exec" | "-execdir" => {
+                while arguments.next_if(|word| !matches!(word.text.as_str(), ";" | "+")).is_some() {
+                }
+            }
+            text if text.starts_with('-') && !NOT_CONDITIONS.contains(&text) => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The start paths of a `find`.
+fn start_paths(command: &Command) -> Vec<Word> {
+    let is_option = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
+    let paths = command.arguments().iter().skip_while(is_option);
+    let paths: Vec<Word> = paths.take_while(|word| !is_expression(word)).cloned().collect();
+    if paths.is_empty() { vec![Word::literal(".")] } else { paths }
+}
+
+fn is_expression(word: &Word) -> bool {
+    word.text.starts_with(['-', '(', '!'])
+}
+
+/// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves into a
+/// temporary directory, or to an unknown place, which may be one.
+fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
+    let mut operands: Vec<&Word> = command.operands().collect();
+    let arguments = command.arguments();
+    let named = (0..arguments.len()).find_map(|at| {
+        let mut options = ["-t", "--target-directory"].into_iter();
+        options.find_map(|option| value_of(&arguments[at..], option))
+    });
+    let Some(word) = named.or_else(|| operands.pop().cloned()) else { return Vec::new() };
+    let destination = target(&word, command);
+    let place = destination.clone().or_else(|| known_directory(&word, command));
+    let is_lost = |kind| matches!(kind, PathKind::Temporary | PathKind::HomeOrAbove);
+    if place.is_none_or(|place| is_lost(context.kind(&place))) {
+        return operands.iter().flat_map(|word| targets(word, command, context)).collect();
+    }
+    let Some(destination) = destination else { return Vec::new() };
+    let inside = operands.iter().filter_map(|source| {
+        let name = source.known()?.trim_end_matches('/').rsplit('/').next()?;
+        Some(directory::join(&destination, name))
+    });
+    let inside: Vec<String> = inside.collect();
+    if context.facts.is_file(&directory::join(context.directory, &destination)) {
+        vec![destination]
+    } else {
+        inside
+    }
+}
+
+/// The directory of a path whose last part is not known (`old/$name`).
+fn known_directory(word: &Word, command: &Command) -> Option<String> {
+    let known = &word.text[..word.text.find(['$', '`', '*', '?', '['])?];
+    if known.is_empty() {
+        return None;
+    }
+    let directory = known.rsplit_once('/').map_or(".", |(directory, _)| directory);
+    let directory = Word::literal(if directory.is_empty() { "/" } else { directory });
+    directory::path_of(command.directory.as_deref(), &directory)
+}
+
+/// The paths that an operand names; a pattern is expanded.
+fn targets(word: &Word, command: &Command, context: &Context<'_>) -> Vec<String> {
+    let is_pattern = word.kind == Kind::Pattern;
+    match target(word, command) {
+        // (`*` in the project is not all of it: hidden files stay.)
+        Some(path) if !is_pattern || context.kind(&path) != PathKind::Project => return vec![path],
+        _ if !is_pattern => return Vec::new(),
+        _ => {}
+    }
+    let (start, rest) = match word.text.strip_prefix("~/") {
+        Some(rest) => (Some("~".to_owned()), rest),
+        None => {
+            let start = if word.text.starts_with('/') { "/" } else { "." };
+            let start = directory::path_of(command.directory.as_deref(), &Word::literal(start));
+            (start, word.text.as_str())
+        }
+    };
+    let mut paths: Vec<String> = start.into_iter().collect();
+    for part in rest.split('/').filter(|part| !part.is_empty()) {
+        let has_pattern = part.contains(['*', '?', '[']);
+        let expanded = paths.iter().flat_map(|path| {
+            if !has_pattern {
+                return vec![directory::join(path, part)];
+            }
+            let names = context.facts.matches(&directory::join(context.directory, path), part);
+            names.iter().map(|name| directory::join(path, name)).collect()
+        });
+        paths = expanded.take(MAX_EXPANDED).collect();
+    }
+    paths
+}
+
+/// The path that a word names; `a/*` counts as all of `a`.
+fn target(word: &Word, command: &Command) -> Option<String> {
+    let mut word = word.clone();
+    if word.kind != Kind::Literal {
+        while let Some(text) =
+            ["/*", "/.*", "/**", "/{*,.*}"].iter().find_map(|end| word.text.strip_suffix(end))
+        {
+            word.text = if text.is_empty() { "/".to_owned() } else { text.to_owned() };
+        }
+        if matches!(word.text.as_str(), "*" | ".*" | "**") {
+            ".".clone_into(&mut word.text);
+        }
+        if word.kind == Kind::Pattern && !word.text.contains(['*', '?', '[']) {
+            word.kind = Kind::Literal;
+        }
+    }
+    directory::path_of(command.directory.as_deref(), &word)
+}

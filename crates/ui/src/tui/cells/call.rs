@@ -1,0 +1,542 @@
+//! Tool calls: their state, the permission question, and the result.
+
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+use super::lines::{
+    beginning, command_lines, diff_lines, first_line, live_output, n_lines, output, seconds,
+    text_lines, title,
+};
+use super::{Detail, Look, RUNNING_LINES};
+use crate::tui::text::{cut, hang};
+use crate::tui::theme::Part;
+use agent_protocol::control::Grant;
+use agent_protocol::envelope::{Envelope, ErrorCode};
+use agent_protocol::event::ChangedBy;
+use agent_protocol::question::{Question as Inquiry, UserAnswer};
+use agent_protocol::view::{mcp_subject, place_of_command, view};
+use agent_protocol::visible::{literal, literal_line, prose};
+use agent_protocol::{Object, counted};
+
+/// Limits in brief: lines of a diff, of an output, and of the output of a failed command.
+const DIFF_LINES: usize = 24;
+const OUTPUT_LINES: usize = 4;
+const FAILED_LINES: usize = 10;
+/// Limit: lines of the reason of a failure, in brief.
+const NOTE_LINES: usize = 4;
+
+/// A call of a tool.
+#[derive(Debug)]
+pub(in crate::tui) struct Call {
+    pub(in crate::tui) id: String,
+    pub(in crate::tui) tool: String,
+    /// Its subject: a path, a pattern, a command.
+    pub(in crate::tui) subject: String,
+    /// Where and how a command runs, if not in the foreground in the root.
+    place: Option<String>,
+    /// Its subject as the model wrote it, if a hook changed the call.
+    written: Option<String>,
+    pub(in crate::tui) question: Option<Box<Question>>,
+    /// What it asks the user.
+    pub(in crate::tui) asks: Vec<Inquiry>,
+    pub(in crate::tui) state: CallState,
+}
+
+/// The state of a call.
+#[derive(Debug)]
+pub(in crate::tui) enum CallState {
+    /// Requested.
+    Waiting,
+    /// Running, with the end of its output.
+    Running { tail: String },
+    /// Finished.
+    Done(Box<Outcome>),
+}
+
+/// The permission question about a call.
+#[derive(Clone, Debug)]
+pub(in crate::tui) struct Question {
+    /// Empty if it was explained before.
+    pub(in crate::tui) why: String,
+    pub(in crate::tui) grants: Vec<Grant>,
+    pub(in crate::tui) diff: Option<String>,
+}
+
+/// The result of a call.
+#[derive(Debug)]
+pub(in crate::tui) struct Outcome {
+    mark: Mark,
+    summary: String,
+    note: String,
+    body: Body,
+    /// What the sandbox refused or changed.
+    notes: Vec<String>,
+    time_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Good,
+    Partial,
+    Bad,
+}
+
+#[derive(Debug)]
+enum Body {
+    None,
+    /// A diff, and the number of changed lines.
+    Diff(String, usize),
+    /// Output of a command, whose last lines are the most important, and the number of lines that the text
+    /// lacks.
+    Output(String, usize),
+    /// The answer of an MCP server, whose first lines are the most important, and the number of lines that the
+    /// text lacks.
+    Answer(String, usize),
+    /// Answers of the user.
+    Answers(Vec<UserAnswer>),
+    /// Anything else, only in full.
+    Text(String),
+}
+
+impl Call {
+    /// A call as the model wrote it.
+    pub(in crate::tui) fn new(id: &str, tool: &str, arguments: &str) -> Self {
+        let input: Object = serde_json::from_str(arguments).unwrap_or_default();
+        Self {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            subject: subject(tool, &input),
+            place: place_of_command(tool, &input),
+            written: None,
+            question: None,
+            asks: Vec::new(),
+            state: CallState::Waiting,
+        }
+    }
+
+    /// The call is made with this input.
+    pub(in crate::tui) fn is_made_with(&mut self, input: &Object, changed_by: Option<ChangedBy>) {
+        self.place = place_of_command(&self.tool, input);
+        let written = std::mem::replace(&mut self.subject, subject(&self.tool, input));
+        if changed_by == Some(ChangedBy::Hook) {
+            self.written.get_or_insert(written);
+        }
+    }
+
+    fn change_lines(&self, look: Look) -> Vec<Line<'static>> {
+        let Some(written) = &self.written else { return Vec::new() };
+        let mut text = "a hook changed this call".to_owned();
+        // A change of other arguments is in the call's result.
+        if *written != self.subject {
+            text.push_str(&format!("; the model wrote: {}", literal_line(written)));
+        }
+        let (indent, quiet) = (Span::raw("  "), look.theme.style(Part::Quiet));
+        hang(&indent, &indent, &[Span::styled(text, quiet)], look.width)
+    }
+
+    pub(in crate::tui) fn finish(&mut self, envelope: &Envelope) {
+        let has_begun = matches!(self.state, CallState::Running { .. });
+        self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope, has_begun)));
+    }
+
+    /// The turn ended without a result.
+    pub(in crate::tui) fn give_up(&mut self) {
+        self.state = CallState::Done(Box::new(Outcome {
+            mark: Mark::Bad,
+            summary: "not run".to_owned(),
+            note: String::new(),
+            body: Body::None,
+            notes: Vec::new(),
+            time_ms: 0,
+        }));
+    }
+
+    pub(super) fn lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
+        let mut lines = self.question_lines(look);
+        // A waiting call has no result yet.
+        if lines.is_empty() || !matches!(self.state, CallState::Waiting) {
+            lines.extend(self.outcome_lines(look, detail));
+        }
+        lines
+    }
+
+    /// The permission question with its details.
+    pub(in crate::tui) fn question_lines(&self, look: Look) -> Vec<Line<'static>> {
+        let Some(question) = &self.question else { return Vec::new() };
+        let (name, subject) = (self.name(look), first_line(&self.subject));
+        let mut lines = vec![title(("? ", Part::Warn), &name, &subject, "", look)];
+        let is_whole = self.is_whole_in(&lines[0]);
+        let quiet = look.theme.style(Part::Quiet);
+        lines.extend(self.place_lines(&name, look));
+        lines.extend(self.change_lines(look));
+        if !question.why.is_empty() {
+            let indent = Span::raw("  ");
+            let why = Span::styled(literal(&question.why).into_owned(), quiet);
+            lines.extend(hang(&indent, &indent, &[why], look.width));
+        }
+        if !is_whole {
+            lines.extend(command_lines(&self.subject, look));
+        }
+        if let Some(diff) = &question.diff {
+            lines.extend(diff_lines(diff, 0, usize::MAX, look, Detail::Full));
+        }
+        lines
+    }
+
+    /// The tool, and where its command runs. A long directory is cut.
+    pub(in crate::tui) fn name(&self, look: Look) -> String {
+        match &self.place {
+            None => self.tool.clone(),
+            Some(place) => {
+                format!("{} ({})", self.tool, cut(&literal_line(place), look.width / 2))
+            }
+        }
+    }
+
+    /// The whole place, if this name does not contain it.
+    fn place_lines(&self, name: &str, look: Look) -> Vec<Line<'static>> {
+        let place = self.place.as_deref().map(literal_line);
+        let Some(place) = place.filter(|place| !name.contains(&**place)) else { return Vec::new() };
+        let indent = Span::raw("  ");
+        hang(&indent, &indent, &[Span::raw(place.into_owned())], look.width)
+    }
+
+    /// This title contains the whole subject.
+    fn is_whole_in(&self, title: &Line<'_>) -> bool {
+        title.to_string().contains(literal(&self.subject).trim())
+    }
+
+    /// Its state or result.
+    pub(in crate::tui) fn outcome_lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
+        let (name, subject) = (self.name(look), first_line(&self.subject));
+        let outcome = match &self.state {
+            CallState::Waiting => {
+                return vec![title(("· ", Part::Quiet), &name, &subject, "", look)];
+            }
+            CallState::Running { tail } => {
+                let mut lines = vec![title(("◦ ", Part::User), &name, &subject, "", look)];
+                lines.extend(live_output(tail, RUNNING_LINES, look));
+                lines.extend(self.asks.iter().flat_map(|asks| inquiry_lines(asks, look)));
+                return lines;
+            }
+            CallState::Done(outcome) => outcome,
+        };
+        // Plan changes are displayed as a plan.
+        if self.tool == "TodoWrite" && outcome.mark != Mark::Bad && detail == Detail::Brief {
+            return Vec::new();
+        }
+        let mark = match outcome.mark {
+            Mark::Good => ("✓ ", Part::Good),
+            Mark::Partial => ("! ", Part::Warn),
+            Mark::Bad => ("✗ ", Part::Bad),
+        };
+        let mut how = outcome.summary.clone();
+        // The time includes waiting for the user's answer.
+        if outcome.time_ms >= 1000 && self.question.is_none() {
+            how.push_str(&format!("  {}", seconds(outcome.time_ms)));
+        }
+        let mut lines = vec![title(mark, &name, &subject, how.trim(), look)];
+        if detail == Detail::Full {
+            lines.extend(self.place_lines(&name, look));
+            lines.extend(self.change_lines(look));
+            if !self.is_whole_in(&lines[0]) {
+                lines.extend(command_lines(&self.subject, look));
+            }
+        }
+        if self.question.is_none() {
+            lines.extend(self.change_lines(look));
+        }
+        let indent = Span::raw("  ");
+        if !outcome.note.is_empty() {
+            let style = look.theme.style(mark.1);
+            let note = prose(&outcome.note).replace('\n', " ");
+            let mut note = hang(&indent, &indent, &[Span::styled(note, style)], look.width);
+            if detail == Detail::Brief && note.len() > NOTE_LINES {
+                note.truncate(NOTE_LINES);
+                if let Some(last) = note.last_mut() {
+                    last.spans.push(Span::styled("…", style));
+                }
+            }
+            lines.extend(note);
+        }
+        let is_shown = self.question.as_ref().is_some_and(|question| question.diff.is_some());
+        match &outcome.body {
+            Body::Diff(..) if is_shown && detail == Detail::Brief => {}
+            Body::Diff(diff, n_changed) => {
+                lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, look, detail));
+            }
+            Body::Output(text, left_out) => {
+                let most = if outcome.mark == Mark::Bad { FAILED_LINES } else { OUTPUT_LINES };
+                lines.extend(output(text, Some(*left_out), most, look, detail));
+            }
+            Body::Answer(text, left_out) => {
+                lines.extend(beginning(text, *left_out, OUTPUT_LINES, look, detail));
+            }
+            Body::Answers(answers) => {
+                lines.extend(answers.iter().flat_map(|answer| answer_lines(answer, look)));
+            }
+            Body::Text(text) if detail == Detail::Full => lines.extend(text_lines(text, look)),
+            Body::None | Body::Text(_) => {}
+        }
+        let style = look.theme.style(Part::Warn);
+        for note in &outcome.notes {
+            let note = format!("! {}", prose(note).replace('\n', " "));
+            lines.extend(hang(
+                &indent,
+                &Span::raw("    "),
+                &[Span::styled(note, style)],
+                look.width,
+            ));
+        }
+        lines
+    }
+}
+
+impl Outcome {
+    fn new(tool: &str, envelope: &Envelope, has_begun: bool) -> Self {
+        let data = &envelope.data;
+        let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
+        let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let number = |name: &str| data.get(name).and_then(Value::as_u64);
+        let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
+        let (mut mark, mut note) = match envelope.error() {
+            Some(error) => (Mark::Bad, error.in_words()),
+            // A page of a file or list is complete as requested.
+            None if envelope.status() == "partial"
+                && (tool == "Bash" && !failing_stages(data).is_empty()
+                    || data.contains_key("encoding_guessed")) =>
+            {
+                (Mark::Partial, String::new())
+            }
+            None => (Mark::Good, String::new()),
+        };
+        // The program ended while it ran.
+        let is_uncertain = data.contains_key("uncertain");
+        if is_uncertain {
+            mark = Mark::Partial;
+        }
+        let code = envelope.error().map(|error| error.code);
+        let mut body = Body::None;
+        let mut is_explained = false;
+        let has_run = code != Some(ErrorCode::Cancelled) || data.contains_key("stdout");
+        let summary = match (tool, code) {
+            (
+                "Bash",
+                None | Some(ErrorCode::CommandFailed | ErrorCode::Timeout | ErrorCode::Cancelled),
+            ) if has_run => {
+                body = command_output(envelope);
+                let exit = data.get("exit_code").and_then(Value::as_i64);
+                // The stderr below repeats the first line; the failed stage is added.
+                note = failing_stages(data);
+                is_explained = code == Some(ErrorCode::Cancelled);
+                match (code, exit, text("signal")) {
+                    (Some(ErrorCode::Timeout), ..) => "timed out".to_owned(),
+                    (Some(ErrorCode::Cancelled), ..) => "stopped".to_owned(),
+                    (_, _, signal) if !signal.is_empty() => signal.to_owned(),
+                    (_, Some(0), _) => String::new(),
+                    (_, Some(exit), _) => format!("exit {exit}"),
+                    (_, None, _) if data.contains_key("background_id") => {
+                        format!("as {}", text("background_id"))
+                    }
+                    (_, None, _) => String::new(),
+                }
+            }
+            (_, Some(ErrorCode::Cancelled)) if is_uncertain => {
+                note = envelope.error().map_or_else(String::new, |error| error.message.clone());
+                is_explained = true;
+                "interrupted".to_owned()
+            }
+            (_, Some(ErrorCode::Cancelled)) if has_begun => {
+                note = envelope.error().map_or_else(String::new, |error| error.message.clone());
+                is_explained = true;
+                "stopped".to_owned()
+            }
+            // The user gave this reason.
+            (_, Some(ErrorCode::Cancelled)) => {
+                note = String::new();
+                is_explained = true;
+                "not run".to_owned()
+            }
+            (_, Some(ErrorCode::ApprovalRejected)) => {
+                // The reason is a message of the user, which follows.
+                note = String::new();
+                is_explained = true;
+                "you said no".to_owned()
+            }
+            (_, Some(code)) => code.as_str().to_owned(),
+            ("Read", None) => {
+                let (from, to) = (number("start_line"), number("end_line"));
+                let total = number("total_lines").unwrap_or(0);
+                match (from, to) {
+                    (Some(1), Some(to)) if to == total => counted(total, "line"),
+                    (Some(from), Some(to)) => format!("{from}–{to} of {total}"),
+                    _ => String::new(),
+                }
+            }
+            ("Edit" | "MultiEdit" | "Write", None) => {
+                if data.get("applied").and_then(Value::as_bool) == Some(false) {
+                    "unchanged".to_owned()
+                } else {
+                    let (added, removed) = (stat("lines_added"), stat("lines_removed"));
+                    if text("operation") == "create" {
+                        format!("new  +{added}")
+                    } else {
+                        format!("+{added} −{removed}")
+                    }
+                }
+            }
+            ("Grep", None) => {
+                let files = stat("matched_files");
+                let lines = match stat("matched_lines") {
+                    0 => String::new(),
+                    lines => format!("{lines} in "),
+                };
+                match files {
+                    0 => "nothing".to_owned(),
+                    1 => format!("{lines}1 file"),
+                    n => format!("{lines}{n} files"),
+                }
+            }
+            ("Glob", None) => counted(count("paths") as u64, "file"),
+            ("LS", None) => counted(stat("total_entries"), "entry"),
+            ("BashOutput", None) => {
+                body = command_output(envelope);
+                state_of(data)
+            }
+            ("AskUser", None) => {
+                let answers = data.get("answers").cloned().unwrap_or_default();
+                body = Body::Answers(serde_json::from_value(answers).unwrap_or_default());
+                String::new()
+            }
+            (_, None) => String::new(),
+        };
+        if !text("diff_preview").is_empty() {
+            let n_changed = stat("lines_added") + stat("lines_removed");
+            let n_changed = usize::try_from(n_changed).unwrap_or(usize::MAX);
+            body = Body::Diff(text("diff_preview").to_owned(), n_changed);
+        }
+        if mcp_subject(tool, &Object::new()).is_some() {
+            body = server_answer(envelope);
+        }
+        if matches!(body, Body::None) {
+            body = Body::Text(view(envelope));
+        }
+        let needs_words =
+            code.is_some_and(|code| code != ErrorCode::CommandFailed) && !is_explained;
+        if needs_words && note.is_empty() {
+            note.clone_from(&envelope.text);
+        }
+        let notes = envelope.notes().map(str::to_owned).collect();
+        Self { mark, summary, note, body, notes, time_ms: stat("time_ms") }
+    }
+}
+
+/// The state of a background command.
+fn state_of(data: &Object) -> String {
+    let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
+    match data.get("exit_code").and_then(Value::as_i64) {
+        _ if is_running => "running".to_owned(),
+        None | Some(0) => "ended".to_owned(),
+        Some(code) => format!("ended, exit {code}"),
+    }
+}
+
+/// The output of a command, which may be cut.
+fn command_output(envelope: &Envelope) -> Body {
+    let data = |name: &str| envelope.data.get(name);
+    let is_cut = data("truncated").and_then(Value::as_bool) == Some(true);
+    let streams = ["stdout", "stderr"];
+    let texts = streams.map(|name| data(name).and_then(Value::as_str).unwrap_or_default());
+    let left_out = streams.iter().zip(texts).map(|(name, text)| {
+        let total = envelope.stats.get(&format!("{name}_lines")).and_then(Value::as_u64);
+        usize::try_from(total.unwrap_or(0)).unwrap_or(usize::MAX).saturating_sub(n_lines(text))
+    });
+    let left_out = if is_cut { left_out.sum() } else { 0 };
+    Body::Output(texts.concat(), left_out)
+}
+
+/// The answer of an MCP server, which may be cut.
+fn server_answer(envelope: &Envelope) -> Body {
+    let field = |name: &str| envelope.data.get(name);
+    let content = field("content").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    if let Some(text) = content {
+        let total = envelope.stats.get("content_lines").and_then(Value::as_u64).unwrap_or(0);
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        return Body::Answer(text.to_owned(), total.saturating_sub(n_lines(text)));
+    }
+    field("structured").map_or(Body::None, |value| Body::Answer(format!("{value:#}"), 0))
+}
+
+/// A question of the model with its options.
+fn inquiry_lines(asks: &Inquiry, look: Look) -> Vec<Line<'static>> {
+    let line = |indent: &'static str, text: &str| {
+        let indent = Span::raw(indent);
+        hang(&indent, &indent, &[Span::raw(prose(text.trim()).into_owned())], look.width)
+    };
+    let mut lines = line("  ", &asks.question);
+    for option in &asks.options {
+        let what = option.description.as_ref().map(|what| format!(": {what}")).unwrap_or_default();
+        lines.extend(line("    ", &format!("{}{what}", option.label)));
+    }
+    lines
+}
+
+/// A question of the model and the user's answer.
+fn answer_lines(answer: &UserAnswer, look: Look) -> Vec<Line<'static>> {
+    let indent = Span::raw("  ");
+    let question = format!("{} → ", prose(answer.question.trim()));
+    let question = Span::styled(question, look.theme.style(Part::Quiet));
+    let words = Span::styled(prose(&answer.in_words()).into_owned(), look.theme.style(Part::User));
+    hang(&indent, &indent, &[question, words], look.width)
+}
+
+/// The failed stages of a pipeline except the last.
+fn failing_stages(data: &Object) -> String {
+    let stages = data.get("stages").and_then(Value::as_array);
+    let stages = stages.map(Vec::as_slice).unwrap_or_default();
+    let failing = stages.iter().enumerate().filter_map(|(n, stage)| {
+        let code = stage["exit_code"].as_i64().filter(|code| !matches!(code, 0 | 141))?;
+        let name = stage["command"].as_str().unwrap_or_default();
+        let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+        Some(format!("stage {}/{}{name} exited {code}", n + 1, stages.len()))
+    });
+    failing.collect::<Vec<_>>().join(", ")
+}
+
+/// The input field that describes the call best.
+fn subject(tool: &str, input: &Object) -> String {
+    if let Some(subject) = mcp_subject(tool, input) {
+        return subject;
+    }
+    let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
+    let place = match text("path") {
+        "" | "." => String::new(),
+        path => format!(" in {path}"),
+    };
+    match tool {
+        "Grep" => format!("\"{}\"{place}", text("pattern")),
+        "Glob" => format!("{}{place}", text("pattern")),
+        "LS" if text("path").is_empty() => ".".to_owned(),
+        "TodoWrite" => text("summary").to_owned(),
+        "Task" => {
+            let role = match text("subagent_type") {
+                "" => "general",
+                role => role,
+            };
+            let what = Some(text("description")).filter(|text| !text.is_empty());
+            format!("{role}: {}", what.unwrap_or_else(|| text("prompt")))
+        }
+        // The questions follow with their answers.
+        "AskUser" => match input.get("questions").and_then(Value::as_array).map_or(0, Vec::len) {
+            0 => String::new(),
+            n => counted(n as u64, "question"),
+        },
+        "Skill" => text("name").to_owned(),
+        _ => ["command", "path", "pattern", "id"]
+            .iter()
+            .map(|name| text(name))
+            .find(|text| !text.is_empty())
+            .unwrap_or_default()
+            .to_owned(),
+    }
+}

@@ -1,0 +1,203 @@
+//! Notes about decisions, rules, checks and compactions.
+
+use super::{Cell, Conversation, Tone};
+use crate::tui::cells::{Check, decision, seconds, thousands};
+use agent_protocol::event::{Body, McpState, SummaryAuthor, mode_changed};
+use agent_protocol::hook::{HookEnd, HookEvent, HookFinished};
+use agent_protocol::recall::Moment;
+use agent_protocol::view::undone_files;
+use agent_protocol::visible::literal_line;
+use agent_protocol::{counted, without_reminder_tags};
+
+/// The layers of a request, in the order in which they are sent.
+const LAYERS: [(&str, &str); 4] = [
+    ("tools", "descriptions of the tools"),
+    ("l1", "system prompt: how the agent works"),
+    ("l2", "system prompt: this project, its rules, and pins"),
+    ("l3", "the conversation"),
+];
+
+impl Conversation {
+    /// How much of the window each layer uses.
+    pub(in crate::tui) fn context_in_words(&self) -> String {
+        if self.layers.is_empty() {
+            return "nothing was asked yet\n".to_owned();
+        }
+        let mut text = String::new();
+        let layer = |name: &str| self.layers.get(name).map_or(0, |layer| layer.tokens);
+        let [(tools, _), (l1, _), (l2, _), (conversation, _)] = LAYERS;
+        let fixed: u64 = [tools, l1, l2].into_iter().map(layer).sum();
+        for (name, what) in LAYERS {
+            // The conversation has changed since the request: an answer, results, a compaction.
+            let tokens = match name {
+                name if name == conversation => self.context_tokens.saturating_sub(fixed),
+                name => layer(name),
+            };
+            text.push_str(&format!("{:>9}  {what}\n", thousands(tokens)));
+        }
+        let all = thousands(self.context_tokens.max(fixed));
+        let share = self.window.map_or_else(String::new, |window| {
+            let percent = self.context_tokens.saturating_mul(100) / window.max(1);
+            format!(" of {} tokens ({percent} %)", thousands(window))
+        });
+        let (shared, bytes) = self.shared_bytes;
+        let shared = shared.saturating_mul(100) / bytes.max(1);
+        text.push_str(&format!("{all:>9}  in all{share}\n"));
+        text.push_str(&format!("the last request began with {shared} % of the one before\n"));
+        text
+    }
+
+    /// What an undo or a redo did.
+    fn undone(&mut self, body: &Body) {
+        let Body::TurnUndone { undone, files: outcomes, is_complete, is_redo } = body else {
+            return;
+        };
+        let files = undone_files(outcomes, |path, how| format!("{path} {how}"));
+        if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == *undone) {
+            let again = outcomes.keys().filter(|_| *is_redo);
+            turn.files = again.cloned().collect();
+        }
+        let what = if *is_redo { "redone" } else { "undone" };
+        let is_done = |how: &String| matches!(how.as_str(), "restored" | "removed");
+        let (negation, part) = match (*is_complete, outcomes.values().any(is_done)) {
+            (true, _) => ("", ""),
+            (false, true) => ("", " in part"),
+            (false, false) => ("not ", ""),
+        };
+        let earlier = self.turns.iter().rev().find(|turn| {
+            turn.number < *undone && !turn.files.is_empty() && !is_complete && !is_redo
+        });
+        let then = earlier
+            .map_or_else(String::new, |turn| format!(" (the turn before: /undo {})", turn.number));
+        let files = if files.is_empty() { "no file differed" } else { &files };
+        let text = format!("turn {undone} {negation}{what}{part}: {files}{then}");
+        self.note(Tone::Quiet, &text);
+    }
+
+    /// Adds a note for an event.
+    pub(super) fn noted(&mut self, body: &Body) {
+        match body {
+            Body::ModeChanged { mode, from, words } => {
+                self.mode = Some(*mode);
+                self.note(Tone::Quiet, &mode_changed(*mode, *from, words.as_deref()));
+            }
+            Body::RuleAdded { rule } => {
+                let words = literal_line(&rule.rule);
+                let text = format!("rule {}: {words} (/permissions removes it)", rule.id);
+                self.note(Tone::Quiet, &text);
+            }
+            Body::RuleRemoved { rule } => {
+                let words = literal_line(&rule.rule);
+                self.note(Tone::Quiet, &format!("rule {} removed: {words}", rule.id));
+            }
+            Body::Reflected { reflection: Some(reflection), .. } => {
+                self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
+            }
+            Body::Verified(verification) => {
+                self.note(Tone::Quiet, &format!("verifier: {}", verification.in_words()));
+            }
+            Body::ControlDecided { decision: decided, reason, after, .. } => {
+                if let Some(text) = decision(*decided, reason, after) {
+                    self.note(Tone::Decision, &text);
+                }
+            }
+            Body::Feedback { text, .. } => {
+                let text = without_reminder_tags(text).trim().replace('\n', " ");
+                let text = format!("to the model: {text}");
+                self.note(Tone::Quiet, &text);
+            }
+            Body::CheckFinished { command, exit_code, passed, tail, time_ms } => {
+                let how = match (passed, exit_code) {
+                    (true, _) => "passed".to_owned(),
+                    (false, Some(code)) => format!("exit {code}"),
+                    (false, None) => "did not exit by itself".to_owned(),
+                };
+                let how = format!("{how}  {}", seconds(*time_ms));
+                let (command, passed, tail) = (command.clone(), *passed, tail.clone());
+                self.cells.push(Cell::Check(Box::new(Check { command, passed, how, tail })));
+            }
+            Body::ContextCompacted(compacted) => {
+                self.context_tokens = compacted.tokens_after;
+                self.tokens_are_estimated = true;
+                let [before, after] =
+                    [compacted.tokens_before, compacted.tokens_after].map(thousands);
+                let text = match compacted.archived {
+                    0 if before == after => {
+                        "nothing to compact: the latest messages stay as they are".to_owned()
+                    }
+                    0 => format!("compacted: {before} → {after} tokens, results were shortened"),
+                    n => {
+                        let by = match compacted.by {
+                            SummaryAuthor::Model => "",
+                            SummaryAuthor::Program => " from the record: no model wrote one",
+                        };
+                        format!(
+                            "compacted: {before} → {after} tokens, {n} messages became a summary{by}"
+                        )
+                    }
+                };
+                self.note(Tone::Quiet, &text);
+            }
+            Body::PinAdded { pin } => {
+                self.note(Tone::Quiet, &format!("pin {}: “{}”", pin.id, pin.text));
+            }
+            Body::PinRemoved { pin } => {
+                self.note(Tone::Quiet, &format!("pin {} removed: “{}”", pin.id, pin.text));
+            }
+            Body::ModelFallback { from, to, reason } => {
+                self.end_stream();
+                self.awaits_data(None);
+                self.note(Tone::Bad, reason);
+                let text =
+                    format!("{to} answers for the rest of this turn, because {from} does not");
+                self.note(Tone::Quiet, &text);
+            }
+            Body::SessionRenamed { name } => {
+                self.note(Tone::Quiet, &format!("this session is named {name}"));
+            }
+            Body::DirectoryAdded { path } => {
+                let text = format!(
+                    "directory added: {path}; /undo covers what Write, Edit and MultiEdit change there, not what \
+                     commands change"
+                );
+                self.note(Tone::Quiet, &text);
+            }
+            Body::RulesFound { path, .. } => {
+                self.note(Tone::Quiet, &format!("rules loaded: {path}"));
+            }
+            Body::MemoryRecalled(recalled) if recalled.moment == Moment::Task => {
+                let lessons = counted(recalled.items.len() as u64, "lesson");
+                let text = format!("remembers {lessons} of earlier sessions: /memory lists them");
+                self.note(Tone::Quiet, &text);
+            }
+            Body::MemoryRecalled(recalled) => {
+                let how = if recalled.applied { "known, tries" } else { "remembers" };
+                for item in &recalled.items {
+                    self.note(Tone::Quiet, &format!("{how}: {} [{}]", item.text, item.id));
+                }
+            }
+            Body::McpServer { server, state: McpState::Failed, detail, .. } => {
+                self.note(Tone::Bad, &format!("MCP server {server}: {detail}"));
+            }
+            Body::HookFinished(HookFinished { event, outcome, text, message, .. }) => {
+                // (What other hooks block is shown with the call or the turn.)
+                let is_about_result =
+                    matches!(event, HookEvent::PostToolUse | HookEvent::PostToolUseFailure);
+                if is_about_result && *outcome == HookEnd::Blocked {
+                    let text = text.trim().replace('\n', " ");
+                    self.note(Tone::Quiet, &format!("hook, to the model: {text}"));
+                }
+                if let Some(message) = message {
+                    self.note(Tone::Quiet, &format!("hook: {message}"));
+                }
+            }
+            Body::MemoryWritten(written) => {
+                for item in &written.new {
+                    self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
+                }
+            }
+            Body::TurnUndone { .. } => self.undone(body),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Requests to models: what is awaited, what arrived, what it costs, and what is retried.
+
+use std::time::{Duration, Instant};
+
+use super::{Call, Cell, Conversation, Doing, Tone, Turn, seconds};
+use agent_protocol::event::{ModelRequested, ModelResponded};
+use agent_protocol::model::{Purpose, StopReason, Usage};
+
+impl Conversation {
+    /// A request was sent.
+    pub(super) fn requested(&mut self, requested: &ModelRequested, now: Instant) {
+        if requested.purpose != Purpose::Main {
+            self.consults(requested.purpose, now);
+            return;
+        }
+        self.context_tokens = requested.estimated_tokens;
+        self.tokens_are_estimated = true;
+        self.shared_bytes = (requested.shared_bytes, requested.bytes);
+        self.layers.clone_from(&requested.layers);
+        self.window = requested.window;
+        self.model.clone_from(&requested.model);
+        self.effort = requested.effort;
+        self.awaits_data(Some(now));
+        self.does(Doing::Waiting, now);
+    }
+
+    /// A part of an answer arrived.
+    pub(super) fn progressed(
+        &mut self,
+        purpose: Purpose,
+        usage: Usage,
+        cost_usd: Option<f64>,
+        now: Instant,
+    ) {
+        if purpose != Purpose::Main {
+            self.consults(purpose, now);
+            return;
+        }
+        self.context_tokens = usage.total();
+        self.running_cost_usd = cost_usd;
+        self.awaits_data(Some(now));
+        let is_waiting =
+            |turn: &Turn| matches!(turn.doing, Doing::Waiting | Doing::Retrying { .. });
+        // (Of a call no text arrives.)
+        if self.turn.as_ref().is_some_and(is_waiting) {
+            self.does(Doing::Answering, now);
+        }
+    }
+
+    /// Try `n` failed, and the next one follows after the delay.
+    pub(super) fn retries(
+        &mut self,
+        message: &str,
+        reason: Option<&str>,
+        n: u32,
+        delay: Duration,
+        now: Instant,
+    ) {
+        let has_part = !self.answer.is_empty();
+        // A repeated reason is shown once, unless a part of an answer is in between.
+        let is_known = n > 1 && self.retried_for == message && !has_part;
+        self.end_thought();
+        self.end_stream();
+        if !is_known {
+            let delay = seconds(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+            let part = if has_part { "; the text above is discarded" } else { "" };
+            self.note(Tone::Warn, &format!("try {n} failed: {message}{part}; the next in {delay}"));
+        }
+        message.clone_into(&mut self.retried_for);
+        let at = now + delay;
+        self.running_cost_usd = None;
+        self.awaits_data(Some(at));
+        self.does(Doing::Retrying { n, at, reason: reason.map(ToOwned::to_owned) }, now);
+    }
+
+    /// The model answered.
+    pub(super) fn responded(&mut self, answer: &ModelResponded) {
+        self.spending.add(answer);
+        // Learning requests run in the background.
+        if answer.purpose != Purpose::Learn {
+            self.awaits_data(None);
+        }
+        if answer.purpose != Purpose::Main {
+            return;
+        }
+        if self.thought.is_empty() && self.answer.is_empty() {
+            self.thought.clone_from(&answer.reasoning);
+        }
+        self.end_thought();
+        if !self.answer.is_empty() {
+            self.end_stream();
+        } else if !answer.text.is_empty() {
+            self.cells.push(Cell::Answer(answer.text.clone()));
+        }
+        if let Some(usage) = answer.usage.or(answer.estimate) {
+            self.context_tokens = usage.total();
+            self.tokens_are_estimated = answer.usage.is_none();
+        }
+        self.running_cost_usd = None;
+        if answer.stop == StopReason::Interrupted {
+            // The end of the turn says it.
+        } else if answer.discarded {
+            self.note(Tone::Warn, "this answer is not usable; the request is repeated");
+        } else {
+            let calls = answer.calls.iter();
+            self.cells.extend(calls.map(|call| {
+                Cell::Call(Box::new(Call::new(&call.id, &call.name, &call.arguments)))
+            }));
+        }
+    }
+
+    /// A request outside the conversation is running.
+    pub(in crate::tui) fn consults(&mut self, purpose: Purpose, now: Instant) {
+        let what = match purpose {
+            // Learning requests run in the background.
+            Purpose::Main | Purpose::Agent | Purpose::Learn => return,
+            Purpose::Reflect => "reflecting",
+            Purpose::Plan => "planning",
+            Purpose::Summary => "compacting",
+            Purpose::Task => "verifying",
+        };
+        self.awaits_data(Some(now));
+        self.does(Doing::Consulting(what), now);
+    }
+
+    /// Data of a model is awaited since then.
+    pub(super) fn awaits_data(&mut self, since: Option<Instant>) {
+        if let Some(turn) = &mut self.turn {
+            turn.last_data = since;
+        }
+    }
+}
