@@ -14,8 +14,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use code_agent::exec::git;
-use code_agent::workspace::{Limits, Scope, Settings, Workspace};
+use agent_host::exec::git;
+use agent_host::workspace::{Limits, Scope, Settings, Workspace};
 use serde_json::{Value, json};
 
 const AGENT: &str = env!("CARGO_BIN_EXE_agent");

@@ -9,13 +9,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent_engine::context::{self, Budget, History, Layers, Sent, SummaryParts};
 use agent_protocol::Object;
 use agent_protocol::envelope::{Context, Envelope, Verdict};
 use agent_protocol::event::{Compacted, CompactionCause, Place, SummaryAuthor};
 use agent_protocol::message::ToolCall;
 use agent_protocol::plan::Plan;
 use agent_protocol::prompt::Prompts;
-use code_agent::context::{self, Budget, History, Layers, Sent, SummaryParts};
 
 const WINDOW: u64 = 100_000_000;
 

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent_engine::context::History;
 use agent_protocol::control::{ControlDecision, Count, Counters, PermissionMode};
 use agent_protocol::envelope::{Context, Envelope, Verdict};
 use agent_protocol::event::{
@@ -19,8 +20,7 @@ use agent_protocol::mask::Masker;
 use agent_protocol::message::ToolCall;
 use agent_protocol::model::{Purpose, StopReason, Usage};
 use agent_protocol::tool::Effect;
-use code_agent::context::History;
-use code_agent::record::{self, Log};
+use agent_record::Log;
 use serde_json::{Map, json};
 
 const SESSION: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -41,7 +41,7 @@ impl Clock for SystemClock {
 fn main() {
     // Started by itself: what a loaded session takes, in a process that has done nothing else.
     if let Some(log) = std::env::var_os("AGENT_BENCH_LOAD") {
-        let loaded = record::load(Path::new(&log)).unwrap();
+        let loaded = agent_record::load(Path::new(&log)).unwrap();
         println!("{} {:.1}", loaded.events.len(), peak_mib());
         return;
     }
@@ -61,7 +61,7 @@ fn main() {
     println!("append, with its mask, an event        {each:>9.1} µs");
 
     let load = median(9, || {
-        std::hint::black_box(record::load(&log).unwrap());
+        std::hint::black_box(agent_record::load(&log).unwrap());
     });
     println!("load                                   {:>9.1} ms", micros(load) / 1e3);
     let half = dir.path().join("half.jsonl");
@@ -76,12 +76,12 @@ fn main() {
         println!("peak memory of loading {n:<8} events  {mib:>9} MiB");
     }
     let fold = median(9, || {
-        let loaded = record::load(&log).unwrap();
+        let loaded = agent_record::load(&log).unwrap();
         let mut history = History::default();
         for event in &loaded.events {
             history.apply(event);
         }
-        std::hint::black_box((history.messages().len(), record::unanswered(&loaded.events)));
+        std::hint::black_box((history.messages().len(), agent_record::unanswered(&loaded.events)));
     });
     println!("load, and fold the conversation        {:>9.1} ms", micros(fold) / 1e3);
 

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use code_agent::exec::sandbox::{
+use agent_host::exec::sandbox::{
     Backend, Facts, Sandbox, Settings, supervise, temporary_directory,
 };
-use code_agent::exec::{self, Exec};
+use agent_host::exec::{self, Exec};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

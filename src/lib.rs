@@ -16,15 +16,4 @@
 pub mod app;
 pub mod cli;
 pub mod config;
-pub mod context;
-pub mod eval;
-pub mod exec;
 pub mod extend;
-pub mod kernel;
-pub mod mcp;
-pub mod otel;
-pub mod record;
-pub mod registry;
-pub mod tools;
-pub mod trace;
-pub mod workspace;

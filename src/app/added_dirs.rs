@@ -5,7 +5,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{OpenError, Options, StateDirs, Storage, Which};
-use crate::record;
 use agent_protocol::disk;
 
 /// The canonical path of a directory that the user names, or why it cannot be added. `places`: the project and
@@ -79,7 +78,7 @@ pub(super) fn with_recorded(
     let mut places = vec![root.to_owned()];
     let mut notices = Vec::new();
     // (An unreadable log is reported when it is loaded.)
-    for path in record::directories(&storage.log_path(id)).unwrap_or_default() {
+    for path in agent_record::directories(&storage.log_path(id)).unwrap_or_default() {
         match addable(&path, &places, own) {
             Ok(real) if Path::new(&path) == real => places.push(real),
             Ok(real) => notices.push(format!(

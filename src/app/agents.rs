@@ -14,13 +14,13 @@ use roles::{Kind, Role};
 
 use super::{McpServers, OpenError, ToolChoice};
 use crate::config::{self, Config};
-use crate::context::{Budget, Layers, Project, Rules};
-use crate::kernel::{
+use agent_engine::context::{Budget, Layers, Project, Rules};
+use agent_engine::kernel::{
     CallIds, Checks, Kernel, Limits, Parts, Speaker, Speakers, SpendLimit, SubAgent,
 };
-use crate::mcp::Servers;
-use crate::registry::{self, Registry};
-use crate::tools::{self, Tool, ToolCx};
+use agent_engine::mcp::Servers;
+use agent_engine::registry::{self, Registry};
+use agent_engine::tools::{self, Tool, ToolCx};
 use agent_protocol::control::{Control, Interrupt, Recovery};
 use agent_protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
 use agent_protocol::directives::UserInput;
@@ -74,7 +74,8 @@ impl Agents {
         choice: &ToolChoice,
     ) -> Result<Self, OpenError> {
         let limits = config.agents.clone();
-        let timeout = config::parse_duration(&limits.timeout).map_err(OpenError::Usage)?;
+        let timeout =
+            agent_protocol::settings::parse_duration(&limits.timeout).map_err(OpenError::Usage)?;
         let places = Semaphore::new(limits.max_concurrent.min(Semaphore::MAX_PERMITS));
         let compact_at = config.context.compact_at;
         let (servers, session) = (mcp.servers.clone(), OnceLock::new());

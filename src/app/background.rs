@@ -7,9 +7,9 @@ use super::checkpoints::FirstCheckpoint;
 use super::retention::Retention;
 use super::telemetry::{self, Telemetry};
 use crate::config::Config;
-use crate::record::Loaded;
-use crate::workspace::{Checkpoints, Workspace};
+use agent_host::workspace::{Checkpoints, Workspace};
 use agent_protocol::event::Events;
+use agent_record::Loaded;
 
 /// What the end of a session waits for, within limits.
 pub(super) struct Background {

@@ -1,9 +1,9 @@
 //! Reports files that changed on disk since the session last ran.
 
-use crate::record::{self, LastSeen};
-use crate::workspace::{FileStat, Workspace};
+use agent_host::workspace::{FileStat, Workspace};
 use agent_protocol::event::{Body, ChangedFile, Event};
 use agent_protocol::prompt::{Prompt, Prompts};
+use agent_record::LastSeen;
 
 /// Limit: files that are named; more are counted.
 const MAX_NAMES: usize = 20;
@@ -12,7 +12,7 @@ const MAX_NAMES: usize = 20;
 /// if it was already notified of exactly these.
 pub(super) fn notice(prompts: &Prompts, workspace: &Workspace, live: &[&Event]) -> Option<Body> {
     const CHANGED: Prompt = Prompt::named("feedback/changed_since.md");
-    let seen = record::files_seen(live.iter().copied());
+    let seen = agent_record::files_seen(live.iter().copied());
     let files: Vec<ChangedFile> =
         seen.into_iter().filter_map(|(path, seen)| change(workspace, path, &seen)).collect();
     let last_notice = live.iter().rev().find_map(|event| match &event.body {

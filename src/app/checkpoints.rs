@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{OpenError, Storage};
 use crate::config::{self, Config};
-use crate::exec::git;
-use crate::workspace::{Checkpoints, Limits, Settings, Workspace};
+use agent_host::exec::git;
+use agent_host::workspace::{Checkpoints, Limits, Settings, Workspace};
 use agent_permission::is_build_output;
 use agent_protocol::event::{Body, Sink, Stamped};
 
@@ -39,7 +39,8 @@ pub fn limits(config: &config::Checkpoints) -> Result<Limits, OpenError> {
         max_files: config.max_files,
         max_file_bytes: config.max_file_bytes,
         max_bytes: config.max_bytes,
-        expire_after: config::parse_duration(&config.expire_after).map_err(OpenError::Usage)?,
+        expire_after: agent_protocol::settings::parse_duration(&config.expire_after)
+            .map_err(OpenError::Usage)?,
         is_build_output,
     })
 }

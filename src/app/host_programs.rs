@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::Writable;
 use crate::config::{self, Config};
-use crate::exec::Exec;
+use agent_host::exec::Exec;
 use agent_protocol::disk;
 
 /// Variables with lists of folders: the folders outside are kept.

@@ -7,9 +7,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
 use super::McpServers;
-use crate::context::resource_mentions;
-use crate::kernel::{Attachment, Expand, Expanded};
-use crate::mcp::{Fetched, NO_SERVERS, Servers};
+use agent_engine::context::resource_mentions;
+use agent_engine::kernel::{Attachment, Expand, Expanded};
+use agent_engine::mcp::{Fetched, NO_SERVERS, Servers};
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::Events;
 use agent_protocol::mask::Masker;

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::{HostPrograms, OpenError, Options, Writable};
-use crate::config::{self, Config, Loaded, McpServer, UserDirs};
-use crate::exec::{Exec, ServiceCommand};
-use crate::mcp::{self, Scope, ServerState, Servers};
-use crate::registry::Registry;
-use crate::tools::Tool;
+use crate::config::{Config, Loaded, McpServer, UserDirs};
+use agent_engine::mcp::{self, Scope, ServerState, Servers};
+use agent_engine::registry::Registry;
+use agent_engine::tools::Tool;
+use agent_host::exec::{Exec, ServiceCommand};
 use agent_protocol::event::{Events, McpAtStart};
 
 /// The MCP servers of a session.
@@ -158,12 +158,15 @@ fn server_settings(
         Ok(server) => server,
         Err(missing) => return Ok(Err(missing)),
     };
-    let timeout = config::parse_duration(&server.timeout).map_err(OpenError::Usage)?;
+    let timeout =
+        agent_protocol::settings::parse_duration(&server.timeout).map_err(OpenError::Usage)?;
     let passed = server.pass_keys.iter().map(|name| Some((name.clone(), variable(name)?)));
     let start = match (server.url, server.command) {
-        (Some(url), _) => {
-            mcp::Start::Address { url, headers: server.headers.into_iter().collect() }
-        }
+        (Some(url), _) => mcp::Start::Address {
+            url,
+            headers: server.headers.into_iter().collect(),
+            client: agent_model::http_client,
+        },
         (None, program) => mcp::Start::Program(ServiceCommand {
             program: program.unwrap_or_default(),
             arguments: server.args,

@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-pub use crate::workspace::UndoOptions;
 pub use added_dirs::{addable, recall};
+pub use agent_host::workspace::UndoOptions;
 use background::Background;
 pub use checkpoints::{limits, with_checkpoints};
 pub use extensions::own_commands;
@@ -65,16 +65,16 @@ pub use undo::{Recorded, Rewind, Rewound};
 pub use usable_models::{UsableModel, usable_models};
 
 use crate::config::{ConfigError, Loaded, UserDirs};
-use crate::exec::Exec;
 use crate::extend::roles::Role;
-use crate::kernel::Kernel;
-use crate::mcp;
-use crate::record::SummarySink;
-use crate::workspace::Workspace;
+use agent_engine::kernel::Kernel;
+use agent_engine::mcp;
+use agent_host::exec::Exec;
+use agent_host::workspace::Workspace;
 use agent_protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::{Body, Clock, Events, Pin, SessionRule, Sink, TurnFinished};
 use agent_protocol::provider::Effort;
+use agent_record::SummarySink;
 
 /// Recorded settings besides those of the configuration: the schema of the answer, and the added directories.
 const ANSWER_SCHEMA: &str = "answer_schema";

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::toolbox::masker;
 use super::{HostPrograms, OpenError};
 use crate::config::{self, Config, Requests};
-use crate::context::DEFAULT_WINDOW;
-use crate::exec::Command;
-use crate::kernel::{Price, Speaker};
+use agent_engine::context::DEFAULT_WINDOW;
+use agent_engine::kernel::{Price, Speaker};
+use agent_host::exec::Command;
 use agent_model::{Retries, WireRecorder};
 use agent_protocol::control::Control;
 use agent_protocol::model::{Model, ModelError, ModelErrorKind};
@@ -226,7 +226,8 @@ fn keyless(
     endpoint.ca_file = table.ca_file.as_ref().map(PathBuf::from);
     endpoint.proxy.clone_from(&table.proxy);
     let Requests { connect_timeout, first_data_timeout, idle_timeout, .. } = requests;
-    let duration = |text: &String| config::parse_duration(text).map_err(OpenError::Usage);
+    let duration =
+        |text: &String| agent_protocol::settings::parse_duration(text).map_err(OpenError::Usage);
     endpoint.timeouts = agent_model::Timeouts {
         connect: duration(connect_timeout)?,
         first_byte: first_data_timeout.as_ref().map(duration).transpose()?,
@@ -241,7 +242,8 @@ fn retries(requests: &Requests) -> Result<Retries, OpenError> {
     let mut retries = Retries::default();
     retries.tries = max_tries.unwrap_or(retries.tries);
     if let Some(time) = retry_for {
-        retries.within = config::parse_duration(time).map_err(OpenError::Usage)?;
+        retries.within =
+            agent_protocol::settings::parse_duration(time).map_err(OpenError::Usage)?;
     }
     Ok(retries)
 }

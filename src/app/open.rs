@@ -20,15 +20,14 @@ use super::{
     open_sandbox, open_toolbox, open_workspace, place, recall, settings, with_checkpoints,
 };
 use crate::config::{self, Config, UserDirs};
-use crate::context::{Budget, Layers, MAX_RULES_BYTES, Project, Rules};
-use crate::exec::sandbox::Sandbox;
-use crate::kernel::{
+use agent_engine::context::{Budget, Layers, MAX_RULES_BYTES, Project, Rules};
+use agent_engine::kernel::{
     AnswerSchema, CallIds, Checks, Kernel, Limits, Memory, Parts, Speakers, SpendLimit,
 };
-use crate::record::{self, Log, SummarySink};
-use crate::registry::{self, Registry};
-use crate::tools::Tool;
-use crate::workspace::{Spill, Workspace};
+use agent_engine::registry::{self, Registry};
+use agent_engine::tools::Tool;
+use agent_host::exec::sandbox::Sandbox;
+use agent_host::workspace::{Spill, Workspace};
 use agent_permission::Withheld;
 use agent_protocol::control::{Control, PermissionMode};
 use agent_protocol::event::{
@@ -36,6 +35,7 @@ use agent_protocol::event::{
 };
 use agent_protocol::mask::Masker;
 use agent_protocol::prompt::{Prompt, Prompts};
+use agent_record::{Log, SummarySink};
 
 /// Part of the model's window for one rules file: a sixteenth.
 const RULES_SHARE: u64 = 16;
@@ -98,7 +98,7 @@ struct Recording {
     storage: Storage,
     is_ephemeral: bool,
     /// What was recorded earlier.
-    loaded: Option<record::Loaded>,
+    loaded: Option<agent_record::Loaded>,
     events: Events,
     summary: SummarySink,
 }
@@ -128,7 +128,8 @@ impl Checked {
         let config = &options.config.config;
         let mode = options.config.mode(options.default_mode);
         let checks = checks(config)?;
-        let timeout = config.limits.timeout.as_deref().map(config::parse_duration);
+        let timeout =
+            config.limits.timeout.as_deref().map(agent_protocol::settings::parse_duration);
         let timeout = timeout.transpose().map_err(OpenError::Usage)?;
         let answer_schema = answer_schema(&options)?;
         let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
@@ -233,7 +234,7 @@ impl Checked {
         let model = main.model.id();
         let started = (&options, &registry, &mcp);
         let started = self::started(started, model, self.mode, self.guarantees, &prompts);
-        let recorded_place = loaded.as_ref().and_then(|loaded| record::place(&loaded.events));
+        let recorded_place = loaded.as_ref().and_then(|loaded| agent_record::place(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
         let additions = additions(&options, &prompts);
         registry.describe(&prompts);
@@ -281,7 +282,7 @@ impl Checked {
                 let notice = |live: &[&Event]| changed_files::notice(&prompts, &workspace, live);
                 resume(&mut kernel, &events, &summary, &loaded, started, &notice);
                 notices.extend(kernel.images_not_shown());
-                sweep(&workspace, &record::unanswered(&loaded.events));
+                sweep(&workspace, &agent_record::unanswered(&loaded.events));
             }
         }
         mcp.announce(&events);
@@ -364,13 +365,17 @@ fn storage_of(options: &Options, root: &Path) -> Storage {
 
 /// The mode of a resumed session unless one is set. `full` has to be set by the user, on the command line or
 /// in the configuration; it is never taken from the log.
-fn recorded_mode(options: &Options, loaded: Option<&record::Loaded>) -> Option<PermissionMode> {
-    let recorded = loaded.and_then(|loaded| record::mode(record::live(&loaded.events)))?;
+fn recorded_mode(
+    options: &Options,
+    loaded: Option<&agent_record::Loaded>,
+) -> Option<PermissionMode> {
+    let recorded =
+        loaded.and_then(|loaded| agent_record::mode(agent_record::live(&loaded.events)))?;
     let is_set = options.config.config.permissions.mode.is_some();
     (!is_set && recorded < PermissionMode::Full).then_some(recorded)
 }
 
-type OpenLog = (Option<Log>, Option<record::Loaded>, String);
+type OpenLog = (Option<Log>, Option<agent_record::Loaded>, String);
 
 /// `recorded`: the session that is resumed or forked.
 fn open_log(
@@ -389,7 +394,7 @@ fn open_log(
     }
     let id = match &options.session {
         Which::NewWithId(id) => {
-            if !record::is_id(id) {
+            if !agent_record::is_id(id) {
                 return Err(OpenError::Usage(format!("--session-id {id:?} is not a UUID")));
             }
             if storage.log_path(id).exists() {
@@ -417,10 +422,10 @@ fn sinks(
     summary: &SummarySink,
     learning: Option<&Learning>,
     mut faces: Vec<Box<dyn Sink>>,
-    loaded: Option<&record::Loaded>,
+    loaded: Option<&agent_record::Loaded>,
 ) -> Vec<Box<dyn Sink>> {
     if let Some(loaded) = loaded {
-        let live = record::live(&loaded.events);
+        let live = agent_record::live(&loaded.events);
         for face in &mut faces {
             face.recorded(&live);
         }

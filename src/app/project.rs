@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::{self, AGENT_DIR, UserDirs};
-use crate::context::{Found, FoundKind, Project, Rules};
-use crate::workspace::{ImageKind, Workspace};
+use agent_engine::context::{Found, FoundKind, Project, Rules};
+use agent_host::workspace::{ImageKind, Workspace};
 use agent_protocol::disk;
 use agent_protocol::envelope::ErrorCode::AccessDenied;
 use agent_protocol::visible::literal_line;

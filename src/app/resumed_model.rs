@@ -3,7 +3,6 @@
 use super::models::{Models, open_models};
 use super::{HostPrograms, OpenError, Options};
 use crate::config::{Config, Origin, is_file};
-use crate::record;
 use agent_protocol::control::Control;
 
 /// Opens the models of a session; `recorded`: the one that is resumed. If its own cannot be opened, the configured
@@ -46,7 +45,7 @@ fn config_of(options: &Options, id: &str) -> Option<Config> {
     }
     let log = options.recorded().log_path(id);
     // (An unreadable log is reported when it is loaded.)
-    let (model, effort) = record::main_model(&log).ok().flatten()?;
+    let (model, effort) = agent_record::main_model(&log).ok().flatten()?;
     // A file with answers may be gone, or be about something else by now.
     if is_file(&model) {
         return None;

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use super::storage::{REMOVED, StoredLog};
 use super::{OpenError, Storage};
 use crate::config;
-use crate::record::Log;
 use agent_protocol::disk;
 use agent_protocol::event::{Body, Sink, Stamped};
+use agent_record::Log;
 
 /// How long the end of a session waits for the deletion. The next session continues it.
 const PATIENCE: Duration = Duration::from_secs(1);

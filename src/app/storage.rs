@@ -10,10 +10,10 @@ use std::time::SystemTime;
 
 use super::OpenError;
 use crate::config::UserDirs;
-use crate::record::{self, EVENTS, Log, LogError};
-use crate::workspace::copy_journal;
+use agent_host::workspace::copy_journal;
 use agent_protocol::disk::{self, canonical_prefix};
 use agent_protocol::visible::prose;
+use agent_record::{EVENTS, Log, LogError};
 
 /// The file in a state directory that contains the project's path.
 const PATH_FILE: &str = "path";
@@ -171,7 +171,7 @@ impl Storage {
 
     /// The name that the user gave a session.
     fn name_of(&self, id: &str) -> Option<String> {
-        record::overview(&self.log_path(id)).ok()?.name
+        agent_record::overview(&self.log_path(id)).ok()?.name
     }
 
     /// The name for a session, or why it cannot have it.
@@ -220,7 +220,8 @@ impl Storage {
             .flatten()
             .filter_map(|entry| {
                 // (A folder may have any name, which the user may copy after `--resume`.)
-                let id = entry.file_name().into_string().ok().filter(|id| record::is_id(id))?;
+                let id =
+                    entry.file_name().into_string().ok().filter(|id| agent_record::is_id(id))?;
                 let log = disk::metadata_without_links(&self.log_path(&id))
                     .ok()
                     .filter(Metadata::is_file)?;
@@ -236,7 +237,7 @@ impl Storage {
         let new = uuid::Uuid::now_v7().to_string();
         let now = format!("{:.3}", jiff::Timestamp::now());
         let (from, to) = (self.session(id), self.session(&new));
-        record::fork(&from, &to, up_to, now)
+        agent_record::fork(&from, &to, up_to, now)
             .map_err(|error| OpenError::Usage(error.to_string()))?;
         copy_journal(&from, &to, up_to)
             .map_err(|error| OpenError::Usage(format!("{}: {error}", to.display())))?;
@@ -294,8 +295,9 @@ impl Storage {
     /// The session that `-c` continues: the latest with a turn. Recorded tool calls are no conversation.
     pub(super) fn latest(&self) -> Result<String, OpenError> {
         // (One that cannot be read is reported when it is loaded.)
-        let has_turn =
-            |id: &&String| record::overview(&self.log_path(id)).map_or(true, |it| it.turns > 0);
+        let has_turn = |id: &&String| {
+            agent_record::overview(&self.log_path(id)).map_or(true, |it| it.turns > 0)
+        };
         match self.sessions().iter().rev().find(has_turn) {
             Some(id) => Ok(id.clone()),
             None => self.choose(None),

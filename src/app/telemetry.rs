@@ -12,10 +12,9 @@ use tokio::sync::mpsc::{Receiver as Queue, Sender, channel as queue};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::otel::{self, Fold, Metrics, Record, Resource, Settings, Span, Target};
-use crate::record;
 use agent_model::{NotSent, Receiver};
 use agent_protocol::event::{Body, Event, Events, Sink, Stamped};
+use agent_record::otel::{self, Fold, Metrics, Record, Resource, Settings, Span, Target};
 
 /// Limits of what waits for the thread, and of the spans of one request, as in OpenTelemetry's SDKs.
 const QUEUE: usize = 2048;
@@ -59,7 +58,7 @@ impl Telemetry {
     /// Adds the sink, and starts the thread. `earlier`: the events of a resumed session.
     pub(super) fn begin(events: &Events, settings: Settings, earlier: &[Event]) -> Option<Self> {
         let mut fold = Fold::new(events.session(), settings.parent, settings.has_content);
-        fold.resume(&record::live(earlier));
+        fold.resume(&agent_record::live(earlier));
         let (sender, receiver) = queue(QUEUE);
         let shared = Arc::new(Shared {
             fold: Mutex::new(fold),

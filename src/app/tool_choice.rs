@@ -1,7 +1,7 @@
 //! Which tools a session has, as far as the user limits them.
 
-use crate::mcp::Scope;
-use crate::tools::Tool;
+use agent_engine::mcp::Scope;
+use agent_engine::tools::Tool;
 
 /// The tools that the user chose for a session and its sub-agents.
 #[derive(Clone, Debug, Default)]

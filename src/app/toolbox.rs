@@ -8,13 +8,13 @@ use super::memory::memory_file;
 use super::sandbox_facts::{self, StateDirs, Writable};
 use super::{OpenError, Options};
 use crate::config::{self, Config, Loaded, SandboxBackend, UserDirs};
-use crate::exec::Exec;
-use crate::exec::sandbox::{self, Backend, Sandbox, SandboxError};
-use crate::kernel::{Checks, Speaker, Verifier};
-use crate::otel;
-use crate::registry::{BreakerConfig, OutputLimits, Registry, Settings};
-use crate::tools::{self, Tool, ToolCx};
-use crate::workspace::{DiffSize, ImageStore, Spill, Workspace};
+use agent_engine::kernel::{Checks, Speaker, Verifier};
+use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, Settings};
+use agent_engine::tools::WorkspaceFacts;
+use agent_engine::tools::{self, Tool, ToolCx};
+use agent_host::exec::Exec;
+use agent_host::exec::sandbox::{self, Backend, Sandbox, SandboxError};
+use agent_host::workspace::{DiffSize, ImageStore, Spill, Workspace};
 use agent_permission::{MCP, Origin, Places, Policy, Rule, Verb, Withheld};
 use agent_protocol::control::{Control, PermissionMode};
 use agent_protocol::disk::canonical_prefix;
@@ -22,6 +22,7 @@ use agent_protocol::event::{Events, Sandbox as Guarantees};
 use agent_protocol::mask::{Masker, is_secret_name, looks_secret};
 use agent_protocol::prompt::Prompts;
 use agent_protocol::tool::Rights;
+use agent_record::otel;
 
 /// Tools that depend on the session, in permission rules.
 const TASK: &str = "Task";
@@ -131,7 +132,8 @@ pub fn settings(
     let config = &loaded.config;
     let context = &config.context;
     Ok(Settings {
-        policy: policy(loaded, writable, mode, is_sandboxed)?.through_links(workspace),
+        policy: policy(loaded, writable, mode, is_sandboxed)?
+            .through_links(&WorkspaceFacts(workspace)),
         limits: OutputLimits {
             max_lines: context.tool_output_max_lines,
             max_bytes: context.tool_output_max_bytes,
@@ -140,7 +142,8 @@ pub fn settings(
         },
         breaker: BreakerConfig {
             threshold: config.breaker.threshold,
-            cooldown: config::parse_duration(&config.breaker.cooldown).map_err(OpenError::Usage)?,
+            cooldown: agent_protocol::settings::parse_duration(&config.breaker.cooldown)
+                .map_err(OpenError::Usage)?,
         },
         hides_secrets: config.sandbox.hide_secrets,
         hooks: None,
@@ -279,7 +282,8 @@ pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> 
 }
 
 pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
-    let timeout = config::parse_duration(&config.checks.timeout).map_err(OpenError::Usage)?;
+    let timeout = agent_protocol::settings::parse_duration(&config.checks.timeout)
+        .map_err(OpenError::Usage)?;
     Ok(Checks { commands: config.checks.commands.clone(), timeout })
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::toolbox::{masker, open_workspace};
 use super::{OpenError, StateDirs, Storage, SystemClock, added_dirs, with_checkpoints};
 use crate::config::Config;
-use crate::record::{self, Log};
-use crate::workspace::{Undo, UndoError, UndoOptions, UndoReport, Undone, Workspace};
+use agent_host::workspace::{Undo, UndoError, UndoOptions, UndoReport, Undone, Workspace};
 use agent_protocol::event::{Body, Event, Events, Place};
+use agent_record::Log;
 
 /// A recorded session that is to be changed, locked while this exists.
 pub struct Recorded {
@@ -100,7 +100,7 @@ impl Recorded {
         what: Rewind,
         options: UndoOptions,
     ) -> Result<Rewound, OpenError> {
-        let turns = record::turns(&self.record);
+        let turns = agent_record::turns(&self.record);
         let refuse = |why: String| OpenError::Usage(format!("session {}: {why}", self.id));
         let Some(last) = turns.last().map(|turn| turn.number) else {
             return Err(refuse("it has no turn to go back to".to_owned()));

@@ -18,8 +18,7 @@ use super::options;
 use super::session;
 use crate::app::{OpenError, Options, Session, Storage, UndoOptions, Which};
 use crate::config::{Loaded, UserDirs};
-use crate::record;
-use crate::workspace::Undo;
+use agent_host::workspace::Undo;
 use agent_protocol::control::{Control, Interrupt, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::Sink;
@@ -492,8 +491,8 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
 /// A session's timeline.
 fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
     let path = session_log.ok_or("this session is not recorded")?;
-    let loaded = record::load(path).map_err(|error| error.to_string())?;
-    Ok(record::timeline(&loaded.events))
+    let loaded = agent_record::load(path).map_err(|error| error.to_string())?;
+    Ok(agent_record::timeline(&loaded.events))
 }
 
 /// The sessions of the project: short id and description, the latest first.

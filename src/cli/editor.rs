@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::app::HostPrograms;
 use crate::config::UserDirs;
-use crate::exec;
+use agent_host::exec;
 use agent_protocol::disk;
 
 /// The text after editing it in the user's editor. The text and the editor's working directory are a private

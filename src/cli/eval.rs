@@ -12,12 +12,12 @@ use super::options;
 use crate::app::OpenError;
 use crate::app::evaluation::Trial;
 use crate::config;
-use crate::eval::plan::{self, Run};
-use crate::eval::report::{self, Report};
-use crate::eval::results::{FORMAT, Header, Outcome, RunResult};
-use crate::eval::suite::Suite;
-use crate::eval::variants;
 use agent_protocol::control::Control;
+use agent_record::eval::plan::{self, Run};
+use agent_record::eval::report::{self, Report};
+use agent_record::eval::results::{FORMAT, Header, Outcome, RunResult};
+use agent_record::eval::suite::Suite;
+use agent_record::eval::variants;
 use prepare::{Prepared, SCRIPT, load};
 use results::Results;
 

@@ -8,13 +8,13 @@ use crate::app::{
     self, Kept, McpServers, OpenError, StateDirs, Storage, SystemClock, Toolbox, Writable,
 };
 use crate::config::UserDirs;
-use crate::record::{Log, SummarySink};
-use crate::tools;
-use crate::workspace::Spill;
+use agent_engine::tools;
+use agent_host::workspace::Spill;
 use agent_protocol::Object;
 use agent_protocol::control::{Control, PermissionMode};
 use agent_protocol::event::{Body, Events, Place, Sandbox as Guarantees, SessionStarted};
 use agent_protocol::prompt::Prompts;
+use agent_record::{Log, SummarySink};
 
 /// Which tools there are.
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use super::options::{self, ToolOptions};
 use crate::app::{self, McpServers, OpenError, StateDirs, Writable};
 use crate::config::{self, AGENT_DIR, McpServer, UserDirs};
-use crate::mcp::{NO_SERVERS, ServerState};
+use agent_engine::mcp::{NO_SERVERS, ServerState};
 use agent_protocol::control::Control;
 
 #[derive(Debug, Subcommand)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::doctor::Report;
 use crate::app::{self, StateDirs, Writable};
 use crate::config::Loaded;
-use crate::exec::{Command, Exec};
-use crate::workspace::Workspace;
+use agent_host::exec::{Command, Exec};
+use agent_host::workspace::Workspace;
 use agent_protocol::control::Control;
 
 /// How to improve the sandbox, if it has gaps.

@@ -11,7 +11,6 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{ask, options};
 use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
-use crate::record;
 
 pub(super) use show::{list_of_sessions, sessions_in_brief};
 
@@ -75,7 +74,7 @@ pub(super) fn session(command: &SessionCommand) -> u8 {
             load(one).map(|(storage, id, loaded)| show::show(&storage, &id, &loaded).into())
         }
         SessionCommand::Export(args) => load(&args.one).map(|(.., loaded)| match args.format {
-            ExportFormat::Md => record::markdown(&loaded.events).into(),
+            ExportFormat::Md => agent_record::markdown(&loaded.events).into(),
             ExportFormat::Json => {
                 let events = serde_json::to_string_pretty(&loaded.events).unwrap_or_default();
                 agent_ui::Answer::Data(format!("{events}\n"))
@@ -131,10 +130,10 @@ pub(super) fn find(one: &One) -> Result<(Storage, String), OpenError> {
     Ok((storage, id))
 }
 
-fn load(one: &One) -> Result<(Storage, String, record::Loaded), OpenError> {
+fn load(one: &One) -> Result<(Storage, String, agent_record::Loaded), OpenError> {
     let (storage, id) = find(one)?;
     let path = storage.log_path(&id);
-    let loaded = record::load(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
+    let loaded = agent_record::load(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
     if loaded.torn {
         agent_ui::tell(&format!("{}: the last line is torn and is left out", path.display()));
     }

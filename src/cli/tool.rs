@@ -8,7 +8,7 @@ use super::guarded::{self, Guarded, Recording, Tools};
 use super::options::ToolOptions;
 use super::stdin::{self, Input};
 use crate::app::OpenError;
-use crate::tools;
+use agent_engine::tools;
 use agent_protocol::Object;
 use agent_protocol::control::Control;
 use agent_protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};

@@ -9,7 +9,6 @@ use clap::{Subcommand, ValueEnum};
 
 use super::session::{One, answer, code, storage};
 use crate::app::{OpenError, Storage};
-use crate::record;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {
@@ -36,7 +35,7 @@ enum Format {
 pub(super) fn trace(command: &TraceCommand) -> u8 {
     match command {
         TraceCommand::Show(one) => {
-            answer(read(one).map(|session| record::timeline(&session.record.events).into()))
+            answer(read(one).map(|session| agent_record::timeline(&session.record.events).into()))
         }
         TraceCommand::Html(args) => answer(html::html(args)),
         TraceCommand::Stats(args) => answer(stats::stats(args)),
@@ -48,7 +47,7 @@ pub(super) fn trace(command: &TraceCommand) -> u8 {
 /// A session to look at.
 struct Recorded {
     id: String,
-    record: record::Understood,
+    record: agent_record::Understood,
 }
 
 /// The session that the user names.
@@ -62,7 +61,8 @@ impl Recorded {
     /// Reads a session of any version, and says what is not understood of it.
     fn read(storage: &Storage, id: String) -> Result<Self, OpenError> {
         let path = storage.log_path(&id);
-        let record = record::read(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
+        let record =
+            agent_record::read(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
         if !record.gaps.is_none() {
             agent_ui::tell(&format!("session {}: {}", storage.short(&id), record.gaps.in_words()));
         }

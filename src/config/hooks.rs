@@ -174,7 +174,7 @@ pub(super) fn of_table(
                 event,
                 matcher: Matcher::parse(&entry.matcher).map_err(wrong)?,
                 command: entry.command,
-                timeout: super::parse_duration(&entry.timeout).map_err(wrong)?,
+                timeout: agent_protocol::settings::parse_duration(&entry.timeout).map_err(wrong)?,
                 origin: origin.clone(),
                 scripts: None,
             });

@@ -19,8 +19,8 @@ use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk::{self, read_small_text};
-use agent_protocol::nearest;
 use agent_protocol::prompt::Prompts;
+use agent_protocol::settings::with_suggestion;
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -465,7 +465,9 @@ impl Loaded {
             ("agents.timeout", Some(&config.agents.timeout)),
         ];
         for (key, text) in time_limits {
-            if text.is_some_and(|text| super::parse_duration(text) == Ok(Duration::ZERO)) {
+            if text.is_some_and(|text| {
+                agent_protocol::settings::parse_duration(text) == Ok(Duration::ZERO)
+            }) {
                 return self.wrong(key, "must be more than 0");
             }
         }
@@ -477,7 +479,9 @@ impl Loaded {
             ("checkpoints.expire_after", Some(&config.checkpoints.expire_after)),
         ];
         for (key, text) in time_limits.into_iter().chain(durations) {
-            if let Some(Err(reason)) = text.map(|text| super::parse_duration(text)) {
+            if let Some(Err(reason)) =
+                text.map(|text| agent_protocol::settings::parse_duration(text))
+            {
                 return self.wrong(key, &reason);
             }
         }
@@ -654,21 +658,6 @@ fn nested(key: &str, value: Value) -> Table {
 fn check_alone(table: &Table) -> Result<(), String> {
     let checked: Result<Config, _> = table.clone().try_into();
     checked.map(drop).map_err(|error| with_suggestion(error.message()))
-}
-
-/// The message for an unknown key, with the most similar valid one.
-pub fn with_suggestion(message: &str) -> String {
-    let message = message.trim_end().replace('\n', " ");
-    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let suggestion = match names.split_first() {
-        Some((wrong, known)) if message.starts_with("unknown field") => {
-            let meant = nearest(wrong, known.iter().copied())
-                .map_or_else(String::new, |name| format!(": did you mean `{name}`?"));
-            Some(format!("unknown key `{wrong}`{meant} (known here: {})", known.join(", ")))
-        }
-        _ => None,
-    };
-    suggestion.unwrap_or(message)
 }
 
 #[cfg(test)]

@@ -94,7 +94,9 @@ impl McpServer {
             }
             (Some(_), None) | (None, Some(_)) => {}
         }
-        super::parse_duration(&self.timeout).map(drop).map_err(|why| ("timeout", why))
+        agent_protocol::settings::parse_duration(&self.timeout)
+            .map(drop)
+            .map_err(|why| ("timeout", why))
     }
 
     /// With the variables in its values replaced; the error is the name of one that is not set.

@@ -22,7 +22,7 @@ pub use edit::{change_file, with_rule, with_server, without_server};
 pub use hooks::{Hook, HookTable, Matcher, hooks_in_words, hooks_of_settings};
 pub use layers::{
     ALLOWED_TOOLS, ConfigError, DISALLOWED_TOOLS, Loaded, Origin, SETTINGS, Sources, Trust,
-    is_compatible, load, with_suggestion,
+    is_compatible, load,
 };
 pub use mcp::{GivenServers, MCP_FILE, Mcp, McpServer, given_servers};
 pub use model_types::{ModelTable, ProviderTable, Requests};
@@ -39,7 +39,6 @@ pub use types::{
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 
@@ -122,16 +121,4 @@ pub fn time_zone() -> TimeZone {
 /// The local time.
 pub fn now() -> Zoned {
     Timestamp::now().to_zoned(time_zone())
-}
-
-/// Parses a duration: `90s`, `10m`, `1h 30m`, `500ms`, `30d`; a bare number is seconds.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.trim().parse::<u64>() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    text.parse::<jiff::Span>()
-        .and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()))
-        .ok()
-        .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| format!("{text:?} is not a duration; write it like 90s, 10m, 1h30m or 30d"))
 }

@@ -1,45 +1,56 @@
-//! Module structure: which module may import which.
+//! The structure of the code: which crate and which module may import which, and what the documents say of it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agent_protocol::delegate::{Delegate, Delegated, Order, RoleFacts};
 use futures_util::future::BoxFuture;
 
-/// Module → the modules it may import.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
+/// Crate → the project's crates it may depend on. Cargo enforces the manifests, this table the direction.
+const CRATES: &[(&str, &[&str])] = &[
     ("protocol", &[]),
-    ("disk", &[]),
-    ("workspace", &["protocol", "disk"]),
-    ("exec", &["protocol", "disk"]),
     ("model", &["protocol"]),
     ("permission", &["protocol"]),
-    ("context", &["protocol"]),
     ("learning", &["protocol"]),
-    ("tools", &["protocol", "workspace", "exec", "permission"]),
-    ("mcp", &["protocol", "disk", "workspace", "exec", "model", "tools"]),
-    ("registry", &["protocol", "permission", "workspace", "tools"]),
-    ("kernel", &["protocol", "registry", "context", "exec"]),
-    ("record", &["protocol", "disk"]),
-    ("trace", &["protocol", "record"]),
     ("ui", &["protocol"]),
-    ("otel", &["protocol"]),
-    ("config", &["protocol", "disk"]),
-    ("eval", &["protocol", "config"]),
-    ("extend", &["protocol", "disk"]),
+    ("host", &["protocol"]),
+    ("record", &["protocol"]),
+    ("engine", &["protocol", "host", "permission"]),
 ];
-/// These may import every module.
-const TOP: [&str; 4] = ["app", "cli", "lib", "main"];
 
-/// Modules that may access the file system: the user's files, and the program's own.
-const FILES: &[&str] =
-    &["disk", "workspace", "exec", "model", "record", "learning", "config", "extend", "app", "cli"];
+/// Module of a crate with several → the modules beside it that it may import. `app` and `cli` may import all.
+const MODULES: &[(&str, &[&str])] = &[
+    ("host/workspace", &[]),
+    ("host/exec", &[]),
+    ("engine/context", &[]),
+    ("engine/tools", &[]),
+    ("engine/mcp", &["tools"]),
+    ("engine/registry", &["tools"]),
+    ("engine/kernel", &["registry", "context"]),
+    ("record/otel", &[]),
+    ("record/eval", &[]),
+    ("src/config", &[]),
+    ("src/extend", &[]),
+];
 
-/// Words that only the listed modules may use.
-const OWN: &[(&str, &[&str])] = &[
-    ("reqwest", &["model"]),
+/// Places that may access the file system: the user's files, and the program's own.
+const FILES: &[&str] = &[
+    "protocol/disk",
+    "host/workspace",
+    "host/exec",
+    "model",
+    "record",
+    "learning",
+    "src/config",
+    "src/extend",
+    "src/app",
+    "src/cli",
+];
+
+/// Words that only the listed places may use.
+const RESTRICTED: &[(&str, &[&str])] = &[
+    ("reqwest", &["model", "engine/mcp/http"]),
     ("rusqlite", &["learning"]),
-    ("process::Command", &["exec"]),
+    ("process::Command", &["host/exec"]),
     ("io::stdout", &["ui"]),
     ("fs::read", FILES),
     ("fs::write", FILES),
@@ -48,23 +59,49 @@ const OWN: &[(&str, &[&str])] = &[
     ("File::open", FILES),
     ("File::create", FILES),
     ("OpenOptions", FILES),
-    ("unsafe ", &["exec"]),
+    ("unsafe ", &["host/exec"]),
 ];
 
-/// Every source file with its top-level module.
-fn sources() -> Vec<(String, PathBuf, String)> {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let with_room = |path: PathBuf| {
-        let room = path.strip_prefix(&src).unwrap().components().next().unwrap();
-        let room = room.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned();
-        let text = std::fs::read_to_string(&path).unwrap();
-        (room, path, text)
-    };
-    rust_files(&src).into_iter().map(with_room).collect()
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A source file: its place (`engine/tools/edit`, `src/cli/run`) and its text.
+struct Source {
+    place: String,
+    text: String,
+}
+
+impl Source {
+    fn is_in(&self, place: &str) -> bool {
+        self.place.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The text without unit tests, which are exempt, and without comments.
+    fn code(&self) -> impl Iterator<Item = &str> {
+        let is_test = ["tests", "testing", "fuzzing"].iter().any(|name| self.place.ends_with(name));
+        let text =
+            if is_test { "" } else { self.text.split("#[cfg(test)]").next().unwrap_or_default() };
+        text.lines().filter(|line| !line.trim_start().starts_with("//"))
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let files = ["src", "crates"].into_iter().flat_map(|dir| rust_files(&root().join(dir)));
+    files
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let place = path.strip_prefix(root()).unwrap().with_extension("");
+            let place = place.to_str().unwrap().replace("/src/", "/");
+            let place = place.strip_prefix("crates/").unwrap_or(&place);
+            let place = place.trim_end_matches("/mod").trim_end_matches("/lib").to_owned();
+            Source { place, text }
+        })
+        .collect()
 }
 
 fn rust_files(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).unwrap() {
@@ -72,104 +109,109 @@ fn rust_files(root: &Path) -> Vec<PathBuf> {
             if path.is_dir() {
                 dirs.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
+                files.push(path);
             }
         }
     }
-    found
+    files
 }
 
-/// Modules that a source names with `crate::`: in `use` lines, in braces after it, and in paths.
-fn imports(text: &str) -> Vec<String> {
-    let mut rooms = Vec::new();
-    for (at, _) in text.match_indices("crate::") {
-        let line_start = text[..at].rfind('\n').map_or(0, |n| n + 1);
-        if text[line_start..at].trim_start().starts_with("//") {
-            continue;
-        }
-        let rest = &text[at + "crate::".len()..];
-        let words = |text: &str| -> String {
-            text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
-        };
-        if let Some(list) = rest.strip_prefix('{') {
-            // `crate::{a, b::{c, d}}`: the names at the first level.
-            let mut depth = 0;
-            let mut start = true;
-            for (i, c) in list.char_indices() {
-                match c {
-                    '{' => depth += 1,
-                    '}' if depth == 0 => break,
-                    '}' => depth -= 1,
-                    ',' if depth == 0 => start = true,
-                    c if start && c.is_alphabetic() => {
-                        rooms.push(words(&list[i..]));
-                        start = false;
-                    }
-                    _ => {}
-                }
-            }
-        } else {
-            rooms.push(words(rest));
-        }
-    }
-    rooms
-}
-
-fn violations(sources: &[(String, PathBuf, String)]) -> Vec<String> {
-    let may: BTreeMap<&str, &[&str]> = MAY_IMPORT.iter().copied().collect();
-    let mut found = Vec::new();
-    for (room, path, text) in sources {
-        if TOP.contains(&room.as_str()) {
-            continue;
-        }
-        let Some(allowed) = may.get(room.as_str()) else {
-            found.push(format!("{}: the room {room} is not in the table", path.display()));
-            continue;
-        };
-        for import in imports(text) {
-            if import != *room && !allowed.contains(&import.as_str()) {
-                found.push(format!("{}: {room} may not import {import}", path.display()));
-            }
-        }
-    }
-    found
+/// Imports of a module beside its own that [`MODULES`] does not list.
+fn violations(source: &Source) -> Vec<String> {
+    let Some((module, allowed)) = MODULES.iter().find(|(module, _)| source.is_in(module)) else {
+        return Vec::new();
+    };
+    let (top, own) = module.split_once('/').unwrap();
+    let beside: Vec<&str> = MODULES.iter().filter_map(|(name, _)| name.strip_prefix(top)).collect();
+    let beside = beside.iter().map(|name| name.trim_start_matches('/')).chain(["app", "cli"]);
+    let forbidden: Vec<String> = beside
+        .filter(|name| *name != own && !allowed.contains(name))
+        .map(|name| format!("crate::{name}"))
+        .collect();
+    let is_violation = |line: &&str| {
+        line.contains("crate::{") || forbidden.iter().any(|path| line.contains(path.as_str()))
+    };
+    source.code().filter(is_violation).map(|line| format!("{}: {line}", source.place)).collect()
 }
 
 #[test]
-fn imports_run_downwards_only() {
-    assert_eq!(violations(&sources()), [""; 0]);
+fn crates_depend_downwards_only() {
+    let mut names: Vec<String> = std::fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let mut listed: Vec<&str> = CRATES.iter().map(|(name, _)| *name).collect();
+    listed.sort_unstable();
+    assert_eq!(names, listed);
+    for (name, allowed) in CRATES {
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
+        let manifest: toml::Table = std::fs::read_to_string(manifest).unwrap().parse().unwrap();
+        for dependency in manifest["dependencies"].as_table().unwrap().keys() {
+            let Some(other) = dependency.strip_prefix("agent-") else { continue };
+            assert!(allowed.contains(&other), "{name} may not depend on {other}");
+        }
+    }
+}
+
+#[test]
+fn modules_import_downwards_only() {
+    let found: Vec<String> = sources().iter().flat_map(violations).collect();
+    assert_eq!(found, [""; 0]);
 }
 
 #[test]
 fn import_violations_are_detected() {
-    let plant = |room: &str, text: &str| {
-        violations(&[(room.to_owned(), PathBuf::from("planted.rs"), text.to_owned())])
+    let n_violations = |place: &str, text: &str| {
+        violations(&Source { place: place.to_owned(), text: text.to_owned() }).len()
     };
-    assert_eq!(plant("protocol", "use crate::kernel::Kernel;").len(), 1);
-    assert_eq!(
-        plant("tools", "use crate::{protocol::Object, kernel::{Kernel, State}, ui};").len(),
-        2
-    );
-    assert_eq!(plant("record", "fn f() { crate::app::open() }").len(), 1);
-    assert_eq!(plant("newroom", "").len(), 1);
-    assert_eq!(plant("kernel", "use crate::context::History; // crate::model").len(), 1);
-    assert_eq!(plant("kernel", "use crate::context::History;\n// crate::model"), [""; 0]);
+    assert_eq!(n_violations("engine/tools/edit", "use crate::kernel::Kernel;"), 1);
+    assert_eq!(n_violations("engine/kernel/think", "use crate::context::History;"), 0);
+    assert_eq!(n_violations("engine/kernel", "let tools = crate::tools::all();"), 1);
+    assert_eq!(n_violations("engine/mcp/tool", "use crate::{tools::Tool};"), 1);
+    assert_eq!(n_violations("src/config/layers", "use crate::app::Session;"), 1);
+    assert_eq!(n_violations("host/exec", "// crate::workspace"), 0);
 }
 
 #[test]
 fn restricted_apis_are_used_only_in_their_modules() {
     let mut found = Vec::new();
-    for (room, path, text) in sources() {
-        // Test code is exempt.
-        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-        if path.ends_with("tests.rs") || path.ends_with("testing.rs") {
-            continue;
-        }
-        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            for (word, rooms) in OWN {
-                if line.contains(word) && !rooms.contains(&room.as_str()) {
-                    found.push(format!("{}: {line}", path.display()));
+    for source in sources() {
+        for line in source.code() {
+            for (word, places) in RESTRICTED {
+                if line.contains(word) && !places.iter().any(|place| source.is_in(place)) {
+                    found.push(format!("{}: {line}", source.place));
                 }
+            }
+        }
+    }
+    assert_eq!(found, [""; 0]);
+}
+
+/// Fields and variants may explain themselves; what a crate exports has a doc comment.
+#[test]
+fn exported_functions_and_types_are_documented() {
+    let kinds = ["fn", "struct", "enum", "trait", "type", "async fn", "const fn"];
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|source| !source.place.ends_with("tests")) {
+        let text = source.text.split("#[cfg(test)]").next().unwrap_or_default();
+        let mut is_documented = false;
+        for line in text.lines() {
+            let line = line.trim();
+            if line.starts_with("///") || line.starts_with("#[doc") {
+                is_documented = true;
+            } else if !line.starts_with("#[") && !line.starts_with("//") {
+                let item = line.strip_prefix("pub ");
+                let is_exported = item.is_some_and(|item| {
+                    kinds
+                        .iter()
+                        .any(|kind| item.strip_prefix(kind).is_some_and(|r| r.starts_with(' ')))
+                });
+                if is_exported && !is_documented {
+                    found.push(format!("{}: {line}", source.place));
+                }
+                // An attribute of several lines keeps the comment above it.
+                is_documented &= line.ends_with(',') || line.ends_with(")]");
             }
         }
     }
@@ -195,16 +237,16 @@ impl Delegate for NoAgents {
 
 #[test]
 fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("prompts/tools");
+    let dir = root().join("prompts/tools");
     let mut files: Vec<String> = std::fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('_', ""))
         .collect();
     files.sort();
-    let mut tools = code_agent::tools::all();
+    let mut tools = agent_engine::tools::all();
     // It depends on the session.
-    tools.push(Box::new(code_agent::tools::Task::new(std::sync::Arc::new(NoAgents))));
-    tools.push(Box::new(code_agent::tools::Skill::new(Vec::new(), "")));
+    tools.push(Box::new(agent_engine::tools::Task::new(std::sync::Arc::new(NoAgents))));
+    tools.push(Box::new(agent_engine::tools::Skill::new(Vec::new(), "")));
     let mut expected: Vec<String> = tools
         .iter()
         .flat_map(|tool| {
@@ -224,8 +266,9 @@ fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
 
 #[test]
 fn tests_named_in_docs_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let sources = ["src", "tests/it"].into_iter().flat_map(|dir| rust_files(&root.join(dir)));
+    let root = root();
+    let sources =
+        ["src", "crates", "tests/it"].into_iter().flat_map(|dir| rust_files(&root.join(dir)));
     let tests: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
     for page in ["docs/ARCHITECTURE.md", "docs/SECURITY.md"] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
@@ -247,11 +290,11 @@ fn tests_named_in_docs_exist() {
 
 #[test]
 fn paths_named_in_docs_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     for text in ["CODE_LAW.md", "docs/ARCHITECTURE.md"] {
         let text = std::fs::read_to_string(root.join(text)).unwrap();
         for word in text.split('`').skip(1).step_by(2) {
-            let tops = ["src/", "tests/", "docs/", "prompts/", "benches/", ".ci/"];
+            let tops = ["src/", "crates/", "tests/", "docs/", "prompts/", "benches/", ".ci/"];
             if tops.iter().any(|top| word.starts_with(top)) && !word.contains(['<', '*', '…', '{'])
             {
                 let there = root.join(word.trim_end_matches('/')).exists();
@@ -263,13 +306,22 @@ fn paths_named_in_docs_exist() {
 
 #[test]
 fn every_dependency_is_documented() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let page = std::fs::read_to_string(root.join("docs/DEPENDENCIES.md")).unwrap();
     let manifest: toml::Table = manifest.parse().unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let described: Vec<&str> = rows.flat_map(|names| names.split(", ")).collect();
-    let names = manifest["dependencies"].as_table().unwrap().keys();
+    let names = manifest["workspace"]["dependencies"].as_table().unwrap().keys();
+    let development = ["insta", "portable-pty", "proptest", "tiktoken-rs", "vt100"];
+    let names = names.filter(|name| !is_own(name) && !development.contains(&name.as_str()));
     let missing: Vec<_> = names.filter(|name| !described.contains(&name.as_str())).collect();
     assert!(missing.is_empty(), "docs/DEPENDENCIES.md: {missing:?}");
+}
+
+/// A crate of the project itself.
+fn is_own(dependency: &str) -> bool {
+    dependency
+        .strip_prefix("agent-")
+        .is_some_and(|name| CRATES.iter().any(|(listed, _)| *listed == name))
 }

@@ -180,7 +180,8 @@ fn help_and_version_answer_on_standard_output() {
 
 #[test]
 fn schemas_are_up_to_date() {
-    use code_agent::{config::Config, protocol::event::Event};
+    use agent_protocol::event::Event;
+    use code_agent::config::Config;
     check_schema("docs/events.schema.json", &schemars::schema_for!(Event));
     check_schema("docs/config.schema.json", &schemars::schema_for!(Config));
     let shown = Test::new().agent(&["config", "schema"]).expect_code(0).stdout;

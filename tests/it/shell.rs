@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use agent_engine::tools::WorkspaceFacts;
+use agent_host::exec::git;
+use agent_host::workspace::{Limits, Settings, Workspace};
 use agent_permission::{Line, Policy, documentation, is_build_output};
 use agent_protocol::control::{PermissionMode, Ruling};
 use agent_protocol::tool::Effect;
-use code_agent::exec::git;
-use code_agent::workspace::{Limits, Settings, Workspace};
 use serde_json::{Value, json};
 
 use crate::support::{Test, has};
@@ -92,7 +93,7 @@ fn effect_of(command: &str) -> Effect {
 
 /// `reads`, `runs`, `asks` or `never`, and the rule.
 fn verdict(command: &str, policy: &Policy, workspace: &Workspace) -> (&'static str, String) {
-    match policy.rule_on("Bash", &effect_of(command), workspace) {
+    match policy.rule_on("Bash", &effect_of(command), &WorkspaceFacts(workspace)) {
         Ruling::Allow(reason) if Line::read(command).is_read_only() => ("reads", reason.rule),
         Ruling::Allow(reason) => ("runs", reason.rule),
         Ruling::Ask(reason) => ("asks", reason.rule),

@@ -31,6 +31,7 @@ pub mod reflection;
 pub mod repair;
 pub mod schema;
 pub mod secrets;
+pub mod settings;
 pub mod signature;
 pub mod spending;
 pub mod tool;

@@ -13,15 +13,14 @@ use scratch::Scratch;
 pub use scratch::fingerprint;
 
 use super::{OpenError, StateDirs, Storage, Writable, exec, masker, open_sandbox};
-use crate::config::{self, Loaded, UserDirs};
-use crate::eval::results::{CheckResult, Outcome, RunResult, SessionResult};
-use crate::eval::suite::Task;
-use crate::exec::{Command, Ended, Exec, Itself};
-use crate::record;
+use crate::config::{Loaded, UserDirs};
+use agent_host::exec::{Command, Ended, Exec, Itself};
 use agent_protocol::control::Ending;
 use agent_protocol::event::{Body, Event, TurnFinished};
 use agent_protocol::shorten;
 use agent_protocol::tool::Rights;
+use agent_record::eval::results::{CheckResult, Outcome, RunResult, SessionResult};
+use agent_record::eval::suite::Task;
 
 /// The agent ends itself at its time limit. If it has not ended after this time, it is ended.
 const GRACE: Duration = Duration::from_secs(30);
@@ -121,7 +120,8 @@ impl Trial<'_> {
 
         let id = uuid::Uuid::now_v7().to_string();
         // (That of the task, unless a setting changes it.)
-        let limit = loaded.config.limits.timeout.as_deref().map(config::parse_duration);
+        let limit =
+            loaded.config.limits.timeout.as_deref().map(agent_protocol::settings::parse_duration);
         let limit = limit.transpose().map_err(Stopped::Impossible)?.unwrap_or(self.task.timeout);
         let agent = self.agent(&scratch, &id, settings, limit + GRACE);
         let outcome =
@@ -130,7 +130,7 @@ impl Trial<'_> {
             return Err(Stopped::Interrupted);
         }
         let log = self.log(&scratch.project, &id);
-        let events = record::load(&log).map(|loaded| loaded.events).unwrap_or_default();
+        let events = agent_record::load(&log).map(|loaded| loaded.events).unwrap_or_default();
         let session = self.session(&id, &log, &events);
         let finished = events.iter().rev().find_map(|event| match &event.body {
             Body::TurnFinished(finished) => Some(finished),
@@ -226,7 +226,7 @@ impl Trial<'_> {
             Body::TurnFinished(finished) => Some(finished.ending.as_str().to_owned()),
             _ => None,
         });
-        let summary = record::summary(events);
+        let summary = agent_record::summary(events);
         Some(SessionResult {
             session: id.to_owned(),
             log: log.strip_prefix(self.results).unwrap_or(log).display().to_string(),

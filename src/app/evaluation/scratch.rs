@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::eval::suite::{Project, Task};
 use agent_protocol::disk;
+use agent_record::eval::suite::{Project, Task};
 
 /// A temporary directory with the project and the script. Its path tells the model nothing about task or variant.
 /// Removed on drop.

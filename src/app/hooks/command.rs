@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::Ran;
-use crate::exec::{Exec, ServiceCommand};
+use agent_host::exec::{Exec, ServiceCommand};
 use agent_protocol::hook::HookEvent;
 use agent_protocol::hook::json;
 

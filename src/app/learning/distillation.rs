@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Shared, Work};
-use crate::kernel::{BackgroundRequest, Unanswered};
+use agent_engine::kernel::{BackgroundRequest, Unanswered};
 use agent_learning::distil::{Request, answer_schema};
 use agent_protocol::event::Body;
 use agent_protocol::model::{Purpose, Reply, StopReason};

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::OpenError;
 use crate::config::{Config, Distil, UserDirs};
-use crate::kernel::{BackgroundRequest, Memory};
+use agent_engine::kernel::{BackgroundRequest, Memory};
 use agent_learning::distil::Request;
 use agent_protocol::event::{Body, Event, Events, Sink, Stamped};
 use agent_protocol::prompt::Prompts;

@@ -6,13 +6,13 @@ use super::key::CallKey;
 use super::parts::is_of_job;
 use super::script::{CallResult, Check, code_of};
 use super::stage::Played;
-use crate::trace::normal::{Root, normalised};
-use crate::workspace::{Diff, DiffSize};
+use agent_host::workspace::{Diff, DiffSize};
 use agent_protocol::control::Ending;
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::mask::MASK;
 use agent_protocol::tool::Effect;
 use agent_protocol::view::{call_line, view};
+use agent_record::trace::normal::{Root, normalised};
 
 /// One compared result.
 #[derive(Clone, Debug)]

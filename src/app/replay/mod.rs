@@ -30,13 +30,12 @@ use stage::{Played, Stage};
 
 use super::{OpenError, Storage, limits};
 use crate::config::{self, UserDirs};
-use crate::exec::git;
-use crate::record;
-use crate::trace::normal::Root;
-use crate::workspace::{History, OutsideChange, Settings};
+use agent_host::exec::git;
+use agent_host::workspace::{History, OutsideChange, Settings};
 use agent_protocol::Object;
 use agent_protocol::control::{Control, Interrupt};
 use agent_protocol::event::{Body, Event, Sandbox, SessionStarted};
+use agent_record::trace::normal::Root;
 
 /// Limit: ignored paths that are named.
 const MAX_NAMED: usize = 20;
@@ -65,7 +64,7 @@ pub async fn replay(options: ReplayOptions, control: &Control) -> Result<Replaye
 
 async fn replay_all(options: ReplayOptions) -> Result<Replayed, OpenError> {
     let ReplayOptions { storage, id, dirs, keep } = options;
-    let loaded = record::load(&storage.log_path(&id));
+    let loaded = agent_record::load(&storage.log_path(&id));
     let mut loaded = loaded.map_err(|error| storage.log_error(error))?;
     // What sub-agents did is part of the result of their call.
     loaded.events.retain(|event| event.header.is_main());

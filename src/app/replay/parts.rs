@@ -9,7 +9,7 @@ use futures_util::stream::{self, BoxStream};
 use super::script::Outcome;
 use super::stage::Stage;
 use crate::app::open::ToolStandIn;
-use crate::tools::{Target, Tool, ToolCx};
+use agent_engine::tools::{Target, Tool, ToolCx};
 use agent_protocol::Object;
 use agent_protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
 use agent_protocol::event::ModelResponded;

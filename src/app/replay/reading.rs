@@ -8,7 +8,6 @@ use super::script::{
     Act, CallResult, Check, Deed, Outcome, Script, Skip, code_of, without_directives,
 };
 use crate::app::ADDED;
-use crate::record;
 use agent_protocol::control::{Approval, Ending, Grant, Interrupt, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::ErrorCode;
@@ -87,7 +86,7 @@ impl Script {
 
     fn read(&mut self, reading: &mut Reading, event: &Event, rest: &[Event]) {
         let turn = event.header.place.turn;
-        let ts_ms = record::milliseconds(&event.header.ts).unwrap_or(0);
+        let ts_ms = agent_record::milliseconds(&event.header.ts).unwrap_or(0);
         if let Body::SessionResumed { .. } = &event.body {
             self.end_process(reading);
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::MAX_NAMED;
 use crate::app::{OpenError, Storage};
-use crate::workspace::History;
+use agent_host::workspace::History;
 use agent_protocol::disk;
 
 /// The scratch directory; removed when it is dropped.

@@ -8,7 +8,7 @@ use super::prompt::Read;
 use crate::app::{self, Options, Session};
 use crate::cli::chat::tasks;
 use crate::cli::run;
-use crate::mcp::Servers;
+use agent_engine::mcp::Servers;
 use agent_protocol::directives::UserInput;
 use agent_ui::tui::{self, CommandAction};
 

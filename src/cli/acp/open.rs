@@ -14,7 +14,6 @@ use super::client::respond;
 use crate::app::{OpenError, Options, Storage, Which};
 use crate::cli::options::{self, CompatibleOptions};
 use crate::config::{McpServer, UserDirs};
-use crate::record;
 use agent_protocol::control::PermissionMode;
 
 /// Where a session works, as the client says.
@@ -122,7 +121,7 @@ pub(super) fn options(
 /// Where the session of this id is recorded. A client has whole ids.
 fn storage_with(root: &std::path::Path, id: &str) -> Result<Storage, OpenError> {
     let none = || OpenError::Usage(format!("no session {id} is recorded"));
-    if !record::is_id(id) {
+    if !agent_record::is_id(id) {
         return Err(none());
     }
     let (storage, _) = options::sessions_with(root, id)?;

@@ -7,9 +7,9 @@ use agent_client_protocol::{Error, ErrorCode};
 
 use crate::app::Storage;
 use crate::config::UserDirs;
-use crate::record::{self, Overview};
 use agent_protocol::shorten;
 use agent_protocol::visible::prose;
+use agent_record::Overview;
 
 /// Sessions in one answer.
 const PAGE: usize = 100;
@@ -52,7 +52,7 @@ pub(super) fn list(request: &ListSessionsRequest) -> Result<ListSessionsResponse
 /// A session with a message of the user.
 fn info(storage: &Storage, root: &Path, id: String) -> Option<SessionInfo> {
     let log = storage.log_path(&id);
-    let overview = record::overview(&log).ok().filter(|overview| overview.turns > 0)?;
+    let overview = agent_record::overview(&log).ok().filter(|overview| overview.turns > 0)?;
     let written = std::fs::metadata(&log).and_then(|metadata| metadata.modified()).ok();
     let updated = written.and_then(|time| jiff::Timestamp::try_from(time).ok());
     let updated = updated.map(|time| format!("{time:.3}"));

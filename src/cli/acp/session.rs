@@ -22,7 +22,7 @@ use super::settings::{MODE, MODEL, Settings};
 use super::updates::{Common, Peer, Updates};
 use crate::app::{OpenError, Options, Session};
 use crate::cli::chat;
-use crate::mcp::OfferChanges;
+use agent_engine::mcp::OfferChanges;
 use agent_protocol::control::{Control, Ending, Interrupt, PermissionMode};
 use agent_protocol::event::TurnFinished;
 use agent_protocol::model::StopReason;

@@ -18,7 +18,7 @@ use super::asking::{self, Asked};
 use super::settings::Settings;
 use super::{calls, commands};
 use crate::app::Options;
-use crate::mcp::Servers;
+use agent_engine::mcp::Servers;
 use agent_protocol::Object;
 use agent_protocol::control::{Control, Ending, PermissionMode};
 use agent_protocol::envelope::Envelope;

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 
 use super::jobs::Jobs;
-use crate::exec::{BackgroundCommand, seconds};
+use agent_host::exec::{BackgroundCommand, seconds};
 use agent_ui::tui::{News, PagePlace};
 
 impl Jobs<'_> {

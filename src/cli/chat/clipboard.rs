@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 
 use super::jobs::Jobs;
 use crate::cli::editor::Folder;
-use crate::exec::Command;
+use agent_host::exec::Command;
 use agent_ui::tui::News;
 
 /// Time limit of the program that reads the clipboard.

@@ -16,10 +16,9 @@ use super::places::Places;
 use crate::app::{self, HostPrograms, Options, Session, Writable};
 use crate::cli::editor::{Folder, edited};
 use crate::cli::{config, doctor, memory};
-use crate::exec::{Command, Exec, Watcher};
-use crate::mcp::{self, Servers};
-use crate::record;
-use crate::workspace::{Kind, Rules, Walk, Workspace};
+use agent_engine::mcp::{self, Servers};
+use agent_host::exec::{Command, Exec, Watcher};
+use agent_host::workspace::{Kind, Rules, Walk, Workspace};
 use agent_protocol::control::{Control, Interrupt};
 use agent_protocol::disk::{self, ResolvedPath, canonical_prefix};
 use agent_protocol::mask::Masker;
@@ -251,7 +250,7 @@ impl<'a> Jobs<'a> {
 
     fn export(&self, file: &str) -> Result<PathBuf, String> {
         let log = self.log.as_ref().ok_or("this session is not recorded")?;
-        let loaded = record::load(log).map_err(|error| error.to_string())?;
+        let loaded = agent_record::load(log).map_err(|error| error.to_string())?;
         let (path, made) = if file.is_empty() {
             self.new_export()?
         } else {
@@ -261,7 +260,7 @@ impl<'a> Jobs<'a> {
             let made = ResolvedPath::of(&path, self.writable.places()).create();
             (path, made)
         };
-        let text = record::markdown(&loaded.events);
+        let text = agent_record::markdown(&loaded.events);
         let written = made.and_then(|mut file| file.write_all(in_file(&text).as_bytes()));
         written.map_err(|error| {
             let why = match error.kind() {

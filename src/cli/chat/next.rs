@@ -3,9 +3,9 @@
 use crate::app::{
     self, OpenError, Options, Recorded, Rewind, Session, StateDirs, UndoOptions, Which,
 };
-use crate::record::{self, Log, LogError};
-use crate::workspace::UndoReport;
+use agent_host::workspace::UndoReport;
 use agent_protocol::event::{Body, Sink, Stamped};
+use agent_record::{Log, LogError};
 use agent_ui::tui::{CommandAction, Handle, News};
 
 /// What follows the current session.
@@ -69,7 +69,7 @@ pub(super) fn next(
                 return Err("that is this session; /fork copies it".to_owned());
             }
             let path = options.recorded().log_path(&id);
-            record::load(&path).map_err(|error| error.to_string())?;
+            agent_record::load(&path).map_err(|error| error.to_string())?;
             Next::Open(Which::Fork(Some(id)))
         }
         CommandAction::Fork if !session.has_begun() => {
@@ -91,7 +91,7 @@ fn resume(options: &Options, session: &Session, id: &str) -> Result<String, Stri
     }
     // The current session is left only for one that can be opened.
     let path = options.recorded().log_path(&id);
-    match Log::reserve(&path).and_then(|_lock| record::load(&path)) {
+    match Log::reserve(&path).and_then(|_lock| agent_record::load(&path)) {
         Ok(_) => Ok(id),
         Err(LogError::InUse(id, holder)) => {
             let short = options.recorded().short(&id);

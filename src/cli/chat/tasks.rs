@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::app::{Options, Session};
-use crate::exec::git;
+use agent_host::exec::git;
 use agent_protocol::directives::UserInput;
 use agent_protocol::prompt::{Prompt, fill};
 use agent_ui::tui::CommandAction;

@@ -7,11 +7,11 @@ use crate::app::evaluation::fingerprint;
 use crate::app::{self, OpenError};
 use crate::cli::options::{self, PROMPTS, ToolOptions};
 use crate::config::{self, Loaded, UserDirs};
-use crate::eval::results::EvaluatedVariant;
-use crate::eval::suite::{self, Project, Suite, Task};
-use crate::eval::variants::{Change, Variant};
 use agent_model::Scripted;
 use agent_protocol::disk;
+use agent_record::eval::results::EvaluatedVariant;
+use agent_record::eval::suite::{self, Project, Suite, Task};
+use agent_record::eval::variants::{Change, Variant};
 
 /// The name of the bundled suite, and its text.
 const BASICS: &str = "basics";

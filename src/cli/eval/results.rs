@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use super::Prepared;
 use crate::app::OpenError;
 use crate::cli::options::PROMPTS;
-use crate::eval::report::{self, Report};
-use crate::eval::results::{self, Header, Recorded, RunResult};
 use agent_protocol::disk::{self, ResolvedPath};
+use agent_record::eval::report::{self, Report};
+use agent_record::eval::results::{self, Header, Recorded, RunResult};
 
 const FILE: &str = "results.jsonl";
 

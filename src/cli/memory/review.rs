@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use super::{Memory, ProjectArgs, now_ms};
 use crate::app::OpenError;
-use crate::config;
 use agent_learning::lesson::Scope;
 use agent_learning::review::{Period, carry_out, html, markdown, review};
 use agent_ui::Answer;
@@ -40,7 +39,7 @@ pub(in crate::cli) struct ReviewArgs {
 }
 
 fn length(text: &str) -> Result<Duration, String> {
-    let length = config::parse_duration(text)?;
+    let length = agent_protocol::settings::parse_duration(text)?;
     if length.is_zero() {
         Err("the period must be longer than 0: write it like 7d or 2w".to_owned())
     } else {

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::{Kind, Memory, ProjectArgs, Range, day, kind_in_words};
 use crate::app::OpenError;
-use crate::record;
 use agent_learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope};
 use agent_learning::review::short;
 use agent_learning::store::terms;
@@ -268,7 +267,7 @@ fn how_it_is_used(item: &Lesson) -> &'static str {
 
 /// A session, with its task if it is recorded in this project.
 fn in_words(memory: &Memory, session: &str) -> String {
-    match record::overview(&memory.storage.log_path(session)) {
+    match agent_record::overview(&memory.storage.log_path(session)) {
         Ok(overview) => {
             let started = overview.started.get(..10).unwrap_or(&overview.started);
             let short = memory.storage.short(session);

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::stdout::Output;
-use crate::exec::seconds;
+use agent_host::exec::seconds;
 
 /// Takes the answer to a request, or why there is none. Called once, in any thread.
 type Then = Box<dyn FnOnce(Result<Value, String>) + Send>;

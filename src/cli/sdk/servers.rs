@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::program::Program;
-use crate::mcp;
+use agent_engine::mcp;
 
 /// JSON-RPC: the server could not answer.
 const INTERNAL_ERROR: i32 = -32603;

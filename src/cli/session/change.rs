@@ -13,9 +13,10 @@ use crate::app::{
 };
 use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
-use crate::config::{UserDirs, parse_duration};
-use crate::workspace::{LeavesGit, Undo, UndoReport, can_undo};
+use crate::config::UserDirs;
+use agent_host::workspace::{LeavesGit, Undo, UndoReport, can_undo};
 use agent_protocol::counted;
+use agent_protocol::settings::parse_duration;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {

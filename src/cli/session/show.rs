@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{ProjectArgs, storage};
 use crate::app::{OpenError, Storage};
-use crate::record::{self, Overview, Turn};
 use agent_protocol::event::{Body, Event};
 use agent_protocol::shorten;
 use agent_protocol::view::call_line;
+use agent_record::{Overview, Turn};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ListArgs {
@@ -65,7 +65,7 @@ pub(in crate::cli) fn sessions_in_brief(storage: &Storage) -> Vec<(String, Strin
 pub(super) fn in_brief(storage: &Storage, ids: &[String]) -> Vec<String> {
     let short = storage.short_ids();
     let line = |id: &String| {
-        let overview = record::overview(&storage.log_path(id));
+        let overview = agent_record::overview(&storage.log_path(id));
         format!("{}  {}", short.of(id), overview.map_or_else(|_| String::new(), |it| describe(&it)))
     };
     ids.iter().map(line).collect()
@@ -79,10 +79,10 @@ fn describe(overview: &Overview) -> String {
 /// The sessions of a project, the latest first.
 fn overviews(
     storage: &Storage,
-) -> impl Iterator<Item = (String, Result<Overview, record::LogError>)> {
+) -> impl Iterator<Item = (String, Result<Overview, agent_record::LogError>)> {
     let ids = storage.sessions().into_iter().rev();
     ids.map(|id| {
-        let overview = record::overview(&storage.log_path(&id));
+        let overview = agent_record::overview(&storage.log_path(&id));
         (id, overview)
     })
 }
@@ -139,7 +139,7 @@ fn as_json(id: &str, overview: &Overview) -> Value {
     value
 }
 
-pub(super) fn show(storage: &Storage, id: &str, loaded: &record::Loaded) -> String {
+pub(super) fn show(storage: &Storage, id: &str, loaded: &agent_record::Loaded) -> String {
     let events = &loaded.events;
     let mut page = Page::default();
     let first = events.first();
@@ -152,22 +152,22 @@ pub(super) fn show(storage: &Storage, id: &str, loaded: &record::Loaded) -> Stri
         page.line("folder", &started.cwd);
         page.line("mode", started.permission_mode.as_str());
     }
-    if let Some(name) = record::summary(events).name {
+    if let Some(name) = agent_record::summary(events).name {
         page.line("name", &name);
     }
-    if let Some((from, up_to)) = record::forked_from(events) {
+    if let Some((from, up_to)) = agent_record::forked_from(events) {
         page.line("forked", &format!("from {}, up to the end of turn {up_to}", short.of(from)));
     }
-    for turn in record::turns(events) {
+    for turn in agent_record::turns(events) {
         page.turn(&turn);
     }
-    let live = record::live(events);
-    for open in record::unanswered(live).iter().filter(|open| open.uncertain) {
+    let live = agent_record::live(events);
+    for open in agent_record::unanswered(live).iter().filter(|open| open.uncertain) {
         let input = serde_json::from_str(&open.call.arguments).unwrap_or_default();
         let call = call_line(&open.call.name, &input);
         page.line("unknown", &format!("what {call} changed: the program ended while it ran"));
     }
-    let sum = record::summary(events);
+    let sum = agent_record::summary(events);
     page.line("in all", &sum.spending.in_words());
     page.line("events", &events.len().to_string());
     page.0

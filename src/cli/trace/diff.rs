@@ -5,7 +5,7 @@ use clap::Args;
 use super::{Format, Recorded, json};
 use crate::app::OpenError;
 use crate::cli::session::{ProjectArgs, storage};
-use crate::trace::diff::{Run, compare};
+use agent_record::trace::diff::{Run, compare};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DiffArgs {

@@ -8,8 +8,8 @@ use clap::Args;
 use super::super::options;
 use super::super::session::{One, find};
 use crate::app::OpenError;
-use crate::trace::page;
 use agent_protocol::disk::{self, ResolvedPath};
+use agent_record::trace::page;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HtmlArgs {

@@ -7,8 +7,9 @@ use jiff::civil::DateTime;
 use super::{Format, Recorded, json};
 use crate::app::{OpenError, Storage};
 use crate::cli::session::{ProjectArgs, storage};
-use crate::config::{UserDirs, parse_duration, time_zone};
-use crate::trace::stats::Report;
+use crate::config::{UserDirs, time_zone};
+use agent_protocol::settings::parse_duration;
+use agent_record::trace::stats::Report;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, Settings};
+use agent_engine::tools::{self, ToolCx};
+use agent_host::exec::Exec;
+use agent_host::workspace::{DiffSize, ImageStore, Spill, Workspace};
 use agent_permission::{Origin, Policy, Rule, Verb, Withheld};
 use agent_protocol::control::{Approval, ChangedInput, Control, PermissionMode};
 use agent_protocol::event::{Body, Clock, Events, Sink, Stamped};
 use agent_protocol::mask::Masker;
 use agent_protocol::message::ToolCall;
 use agent_protocol::tool::{Direction, Rights};
-use code_agent::exec::Exec;
-use code_agent::registry::{BreakerConfig, OutputLimits, Registry, Settings};
-use code_agent::tools::{self, ToolCx};
-use code_agent::workspace::{DiffSize, ImageStore, Spill, Workspace};
 use serde_json::{Value, json};
 
 struct Now;

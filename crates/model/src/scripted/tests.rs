@@ -179,7 +179,7 @@ fn hang_fault_emits_its_text_and_then_waits() {
 
 #[test]
 fn scripted_model_page_is_up_to_date() {
-    let page = include_str!("../../../docs/SCRIPTED_MODEL.md");
+    let page = include_str!("../../../../docs/SCRIPTED_MODEL.md");
     let blocks = page.split("\n\n").filter(|block| block.lines().all(|l| l.starts_with("    ")));
     let scripts = blocks.filter(|block| block.contains("\n    ---\n"));
     let scripts = scripts.map(|block| block.replace("\n    ", "\n").trim_start().to_owned());

@@ -1,0 +1,191 @@
+//! Checks: the commands that decide whether the task is done.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::registry::Registry;
+use agent_host::exec::{Command, Ended};
+use agent_protocol::event::{Body, Events};
+use agent_protocol::tool::Rights;
+
+/// Limits of the evidence from a check's output, in lines and bytes.
+const TAIL_LINES: usize = 40;
+const TAIL_BYTES: usize = 3 * 1024;
+/// Why a check does not run in read-only mode without a sandbox.
+const NO_SANDBOX: &str = "in read-only mode a check needs the sandbox, which is not available";
+/// Time limit for finding out whether a program is installed.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The commands that decide whether the task is done (`--check`, `[checks]`).
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    /// The command lines, in order.
+    pub commands: Vec<String>,
+    /// Time limit of each.
+    pub timeout: Duration,
+}
+
+/// A check that passed.
+#[derive(Debug)]
+pub(super) struct PassedCheck {
+    pub(super) command: String,
+    pub(super) tail: String,
+}
+
+/// A check that did not pass.
+#[derive(Debug)]
+pub(super) struct FailedCheck {
+    pub(super) command: String,
+    /// `exited 1`, `did not end within 600 s`.
+    pub(super) how: String,
+    pub(super) tail: String,
+    pub(super) why: CheckFailure,
+}
+
+/// Kind of a check's failure.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CheckFailure {
+    /// The check ran, and the work does not satisfy it.
+    Failed,
+    /// It did not end in time.
+    TimedOut,
+    /// It could not run: the user has to fix that, not the model.
+    CouldNotRun(String),
+    /// An interrupt ended it: no statement about the work.
+    Interrupted,
+    /// It failed in read-only mode, where it may not write and the model cannot fix anything.
+    ReadOnly,
+}
+
+impl Checks {
+    /// Runs the checks in order, up to the first that does not pass. In read-only mode they may write only to
+    /// their private temporary folder.
+    pub(super) async fn run(
+        &self,
+        events: &Events,
+        registry: &Registry,
+        cancel: &CancellationToken,
+    ) -> (Vec<PassedCheck>, Option<FailedCheck>) {
+        let exec = &registry.cx().exec;
+        let read_only = registry.changes_nothing();
+        let mut passed = Vec::with_capacity(self.commands.len());
+        for command in &self.commands {
+            let started = events.clock().now();
+            let outcome = if read_only && !exec.is_sandboxed() {
+                Err(NO_SANDBOX.to_owned())
+            } else {
+                let line = line(registry, command.clone(), self.timeout, read_only);
+                exec.run(line, cancel).await.map_err(|error| error.to_string())
+            };
+            let (exit_code, how, output, why) = match outcome {
+                Ok(mut outcome) => {
+                    let cx = registry.cx();
+                    let redactor = cx.secrets.redactor(&cx.workspace);
+                    redactor.redact_in(&mut outcome.stdout.text);
+                    redactor.redact_in(&mut outcome.stderr.text);
+                    let how = outcome.how();
+                    let mut output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
+                    if let Some(refused) = &outcome.refused {
+                        output.push_str(&format!("({refused})\n"));
+                    }
+                    let missing = match outcome.exit_code {
+                        Some(127) => missing_program(registry, command, cancel).await,
+                        _ => None,
+                    };
+                    let why = match missing {
+                        Some(program) => {
+                            CheckFailure::CouldNotRun(format!("{program} was not found in PATH"))
+                        }
+                        None if cancel.is_cancelled() => CheckFailure::Interrupted,
+                        None if read_only => CheckFailure::ReadOnly,
+                        None if outcome.ended == Ended::TimedOut => CheckFailure::TimedOut,
+                        None => CheckFailure::Failed,
+                    };
+                    (outcome.exit_code, how, output, why)
+                }
+                Err(why) => {
+                    let how = "could not start".to_owned();
+                    (None, how, why.clone(), CheckFailure::CouldNotRun(why))
+                }
+            };
+            let tail = tail(&output);
+            let has_passed = exit_code == Some(0);
+            events.emit(Body::CheckFinished {
+                command: command.clone(),
+                exit_code,
+                passed: has_passed,
+                tail: tail.clone(),
+                time_ms: super::millis(events.clock().now().duration_since(started)),
+            });
+            if !has_passed {
+                return (passed, Some(FailedCheck { command: command.clone(), how, tail, why }));
+            }
+            passed.push(PassedCheck { command: command.clone(), tail });
+        }
+        (passed, None)
+    }
+}
+
+fn line(
+    registry: &Registry,
+    command: String,
+    timeout: Duration,
+    read_only: bool,
+) -> Command<'static> {
+    let rights = Rights { read_only, ..Rights::default() };
+    Command { rights, ..Command::new(command, registry.root().to_path_buf(), timeout) }
+}
+
+/// The program that a check starts with, if it is not installed. A missing script of the project, or
+/// something that it needs, counts as the model's task.
+async fn missing_program(
+    registry: &Registry,
+    check: &str,
+    cancel: &CancellationToken,
+) -> Option<String> {
+    let program = first_program(check)?;
+    let lookup = format!("command -v -- '{program}'");
+    let exec = &registry.cx().exec;
+    let found = exec.run(line(registry, lookup, LOOKUP_TIMEOUT, exec.is_sandboxed()), cancel).await;
+    found.is_ok_and(|outcome| outcome.exit_code == Some(1)).then(|| program.to_owned())
+}
+
+/// The program that a line starts with, after assignments, if it is a plain name.
+fn first_program(line: &str) -> Option<&str> {
+    let is_name =
+        |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');
+    let first = line.split_whitespace().find(|word| !word.contains('='));
+    first.filter(|word| word.chars().all(is_name))
+}
+
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
+    tail[tail.ceil_char_boundary(tail.len().saturating_sub(TAIL_BYTES))..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_program_of_a_line_is_found_unless_it_is_a_path() {
+        for (line, program) in [
+            ("pytest -q", Some("pytest")),
+            ("CI=1 pytest -q", Some("pytest")),
+            ("cd a && pytest", Some("cd")),
+            ("sh -c nosuch", Some("sh")),
+            ("./run.sh", None),
+            ("$RUNNER test", None),
+        ] {
+            assert_eq!(first_program(line), program, "{line}");
+        }
+    }
+
+    #[test]
+    fn tail_of_check_output_is_kept() {
+        let output = format!("{}the reason\n", "x\u{e9}".repeat(4000));
+        assert!(tail(&output).ends_with("the reason") && tail(&output).len() <= TAIL_BYTES);
+    }
+}

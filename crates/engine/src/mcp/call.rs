@@ -1,0 +1,203 @@
+//! One call of a tool on its server: time limit, cancellation, and what went wrong.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ErrorCode as RpcCode};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::result::{self, report};
+use super::search::described;
+use super::server::{Connected, Server, ServerState, ToolInfo};
+use super::{TOOL, http};
+use crate::tools::ToolCx;
+use agent_host::exec::seconds;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::nearest;
+use agent_protocol::schema::Schema;
+use agent_protocol::{Object, shorten};
+
+/// How long it may take until the reason of a lost connection is known.
+pub(super) const REASON: Duration = Duration::from_millis(500);
+/// Limit of a server's error message.
+const MESSAGE: usize = 1000;
+
+/// Calls a tool. `schema`: the one that the model received and that the arguments fit; without it they are checked here.
+pub(super) async fn call(
+    server: &Server,
+    tool: &str,
+    arguments: Object,
+    schema: Option<&Value>,
+    cx: &ToolCx,
+) -> Result<Report, Failure> {
+    let limit = server.settings.timeout;
+    let name = format!("{}.{tool}", server.name());
+    let calling = async {
+        let connected = connection(server).await?;
+        let known = connected.tools.iter().find(|it| it.name == tool);
+        let arguments = match (schema, known) {
+            (None, None) => return Err(unknown(server, &connected, tool)),
+            (None, Some(known)) => checked(server, known, arguments)?,
+            (Some(_), _) => arguments,
+        };
+        let changed = known.filter(|known| schema.is_some_and(|schema| known.schema != *schema));
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let request = CallToolRequest::new(params).into();
+        let options = PeerRequestOptions::no_options();
+        let sent = connected.peer.send_cancellable_request(request, options).await;
+        let mut handle = match sent {
+            Ok(handle) => Pending(Some(handle)),
+            Err(error) => return Err(failed(server, &connected, error, changed).await),
+        };
+        match handle.answer().await {
+            Ok(answer) => {
+                server.reached(Ok(()));
+                report(&name, answer, cx).map_err(|failure| with(failure, server, changed))
+            }
+            Err(error) => Err(failed(server, &connected, error, changed).await),
+        }
+    };
+    match cx.cancel.run_until_cancelled(timeout(limit, calling)).await {
+        Some(Ok(outcome)) => outcome,
+        Some(Err(_)) => {
+            let message = format!("{name} did not answer within {}", seconds(limit));
+            let hint = format!(
+                "use another tool, or say in the final answer that mcp.servers.{}.timeout can be raised",
+                server.name()
+            );
+            Err(Failure::new(ErrorCode::McpTimeout, message).hint(hint))
+        }
+        None => {
+            let message = format!("{name} was cancelled; it may have had its effect");
+            Err(Failure::new(ErrorCode::Cancelled, message))
+        }
+    }
+}
+
+/// A call that the server is working on. The server is notified if it is dropped before its answer.
+struct Pending(Option<RequestHandle<RoleClient>>);
+
+impl Pending {
+    async fn answer(&mut self) -> Result<rmcp::model::ServerResult, ServiceError> {
+        let Some(handle) = &mut self.0 else { return Err(ServiceError::TransportClosed) };
+        let answer = (&mut handle.rx).await;
+        self.0 = None;
+        answer.unwrap_or(Err(ServiceError::TransportClosed))
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            // Polling it once passes the notice on to the thread of the servers; only its delivery is not waited for.
+            _ = handle.cancel(Some("the call was cancelled".to_owned())).now_or_never();
+        }
+    }
+}
+
+/// The connection, as soon as there is one.
+async fn connection(server: &Server) -> Result<Connected, Failure> {
+    match server.settled().await {
+        ServerState::Connected(connected) => Ok(connected),
+        ServerState::Failed(why) => Err(unavailable(server, &why)),
+        ServerState::Idle | ServerState::Connecting => Err(unavailable(server, &"it was ended")),
+    }
+}
+
+fn unavailable(server: &Server, why: &dyn Display) -> Failure {
+    let message = format!("the MCP server {} is not available: {why}", server.name());
+    Failure::new(ErrorCode::McpUnavailable, message)
+        .hint("continue without it, or say in the final answer what the user has to do")
+}
+
+fn unknown(server: &Server, connected: &Connected, tool: &str) -> Failure {
+    let names = connected.tools.iter().map(|tool| tool.name.as_str());
+    let hint = match nearest(tool, names) {
+        Some(name) => format!("did you mean {}.{name}?", server.name()),
+        None => format!("find its tools with {TOOL} and `search`"),
+    };
+    let message = format!("the MCP server {} has no tool {tool:?}", server.name());
+    Failure::new(ErrorCode::UnknownTool, message).hint(hint)
+}
+
+/// The arguments, if they fit the tool's schema as far as it can be understood.
+fn checked(server: &Server, tool: &ToolInfo, arguments: Object) -> Result<Object, Failure> {
+    let Ok(schema) = Schema::new(&tool.schema) else { return Ok(arguments) };
+    let arguments = Value::Object(arguments);
+    let problems = schema.mismatches(&arguments, |mismatch| {
+        let at = mismatch.pointer.trim_start_matches('/').replace('/', ".");
+        if at.is_empty() { mismatch.reason.clone() } else { format!("`{at}`: {}", mismatch.reason) }
+    });
+    match arguments {
+        Value::Object(arguments) if problems.is_empty() => Ok(arguments),
+        _ => Err(Failure::new(ErrorCode::InvalidParam, problems.join("; "))
+            .hint("send `arguments` that fit the schema below")
+            .datum("content", described(server.name(), tool))),
+    }
+}
+
+/// If the tool is not as the model received it, the model receives what it is now.
+fn with(mut failure: Failure, server: &Server, changed: Option<&ToolInfo>) -> Failure {
+    if let Some(tool) = changed {
+        let content = described(server.name(), tool);
+        failure = failure.datum("tool_now", content);
+        failure.hint =
+            Some(format!("the tool has changed: call it with {TOOL}, as described below"));
+    }
+    failure
+}
+
+async fn failed(
+    server: &Server,
+    connected: &Connected,
+    error: ServiceError,
+    changed: Option<&ToolInfo>,
+) -> Failure {
+    match error {
+        ServiceError::McpError(error) => {
+            server.reached(Ok(()));
+            let message = shorten(&result::one_line(&error.message), MESSAGE);
+            let failure = Failure::new(ErrorCode::McpFailed, message);
+            let failure = if error.code == RpcCode::INVALID_PARAMS {
+                failure.hint("check the arguments against the schema")
+            } else {
+                failure
+            };
+            with(failure, server, changed)
+        }
+        ServiceError::TransportClosed => {
+            let state = timeout(REASON, server.lost(connected)).await;
+            let why = match state {
+                Ok(ServerState::Failed(why)) => format!(": {why}"),
+                Ok(_) | Err(_) => String::new(),
+            };
+            let message = format!(
+                "the MCP server {} ended during the call, which may have had its effect{why}",
+                server.name()
+            );
+            Failure::new(ErrorCode::McpUnavailable, message)
+                .hint("check what happened before you repeat the call")
+        }
+        error => match http::refused(&error) {
+            Some(why) => {
+                server.reached(Err(&why));
+                unavailable(server, &why)
+            }
+            None => {
+                let why = result::one_line(&shorten(&http::innermost(&error), MESSAGE));
+                if matches!(error, ServiceError::TransportSend(_)) {
+                    server.reached(Err(&why));
+                }
+                let message = format!(
+                    "the MCP server {} gave no usable answer to the call, which may have had its effect: {why}",
+                    server.name()
+                );
+                Failure::new(ErrorCode::McpUnavailable, message)
+                    .hint("check what happened before you repeat the call")
+            }
+        },
+    }
+}

@@ -1,0 +1,280 @@
+//! MCP servers: programs and addresses that offer tools.
+//!
+//! Servers start in the background, on a thread of their own, and never delay a request. The tools that the model receives
+//! are fixed when it is asked for the first time: those of the servers that are connected by then, and of the others those
+//! that they had last time (`cache`); directly, or beyond a limit of tokens as an index (`catalog`). What appears or changes
+//! later is called through the one tool `McpTool`.
+
+mod cache;
+mod call;
+mod catalog;
+mod connection;
+mod host;
+mod http;
+mod names;
+mod offers;
+mod result;
+mod scope;
+mod search;
+mod server;
+mod stdio;
+mod tool;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::tools::Tool;
+use agent_host::exec::{Exec, ServiceCommand};
+use agent_protocol::counted;
+use agent_protocol::event::{Body, Events};
+use agent_protocol::prompt::Prompts;
+
+use catalog::Catalog;
+pub use host::Host;
+pub use http::HttpClient;
+pub use offers::{Fetched, OfferChanges};
+pub use scope::Scope;
+use server::Server;
+pub use server::{ServerState, ToolInfo};
+
+/// The name of the one tool for all servers.
+pub const TOOL: &str = "McpTool";
+
+/// Where no server is configured.
+pub const NO_SERVERS: &str = "no MCP server is configured; `agent mcp add NAME COMMAND` or `agent mcp add NAME --url URL` adds one";
+
+/// How long servers may take to end by themselves.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// A program that is spoken to through its standard input and output.
+    Program(ServiceCommand),
+    /// Streamable HTTP.
+    Address {
+        /// The URL.
+        url: String,
+        /// Headers of each request.
+        headers: Vec<(String, String)>,
+        /// Makes the client for the URL.
+        client: fn(&str) -> Result<HttpClient, String>,
+    },
+    /// A server in the program that drives the session.
+    Host(Host),
+}
+
+/// One server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name in the configuration.
+    pub name: String,
+    /// How it is reached.
+    pub start: Start,
+    /// Time limit of its start, and of each call.
+    pub timeout: Duration,
+    /// The tools that are used; empty: all.
+    pub enabled_tools: Vec<String>,
+    /// Tools that are not used.
+    pub disabled_tools: Vec<String>,
+}
+
+/// A server, for users.
+pub struct ServerReport {
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: ServerState,
+    /// The names of its tools; `None` if they are not known.
+    pub known: Option<Vec<String>>,
+}
+
+impl std::fmt::Display for ServerReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = match &self.state {
+            ServerState::Idle => "not started",
+            ServerState::Connecting => "starting",
+            ServerState::Connected(_) => "connected",
+            ServerState::Failed(why) => return write!(f, "{}: not available: {why}", self.name),
+        };
+        write!(f, "{}: {state}", self.name)?;
+        let Some(known) = &self.known else { return Ok(()) };
+        write!(f, ", {}", counted(known.len() as u64, "tool"))?;
+        if known.is_empty() { Ok(()) } else { write!(f, ": {}", known.join(", ")) }
+    }
+}
+
+/// The servers of a session. Those that run end when the last copy is dropped.
+#[derive(Clone)]
+pub struct Servers(Arc<Inner>);
+
+struct Inner {
+    servers: Vec<Arc<Server>>,
+    max_tokens: u64,
+    prompts: Prompts,
+    shared: Arc<Shared>,
+    exec: Arc<Exec>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// What the thread of the servers shares with the session.
+struct Shared {
+    cache: Option<PathBuf>,
+    cancel: CancellationToken,
+    reports: Mutex<Reports>,
+}
+
+/// Where changes are reported.
+#[derive(Default)]
+struct Reports {
+    events: Option<Events>,
+    /// What happened before the session began.
+    waiting: Vec<Body>,
+}
+
+impl Shared {
+    fn report(&self, body: Body) {
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        match reports.events.clone() {
+            Some(events) => {
+                drop(reports);
+                events.emit(body);
+            }
+            None => reports.waiting.push(body),
+        }
+    }
+}
+
+impl Servers {
+    /// The servers with these settings, of which none is started yet. `cache`: the folder for their schemas.
+    /// `max_tokens`: see [`Catalog`].
+    pub fn new(
+        settings: Vec<Settings>,
+        exec: Exec,
+        cache: Option<PathBuf>,
+        max_tokens: u64,
+        prompts: &Prompts,
+    ) -> Self {
+        let servers: Vec<Arc<Server>> =
+            settings.into_iter().map(|it| Arc::new(Server::new(it, cache.as_deref()))).collect();
+        let shared =
+            Arc::new(Shared { cache, cancel: CancellationToken::new(), reports: Mutex::default() });
+        let thread = Mutex::default();
+        let (exec, prompts) = (Arc::new(exec), prompts.clone());
+        Self(Arc::new(Inner { servers, max_tokens, prompts, shared, exec, thread }))
+    }
+
+    /// The tools for an agent with this scope, as they are known now, in a fixed order.
+    pub fn tools(&self, scope: Scope) -> Vec<Box<dyn Tool>> {
+        let Inner { servers, max_tokens, prompts, .. } = &*self.0;
+        Catalog::new(servers, scope, *max_tokens, prompts).tools(self)
+    }
+
+    /// The name in the list of a role means a server, or a tool that it has or, if its tools are not known yet, may have.
+    pub fn is_known(&self, name: &str) -> bool {
+        self.0.servers.iter().any(|server| match server.tools() {
+            _ if name == TOOL => true,
+            Some(tools) => {
+                let is_it = |tool: &ToolInfo| scope::is_tool(name, server.name(), &tool.name);
+                scope::is_tool(name, server.name(), "") || tools.iter().any(is_it)
+            }
+            None => scope::is_of_server(name, server.name()),
+        })
+    }
+
+    /// Starts the servers that are not started yet, in the background.
+    pub fn start(&self) {
+        let mut thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_some() {
+            return;
+        }
+        let (servers, exec, shared) =
+            (self.0.servers.clone(), Arc::clone(&self.0.exec), Arc::clone(&self.0.shared));
+        for server in &servers {
+            server.connecting();
+        }
+        let run = move || connection::run(&servers, &exec, &shared);
+        match std::thread::Builder::new().name("mcp".to_owned()).spawn(run) {
+            Ok(started) => *thread = Some(started),
+            Err(error) => {
+                let why = format!("the thread of the MCP servers could not be started: {error}");
+                for server in &self.0.servers {
+                    server.fail(why.clone());
+                }
+            }
+        }
+    }
+
+    /// From now on changes are events of this session; so are those that happened before.
+    pub fn announce(&self, events: &Events) {
+        let mut reports = self.0.shared.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.events = Some(events.clone());
+        let waiting = std::mem::take(&mut reports.waiting);
+        drop(reports);
+        for body in waiting {
+            events.emit(body);
+        }
+    }
+
+    /// The servers with their states.
+    pub fn states(&self) -> Vec<ServerReport> {
+        let report = |server: &Arc<Server>| ServerReport {
+            name: server.name().to_owned(),
+            state: server.shown_state(),
+            known: server.tools().map(|tools| tools.iter().map(|it| it.name.clone()).collect()),
+        };
+        self.0.servers.iter().map(report).collect()
+    }
+
+    /// The servers with their states and tools, one per line.
+    pub fn in_words(&self) -> String {
+        self.states().iter().map(|server| format!("{server}\n")).collect()
+    }
+
+    /// Waits until each server, or only the one of this name, is connected with known tools or has failed.
+    pub async fn settled(&self, only: Option<&str>) {
+        for server in &self.0.servers {
+            if only.is_none_or(|name| name == server.name()) {
+                server.settled().await;
+                server.listed().await;
+            }
+        }
+    }
+
+    /// Ends the servers; returns when they have ended.
+    pub async fn close(&self) {
+        self.0.shared.cancel.cancel();
+        let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return };
+        let joined = tokio::task::spawn_blocking(move || thread.join());
+        _ = tokio::time::timeout(PATIENCE, joined).await;
+    }
+
+    fn servers(&self) -> &[Arc<Server>] {
+        &self.0.servers
+    }
+
+    /// The server, and the name of one of its tools: `git.log`, or `mcp__git__log`.
+    fn named<'a>(&'a self, tool: &'a str) -> Option<(&'a Arc<Server>, &'a str)> {
+        let split = |separator: &'static str| {
+            move |server: &'a Arc<Server>| {
+                let rest = tool.strip_prefix("mcp__").filter(|_| separator == "__");
+                let rest = rest.unwrap_or(tool).strip_prefix(server.name())?;
+                Some((server, rest.strip_prefix(separator)?))
+            }
+        };
+        let dotted = self.0.servers.iter().filter_map(split("."));
+        let all = dotted.chain(self.0.servers.iter().filter_map(split("__")));
+        // The name of a server may begin with that of another one.
+        all.max_by_key(|(server, _)| server.name().len())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.cancel.cancel();
+    }
+}

@@ -1,0 +1,392 @@
+//! What the user can name in a message: prompts and resources of servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::future::select_all;
+use rmcp::model::{
+    ClientRequest, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest,
+    ListResourcesRequest, PaginatedRequestParams, Prompt as RpcPrompt, ReadResourceRequest,
+    ReadResourceRequestParams, ResourceContents, Role, ServerResult,
+};
+use rmcp::service::{Peer, RoleClient, ServiceError};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::call::REASON;
+use super::result::{one_line, size, text_of};
+use super::scope::server_name;
+use super::server::{Connected, Server, ServerState};
+use super::{NO_SERVERS, Servers, http};
+use agent_host::exec::seconds;
+use agent_protocol::own_command::{OwnCommand, words};
+use agent_protocol::tool::sanitized;
+use agent_protocol::{Object, nearest, shorten};
+
+/// Limits: pages of a list, prompts or resources of a server, and bytes of a sentence of a server.
+const MAX_PAGES: usize = 20;
+const MAX_OFFERS: usize = 1000;
+const MESSAGE: usize = 300;
+
+/// The prompts and resources of a server.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    prompts: Vec<Prompt>,
+    /// Their addresses.
+    resources: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Prompt {
+    name: String,
+    description: String,
+    /// In order: the name, and whether it is required.
+    arguments: Vec<(String, bool)>,
+}
+
+/// The content of a prompt or a resource.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Its text.
+    pub text: String,
+    /// The contents of its images.
+    pub images: Vec<Vec<u8>>,
+}
+
+/// Changes of what servers offer.
+pub struct OfferChanges(Vec<watch::Receiver<Option<Arc<Offers>>>>);
+
+impl OfferChanges {
+    /// The changes from now on.
+    pub fn of(servers: Option<&Servers>) -> Self {
+        let servers = servers.into_iter().flat_map(Servers::servers);
+        Self(servers.map(|server| server.watch_offers()).collect())
+    }
+
+    /// Waits for the next one. It may be dropped meanwhile: no change is lost.
+    pub async fn next(&mut self) {
+        if self.0.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        let changes = self.0.iter_mut().map(|offers| Box::pin(offers.changed()));
+        let (change, n, _) = select_all(changes).await;
+        if change.is_err() {
+            // Its server is gone.
+            self.0.remove(n);
+        }
+    }
+}
+
+impl Servers {
+    /// The prompts of connected servers as commands, sorted by name.
+    pub fn commands(&self) -> Vec<OwnCommand> {
+        let mut commands = Vec::new();
+        for server in self.servers() {
+            let Some(offers) = server.offers() else { continue };
+            let prompts = offers.prompts.iter().map(|prompt| OwnCommand {
+                name: prompt.command(server),
+                description: shorten(&one_line(&prompt.description), MESSAGE),
+                argument_hint: prompt.hint(),
+                server: Some(server.name().to_owned()),
+                ..OwnCommand::default()
+            });
+            commands.extend(prompts);
+        }
+        commands.sort_by(|a, b| a.name.cmp(&b.name));
+        commands
+    }
+
+    /// The resources of connected servers: `server:address`.
+    pub fn resources(&self) -> Vec<String> {
+        let of_server = |server: &Arc<Server>| {
+            let offers = server.offers();
+            let resources = offers.iter().flat_map(|offers| &offers.resources);
+            resources.map(|uri| format!("{}:{uri}", server.name())).collect::<Vec<_>>()
+        };
+        self.servers().iter().flat_map(of_server).collect()
+    }
+
+    /// There is a server of this name.
+    pub fn has(&self, server: &str) -> bool {
+        self.servers().iter().any(|it| it.name() == server)
+    }
+
+    /// The text of the prompt that the command `mcp__server__prompt` means.
+    pub async fn prompt(&self, command: &str, arguments: &str) -> Result<Fetched, String> {
+        let of_server = |server: &Arc<Server>| {
+            let rest = command.strip_prefix(&server_name(server.name()))?.strip_prefix("__")?;
+            Some((Arc::clone(server), rest))
+        };
+        let named = self.servers().iter().filter_map(of_server);
+        // The name of a server may begin with that of another one.
+        let Some((server, name)) = named.max_by_key(|(server, _)| server.name().len()) else {
+            let servers: Vec<&str> = self.servers().iter().map(|it| it.name()).collect();
+            let servers = servers.join(", ");
+            return Err(format!(
+                "/{command} names no MCP server: it would be /mcp__SERVER__PROMPT; the servers are {servers}"
+            ));
+        };
+        within(&server, async {
+            let connected = connected(&server).await?;
+            let offers = server.offers_listed().await;
+            let prompt = offers.prompt(name).ok_or_else(|| offers.no_prompt(&server, name))?;
+            let arguments = prompt
+                .arguments(arguments)
+                .map_err(|why| format!("{why}: /{} {}", prompt.command(&server), prompt.hint()))?;
+            let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(arguments);
+            let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
+            match connected.peer.send_request(request).await {
+                Ok(ServerResult::GetPromptResult(result)) => {
+                    let named = |message: &rmcp::model::PromptMessage| message.role != Role::User;
+                    let has_answers = result.messages.iter().any(named);
+                    let mut fetched = Fetched::default();
+                    let mut texts = Vec::new();
+                    for message in result.messages {
+                        let who = match message.role {
+                            _ if !has_answers => "",
+                            Role::User => "User: ",
+                            Role::Assistant => "Assistant: ",
+                        };
+                        let mut show = |data: &str, _: &str| fetched.show(data);
+                        let text = text_of(message.content, &mut show);
+                        texts.extend(text.map(|text| format!("{who}{text}")));
+                    }
+                    fetched.text = texts.join("\n\n");
+                    if fetched == Fetched::default() {
+                        return Err(format!(
+                            "the prompt {} of the MCP server {} is empty",
+                            prompt.name,
+                            server.name()
+                        ));
+                    }
+                    Ok(fetched)
+                }
+                Ok(_) => Err(no_answer(&server)),
+                Err(error) => Err(failed(&server, &connected, &error).await),
+            }
+        })
+        .await
+    }
+
+    /// The content of a resource.
+    pub async fn resource(&self, server: &str, uri: &str) -> Result<Fetched, String> {
+        let server = self.servers().iter().find(|it| it.name() == server).ok_or(NO_SERVERS)?;
+        within(server, async {
+            let connected = connected(server).await?;
+            let params = ReadResourceRequestParams::new(uri);
+            let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
+            match connected.peer.send_request(request).await {
+                Ok(ServerResult::ReadResourceResult(result)) => {
+                    let mut fetched = Fetched::default();
+                    let mut texts = Vec::new();
+                    for contents in result.contents {
+                        match contents {
+                            ResourceContents::TextResourceContents { text, .. } => texts.push(text),
+                            ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
+                                let kind = mime_type.unwrap_or_default();
+                                if !kind.starts_with("image/") {
+                                    let kind = if kind.is_empty() { "binary" } else { &kind };
+                                    return Err(format!(
+                                        "it is not text ({kind}, {} bytes)",
+                                        size(&blob)
+                                    ));
+                                }
+                                fetched.show(&blob)?;
+                            }
+                            _ => return Err(no_answer(server)),
+                        }
+                    }
+                    fetched.text = texts.join("\n");
+                    Ok(fetched)
+                }
+                Ok(_) => Err(no_answer(server)),
+                Err(error) => Err(failed(server, &connected, &error).await),
+            }
+        })
+        .await
+    }
+}
+
+impl Fetched {
+    fn show(&mut self, base64: &str) -> Result<(), String> {
+        let image =
+            STANDARD.decode(base64).map_err(|_| "its image is not valid base64".to_owned())?;
+        self.images.push(image);
+        Ok(())
+    }
+}
+
+impl Offers {
+    fn prompt(&self, name: &str) -> Option<&Prompt> {
+        let is_it = |prompt: &&Prompt| prompt.name == name || sanitized(&prompt.name) == name;
+        self.prompts.iter().find(is_it)
+    }
+
+    fn no_prompt(&self, server: &Server, name: &str) -> String {
+        let names: Vec<String> = self.prompts.iter().map(|it| it.command(server)).collect();
+        let hint = match nearest(name, self.prompts.iter().map(|it| it.name.as_str())) {
+            Some(near) => {
+                format!("did you mean /{}__{}?", server_name(server.name()), sanitized(near))
+            }
+            None if names.is_empty() => "it has none".to_owned(),
+            None => format!("it has /{}", names.join(", /")),
+        };
+        format!("the MCP server {} has no prompt {name:?}: {hint}", server.name())
+    }
+}
+
+impl Prompt {
+    fn command(&self, server: &Server) -> String {
+        format!("{}__{}", server_name(server.name()), sanitized(&self.name))
+    }
+
+    /// Its arguments, for display.
+    fn hint(&self) -> String {
+        let shown = self.arguments.iter().map(|(name, is_required)| match is_required {
+            true => format!("<{name}>"),
+            false => format!("[{name}]"),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The arguments by order; the last one takes the rest of the line.
+    fn arguments(&self, line: &str) -> Result<Object, String> {
+        let mut words = words(line);
+        let n = self.arguments.len();
+        if n == 0 && !words.is_empty() {
+            return Err("the prompt takes no arguments".to_owned());
+        }
+        if words.len() > n {
+            let rest = words.split_off(n - 1).join(" ");
+            words.push(rest);
+        }
+        if let Some((name, _)) = self.arguments.iter().skip(words.len()).find(|it| it.1) {
+            return Err(format!("the argument <{name}> is missing"));
+        }
+        let names = self.arguments.iter().map(|(name, _)| name.clone());
+        Ok(names.zip(words.into_iter().map(Into::into)).collect())
+    }
+}
+
+/// The time limit of a call.
+async fn within(
+    server: &Server,
+    work: impl Future<Output = Result<Fetched, String>>,
+) -> Result<Fetched, String> {
+    let limit = server.settings.timeout;
+    timeout(limit, work).await.unwrap_or_else(|_| {
+        Err(format!("the MCP server {} did not answer within {}", server.name(), seconds(limit)))
+    })
+}
+
+async fn connected(server: &Server) -> Result<Connected, String> {
+    let why = match server.settled().await {
+        ServerState::Connected(connected) => return Ok(connected),
+        ServerState::Failed(why) => why,
+        ServerState::Idle | ServerState::Connecting => "it was ended".into(),
+    };
+    Err(format!("the MCP server {} is not available: {why}", server.name()))
+}
+
+fn no_answer(server: &Server) -> String {
+    format!("the answer of the MCP server {} does not follow the protocol", server.name())
+}
+
+async fn failed(server: &Server, connected: &Connected, error: &ServiceError) -> String {
+    let name = server.name();
+    match error {
+        ServiceError::McpError(error) => {
+            format!("the MCP server {name}: {}", shorten(&one_line(&error.message), MESSAGE))
+        }
+        ServiceError::TransportClosed => {
+            let why = match timeout(REASON, server.lost(connected)).await {
+                Ok(ServerState::Failed(why)) => format!(": {why}"),
+                Ok(_) | Err(_) => String::new(),
+            };
+            format!("the MCP server {name} ended before it answered{why}")
+        }
+        error => {
+            let refused = http::refused(error);
+            if let Some(why) = &refused {
+                server.reached(Err(why));
+            }
+            let why = refused.unwrap_or_else(|| one_line(&http::innermost(error)));
+            format!("the MCP server {name}: {}", shorten(&why, MESSAGE))
+        }
+    }
+}
+
+/// Lists what a server offers, as far as it says that it has any. What fails is not offered.
+pub(super) async fn list(peer: &Peer<RoleClient>, limit: Duration) -> Offers {
+    let info = peer.peer_info();
+    let capabilities = info.as_ref().map(|info| &info.capabilities);
+    let mut offers = Offers::default();
+    if capabilities.is_some_and(|it| it.prompts.is_some()) {
+        _ = timeout(limit, prompts(peer, &mut offers.prompts)).await;
+    }
+    if capabilities.is_some_and(|it| it.resources.is_some()) {
+        _ = timeout(limit, resources(peer, &mut offers.resources)).await;
+    }
+    offers
+}
+
+async fn prompts(peer: &Peer<RoleClient>, prompts: &mut Vec<Prompt>) {
+    let mut params = PaginatedRequestParams::default();
+    for _ in 0..MAX_PAGES {
+        let request = ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
+        let answer = peer.send_request(request).await;
+        let Ok(ServerResult::ListPromptsResult(page)) = answer else { return };
+        prompts.extend(page.prompts.into_iter().map(described));
+        prompts.truncate(MAX_OFFERS);
+        let Some(next) = page.next_cursor.filter(|_| prompts.len() < MAX_OFFERS) else { return };
+        params = PaginatedRequestParams::default().with_cursor(Some(next));
+    }
+}
+
+fn described(prompt: RpcPrompt) -> Prompt {
+    let arguments = prompt.arguments.unwrap_or_default().into_iter();
+    Prompt {
+        arguments: arguments.map(|it| (it.name, it.required == Some(true))).collect(),
+        description: prompt.description.or(prompt.title).unwrap_or_default(),
+        name: prompt.name,
+    }
+}
+
+async fn resources(peer: &Peer<RoleClient>, resources: &mut Vec<String>) {
+    let mut params = PaginatedRequestParams::default();
+    for _ in 0..MAX_PAGES {
+        let request = ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
+        let answer = peer.send_request(request).await;
+        let Ok(ServerResult::ListResourcesResult(page)) = answer else { return };
+        resources.extend(page.resources.into_iter().map(|resource| resource.uri));
+        resources.truncate(MAX_OFFERS);
+        let Some(next) = page.next_cursor.filter(|_| resources.len() < MAX_OFFERS) else { return };
+        params = PaginatedRequestParams::default().with_cursor(Some(next));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_taken_by_order() {
+        let check = |arguments: &[(&str, bool)], line: &str, expected: Result<Value, &str>| {
+            let arguments = arguments.iter().map(|(name, it)| ((*name).to_owned(), *it)).collect();
+            let prompt = Prompt { name: "p".to_owned(), description: String::new(), arguments };
+            let found = prompt.arguments(line).map(Value::Object);
+            assert_eq!(found, expected.map_err(str::to_owned), "{line}");
+        };
+        let two = [("city", true), ("date", false)];
+        check(&two, "Bern", Ok(json!({"city": "Bern"})));
+        check(&two, "\"New York\" next week", Ok(json!({"city": "New York", "date": "next week"})));
+        check(&two, "", Err("the argument <city> is missing"));
+        check(&[("a", false), ("b", true)], "x", Err("the argument <b> is missing"));
+        check(&[], "x", Err("the prompt takes no arguments"));
+        check(&[], "", Ok(json!({})));
+    }
+}

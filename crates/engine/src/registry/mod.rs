@@ -1,0 +1,393 @@
+//! The registry, which processes every tool call: find → validate → hooks → repetition → breaker → permit → lock →
+//! run → limits → envelope → events.
+//!
+//! It does not know the kernel that calls it, nor the internals of tools.
+
+mod approval;
+mod arguments;
+mod breaker;
+mod call;
+mod checkpoint;
+mod hooks;
+mod late;
+mod limits;
+mod redirect;
+mod repetition;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use breaker::Breaker;
+pub use breaker::BreakerConfig;
+pub use call::Answer;
+pub use limits::OutputLimits;
+
+pub use agent_host::workspace::Changed;
+use repetition::Repetition;
+use validate::Validator;
+
+use crate::tools::WorkspaceFacts;
+use crate::tools::{Tool, ToolCx};
+use agent_host::workspace::{Begun, Undo, UndoError, UndoOptions};
+use agent_permission::{Policy, Rule, Withheld};
+use agent_protocol::control::{Control, PermissionMode, Ruling};
+use agent_protocol::event::{Body, Event, Events, SessionRule};
+use agent_protocol::hook::Hooks;
+use agent_protocol::prompt::Prompts;
+use agent_protocol::tool::{Effect, ToolSpec};
+
+/// All tools of an agent, and the state that their calls are checked against.
+pub struct Registry {
+    entries: Vec<Entry>,
+    specs: Vec<ToolSpec>,
+    cx: ToolCx,
+    events: Events,
+    control: Control,
+    /// Whatever the mode is, it permits no change.
+    reads_only: bool,
+    session: Arc<Session>,
+    state: Mutex<State>,
+    late: Option<late::Late>,
+}
+
+/// What the registries of all agents of a session share: permissions, and whose turn it is.
+pub struct Session {
+    limits: OutputLimits,
+    breaker: BreakerConfig,
+    hides_secrets: bool,
+    hooks: Option<Arc<dyn Hooks>>,
+    /// Modes and rules are facts of the session, whichever agent's call the user answers.
+    events: Events,
+    control: Control,
+    /// Only one question is asked at a time.
+    asking: tokio::sync::Mutex<()>,
+    /// Only one operation writes at a time, so that its checkpoint holds only its own changes.
+    writing: tokio::sync::RwLock<()>,
+    permissions: Mutex<Permissions>,
+}
+
+struct Permissions {
+    policy: Policy,
+    /// The highest number of a session rule so far.
+    last_rule: u32,
+    /// A restriction of the mode by a sentence of the user.
+    restriction: Option<Restriction>,
+    /// The most permissive mode that the user selected in this process.
+    freest_mode: PermissionMode,
+    /// The user was notified that some changes cannot be undone.
+    is_gap_reported: bool,
+}
+
+struct Entry {
+    tool: Box<dyn Tool>,
+    validator: Validator,
+}
+
+struct State {
+    breaker: Breaker,
+    repetition: Repetition,
+    /// The model accepts images.
+    takes_images: bool,
+    /// A call of this turn could have changed the project.
+    could_change: bool,
+    /// Background commands whose changes are not recorded yet.
+    background: Vec<(String, Begun)>,
+    /// The background commands that its calls started.
+    jobs: Vec<String>,
+}
+
+/// The mode that a sentence of the user switched to, and the one that it replaced.
+#[derive(Clone, Copy)]
+struct Restriction {
+    mode: PermissionMode,
+    replaced: PermissionMode,
+}
+
+/// Settings of a registry.
+pub struct Settings {
+    /// The permission policy.
+    pub policy: Policy,
+    /// Output limits.
+    pub limits: OutputLimits,
+    /// When a failing tool is disabled, and how long.
+    pub breaker: BreakerConfig,
+    /// Files that contain secrets are hidden from commands.
+    pub hides_secrets: bool,
+    /// The hooks of the session, if there are any.
+    pub hooks: Option<Arc<dyn Hooks>>,
+}
+
+impl Registry {
+    /// A registry of these tools, in this order.
+    pub fn new(
+        tools: Vec<Box<dyn Tool>>,
+        cx: ToolCx,
+        events: Events,
+        control: Control,
+        settings: Settings,
+    ) -> Self {
+        let freest_mode = settings.policy.initial_mode();
+        let permissions = Permissions {
+            policy: settings.policy,
+            last_rule: 0,
+            restriction: None,
+            freest_mode,
+            is_gap_reported: false,
+        };
+        let session = Session {
+            limits: settings.limits,
+            breaker: settings.breaker,
+            hides_secrets: settings.hides_secrets,
+            hooks: settings.hooks,
+            events: events.clone(),
+            control: control.clone(),
+            asking: tokio::sync::Mutex::default(),
+            writing: tokio::sync::RwLock::default(),
+            permissions: Mutex::new(permissions),
+        };
+        Self::of_agent(Arc::new(session), tools, cx, events, control, false)
+    }
+
+    /// The registry of another agent of the session. `reads_only`: it permits no change, whatever the mode is.
+    pub fn of_agent(
+        session: Arc<Session>,
+        tools: Vec<Box<dyn Tool>>,
+        cx: ToolCx,
+        events: Events,
+        control: Control,
+        reads_only: bool,
+    ) -> Self {
+        let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
+        let entries =
+            tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
+        let state = State {
+            breaker: Breaker::new(session.breaker),
+            repetition: Repetition::default(),
+            takes_images: true,
+            could_change: false,
+            background: Vec::new(),
+            jobs: Vec::new(),
+        };
+        let state = Mutex::new(state);
+        Self { entries, specs, cx, events, control, reads_only, session, state, late: None }
+    }
+
+    /// What it shares with the registries of the session's other agents.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The tools as described to the model: from the first request on the same list, in the same order.
+    pub fn specs(&self) -> &[ToolSpec] {
+        &self.specs
+    }
+
+    /// Replaces the descriptions of tools, before the first request.
+    pub fn describe(&mut self, prompts: &Prompts) {
+        for (name, text) in prompts.own() {
+            // `tools/multi_edit.md` describes `MultiEdit`.
+            let tool = name.strip_prefix("tools/").map(|name| name.replace('_', ""));
+            let is_named = |spec: &&mut ToolSpec| {
+                tool.as_deref() == Some(format!("{}.md", spec.name.to_lowercase()).as_str())
+            };
+            if let Some(spec) = self.specs.iter_mut().find(is_named) {
+                spec.description = text.trim_end().to_owned().into();
+            }
+        }
+    }
+
+    /// Whether the model that receives the results of the next calls accepts images.
+    pub fn set_takes_images(&self, takes_images: bool) {
+        self.state().takes_images = takes_images;
+    }
+
+    /// What the tools can reach.
+    pub fn cx(&self) -> &ToolCx {
+        &self.cx
+    }
+
+    /// The project's root.
+    pub fn root(&self) -> &Path {
+        self.cx.workspace.root()
+    }
+
+    /// Applies an event of a session.
+    pub fn apply(&self, event: &Event) {
+        let mut state = self.permissions();
+        state.policy.apply(&event.body, &WorkspaceFacts(&self.cx.workspace));
+        match &event.body {
+            Body::RuleAdded { rule } => state.last_rule = state.last_rule.max(rule.id),
+            Body::ModeChanged { from, words: Some(_), mode } if mode < from => {
+                let before = state.restriction.map_or(*from, |before| before.replaced);
+                let replaced = before.max(*from);
+                state.restriction = Some(Restriction { mode: *mode, replaced });
+            }
+            Body::ModeChanged { .. } => state.restriction = None,
+            _ => {}
+        }
+    }
+
+    /// Switches to a mode because of a sentence of the user, if the mode permits less than the current one.
+    pub fn restrict(&self, mode: PermissionMode, words: &str) -> Option<Event> {
+        let current = self.mode();
+        (mode < current).then(|| self.change_mode(mode, Some(words.to_owned())))
+    }
+
+    /// Returns to the mode before [`Registry::restrict`], because of a sentence of the user, but not to a
+    /// more permissive one than the user selected in this process, whatever a resumed session had.
+    pub fn restore_mode(&self, words: &str) -> Option<Event> {
+        let current = self.mode();
+        let state = self.permissions();
+        let (restriction, freest) = (state.restriction?, state.freest_mode);
+        drop(state);
+        let mode = restriction.replaced.min(freest);
+        let is_restricted = restriction.mode == current && mode > current;
+        is_restricted.then(|| self.change_mode(mode, Some(words.to_owned())))
+    }
+
+    /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was
+    /// made from one. A known or invalid rule is not added.
+    pub fn add_rule(&self, rule: String, words: &str) {
+        self.add(SessionRule { rule, words: words.to_owned(), ..SessionRule::default() });
+    }
+
+    /// Adds a permission rule for this session because of an answer about a call.
+    pub(super) fn grant_rule(&self, rule: String, directories: Vec<String>) {
+        self.add(SessionRule { rule, directories, ..SessionRule::default() });
+    }
+
+    /// Adds a permission rule that the user wrote; false if it is known or invalid.
+    pub fn add_written_rule(&self, rule: String) -> bool {
+        self.add(SessionRule { rule, is_written: true, ..SessionRule::default() })
+    }
+
+    /// Adds a rule under the next number.
+    fn add(&self, rule: SessionRule) -> bool {
+        let is_same = |known: &SessionRule| {
+            let of = |it: &SessionRule| (it.rule.clone(), it.is_written, it.directories.clone());
+            of(known) == of(&rule)
+        };
+        let is_new =
+            !self.session_rules().iter().any(is_same) && Policy::is_session_rule(&rule.rule);
+        if is_new {
+            let id = self.permissions().last_rule + 1;
+            let added = Body::RuleAdded { rule: SessionRule { id, ..rule } };
+            self.apply(&self.session.events.emit(added));
+        }
+        is_new
+    }
+
+    /// Adds a rule that denies changes of this path and everything in it, because of a sentence of the user.
+    pub fn protect(&self, path: &str, is_folder: bool, words: &str) {
+        let slash = if is_folder { "/" } else { "" };
+        self.add_rule(format!("deny Edit({}{slash})", Rule::pattern_of(path)), words);
+    }
+
+    /// Removes a session rule; false if there is none of this number.
+    pub fn remove_rule(&self, id: u32) -> bool {
+        let rule = self.session_rules().into_iter().find(|rule| rule.id == id);
+        rule.map(|rule| self.apply(&self.session.events.emit(Body::RuleRemoved { rule }))).is_some()
+    }
+
+    /// The permission rules that the user has added in this session.
+    pub fn session_rules(&self) -> Vec<SessionRule> {
+        self.permissions().policy.session_rules().to_vec()
+    }
+
+    /// Which files must not be shown.
+    pub fn withheld(&self) -> Withheld {
+        self.permissions().policy.withheld()
+    }
+
+    /// The current mode permits no changes.
+    pub fn changes_nothing(&self) -> bool {
+        self.reads_only || self.mode().is_read_only()
+    }
+
+    /// A call of this turn could have changed the project.
+    pub fn could_change(&self) -> bool {
+        self.state().could_change
+    }
+
+    /// The current mode, after applying one that the user selected meanwhile.
+    pub fn mode(&self) -> PermissionMode {
+        if let Some(mode) = self.session.control.take_mode()
+            && mode != self.permissions().policy.mode()
+        {
+            let mut state = self.permissions();
+            state.freest_mode = state.freest_mode.max(mode);
+            drop(state);
+            self.change_mode(mode, None);
+        }
+        self.permissions().policy.mode()
+    }
+
+    fn change_mode(&self, mode: PermissionMode, words: Option<String>) -> Event {
+        let from = self.permissions().policy.mode();
+        self.permissions().policy.set_mode(mode);
+        let event = self.session.events.emit(Body::ModeChanged { mode, from, words });
+        self.apply(&event);
+        event
+    }
+
+    /// Assigns further changes to this turn.
+    pub fn begin_turn(&self, turn: u32) {
+        self.state().could_change = false;
+        self.forget_repetition();
+        if let Some(checkpoints) = self.cx.workspace.checkpoints() {
+            checkpoints.begin_turn(turn);
+        }
+    }
+
+    /// Results may differ now, or are no longer in the conversation: no call counts as repeated. The user may
+    /// have changed anything before a message, and a compaction archives results.
+    pub fn forget_repetition(&self) {
+        self.state().repetition.world_changed();
+    }
+
+    /// Undoes the changes of this turn: returns each path with its result, and whether all changes were
+    /// undone.
+    pub fn undo(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
+        match self.cx.workspace.undo(Undo::Turn(turn), UndoOptions::default()) {
+            Ok(report) => {
+                let is_complete = report.is_complete();
+                let files = report.files.into_iter().map(|(path, how)| (path, how.to_string()));
+                (files.collect(), is_complete)
+            }
+            Err(UndoError::Nothing) => (BTreeMap::new(), true),
+            Err(error) => (BTreeMap::from([(".".to_owned(), error.to_string())]), false),
+        }
+    }
+
+    /// The ruling of the policy in the current mode.
+    fn ruling(&self, tool: &str, effect: &Effect) -> Ruling {
+        let state = self.permissions();
+        // (Of servers it has only tools that are marked as reading. They ask as for the main agent.)
+        let is_marked = matches!(effect, Effect::Mcp { reads_only: true, .. });
+        if self.reads_only && !is_marked && !state.policy.mode().is_read_only() {
+            let mut policy = state.policy.clone();
+            policy.set_mode(PermissionMode::ReadOnly);
+            return policy.rule_on(tool, effect, &WorkspaceFacts(&self.cx.workspace));
+        }
+        state.policy.rule_on(tool, effect, &WorkspaceFacts(&self.cx.workspace))
+    }
+
+    /// Ends the background commands that its calls started: nobody could read their output any more.
+    pub async fn end_background(&self) {
+        let jobs = std::mem::take(&mut self.state().jobs);
+        for id in jobs {
+            self.cx.exec.kill(&id).await;
+        }
+        self.settle_background(true);
+    }
+
+    fn permissions(&self) -> MutexGuard<'_, Permissions> {
+        self.session.permissions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

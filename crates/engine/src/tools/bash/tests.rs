@@ -1,0 +1,183 @@
+//! Results of real commands as the model sees them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use agent_host::exec::Exec;
+use agent_host::workspace::{DiffSize, ImageStore, Spill, Workspace};
+use agent_protocol::tool::Rights;
+
+fn cx(dir: &TempDir) -> ToolCx {
+    ToolCx {
+        call: String::new(),
+        workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
+        exec: Arc::new(Exec::new(&[])),
+        spill: Arc::new(Spill::none(&[])),
+        images: Arc::new(ImageStore::in_memory()),
+        takes_images: true,
+        cancel: CancellationToken::new(),
+        secrets: Arc::default(),
+        rights: Rights::default(),
+        withheld: agent_permission::Withheld::default(),
+        watcher: None,
+        inquirer: None,
+        checked_path: None,
+        seen: None,
+        diff: DiffSize::Preview,
+    }
+}
+
+fn input(input: Value) -> Object {
+    let Value::Object(input) = input else { panic!("an object") };
+    input
+}
+
+async fn call(dir: &TempDir, arguments: Value) -> Result<Report, Failure> {
+    call_with(&cx(dir), arguments).await
+}
+
+async fn call_with(cx: &ToolCx, arguments: Value) -> Result<Report, Failure> {
+    let input = input(arguments);
+    let checked_path = Bash::default().target(&input, cx)?.checked_path;
+    Bash::default().run(input, &ToolCx { checked_path, ..cx.clone() }).await
+}
+
+async fn line(line: &str) -> Result<Report, Failure> {
+    call(&TempDir::new().unwrap(), json!({"command": line})).await
+}
+
+#[tokio::test]
+async fn exit_code_0_is_a_success() {
+    let report = line("echo a; echo b >&2").await.unwrap();
+    assert!(!report.partial);
+    let expected = json!({
+        "stdout": "a\n", "stderr": "b\n", "exit_code": 0, "signal": null, "stages": [],
+        "truncated": false,
+    });
+    assert_eq!(Value::Object(report.data), expected);
+    assert_eq!(line("true").await.unwrap().text, "Exited 0, without output.");
+}
+
+#[tokio::test]
+async fn failed_inner_stage_makes_the_result_partial() {
+    let report = line("grep x nofile | cat").await.unwrap();
+    assert!(report.partial);
+    assert!(report.text.contains("stage 1/2 `grep x nofile` exited 2"), "{}", report.text);
+    assert_eq!(report.data["stages"][0], json!({"command": "grep x nofile", "exit_code": 2}));
+    assert!(!line("yes | head -1").await.unwrap().partial);
+    assert!(line("nosuch | cat").await.unwrap().text.contains("`nosuch` exited 127 (not found)"));
+    let unnamed = line("for x in 1; do false | cat; done").await.unwrap();
+    assert!(unnamed.text.contains("stage 1/2 exited 1"), "{}", unnamed.text);
+}
+
+#[tokio::test]
+async fn stages_of_every_pipeline_are_reported() {
+    let report = line("grep x nofile | cat; true | false | true && echo a | cat").await.unwrap();
+    assert!(report.partial);
+    for part in ["stage 1/2 `grep x nofile` exited 2", "stage 2/3 `false` exited 1"] {
+        assert!(report.text.contains(part), "{}", report.text);
+    }
+    let stage = |command: &str, exit_code: i32| json!({"command": command, "exit_code": exit_code});
+    let expected = json!([
+        [stage("grep x nofile", 2), stage("cat", 0)],
+        [stage("true", 0), stage("false", 1), stage("true", 0)],
+        [stage("echo a", 0), stage("cat", 0)],
+    ]);
+    assert_eq!(report.data["pipelines"], expected);
+    assert_eq!(report.data["stages"], expected[2]);
+    // Pipelines that did not run are omitted, and the last command may not be a pipeline.
+    let report = line("true | false && echo a | cat; echo b").await.unwrap();
+    assert_eq!(report.data["pipelines"], json!([[stage("true", 0), stage("false", 1)]]));
+    assert_eq!(report.data["stages"], json!([]));
+    assert!(!report.partial, "{}", report.text);
+    let failure = line("nosuch | cat; exit 4").await.unwrap_err();
+    assert!(failure.message.contains("exited 4: stage 1/2 `nosuch` exited 127"), "{failure:?}");
+    assert_eq!(line("true | cat").await.unwrap().data.get("pipelines"), None);
+}
+
+#[tokio::test]
+async fn failed_command_keeps_its_output() {
+    let failure = line("echo a; echo b >&2; exit 3").await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::CommandFailed);
+    assert_eq!(failure.message, "`echo a; echo b >&2; exit 3` exited 3");
+    assert_eq!((&failure.data["stdout"], &failure.data["stderr"]), (&json!("a\n"), &json!("b\n")));
+    let crash = line("bash -c 'kill -SEGV $$'").await.unwrap_err();
+    assert!(crash.message.ends_with("exited 139 (SIGSEGV)"), "{}", crash.message);
+    assert_eq!(crash.data["signal"], "SIGSEGV");
+    let missing = line("nosuch-program x").await.unwrap_err();
+    assert!(missing.hint.unwrap().starts_with("nosuch-program is not in PATH"));
+    let failed = line("set -o pipefail; false | cat").await.unwrap_err();
+    assert!(failed.message.ends_with("exited 1: stage 1/2 `false` exited 1"));
+}
+
+#[tokio::test]
+async fn command_is_killed_at_its_timeout() {
+    let dir = TempDir::new().unwrap();
+    let arguments = json!({"command": "echo a; sleep 1000", "timeout_ms": 300});
+    let failure = call(&dir, arguments).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Timeout);
+    assert_eq!(failure.data["stdout"], "a\n");
+    assert!(failure.message.contains("did not end within 0.3"), "{}", failure.message);
+    assert!(failure.hint.unwrap().contains("timeout_ms"));
+
+    let cx = cx(&dir);
+    cx.cancel.cancel();
+    let failure = call_with(&cx, json!({"command": "true"})).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Cancelled);
+}
+
+#[tokio::test]
+async fn directory_argument_must_be_inside_the_project() {
+    let dir = TempDir::new().unwrap();
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let run = |directory: &'static str| {
+        call(&dir, json!({"command": "basename $PWD", "directory": directory}))
+    };
+    assert_eq!(run("sub").await.unwrap().data["stdout"], "sub\n");
+    assert_eq!(run("nowhere").await.unwrap_err().code, ErrorCode::NotFound);
+    assert_eq!(run("file").await.unwrap_err().code, ErrorCode::NotADirectory);
+    assert_eq!(run("/").await.unwrap_err().code, ErrorCode::AccessDenied);
+    let effect = |arguments| {
+        let target = Bash::default().target(&input(arguments), &cx(&dir));
+        target.map(|target| target.effect)
+    };
+    let expected = Effect::Command {
+        command: "ls".into(),
+        directory: "sub".into(),
+        reads_only: true,
+        programs: vec!["ls".into()],
+        unproven: Vec::new(),
+        background: false,
+    };
+    assert_eq!(effect(json!({"command": "ls", "directory": "sub"})), Ok(expected));
+    let empty = effect(json!({"command": " \n"})).unwrap_err();
+    assert_eq!(empty.code, ErrorCode::InvalidParam);
+}
+
+#[tokio::test]
+async fn left_processes_and_truncation_are_noted() {
+    let dir = TempDir::new().unwrap();
+    let cx = cx(&dir);
+    let arguments = json!({"command": "sleep 1000 >/dev/null 2>&1 & seq 100000"});
+    let report = call_with(&cx, arguments).await.unwrap();
+    assert!(report.text.contains(" (`sleep 1000`)."), "{}", report.text);
+    assert!(report.text.contains("Output too large, cut: all of it is in "));
+    assert_eq!(report.data["left_running"][0]["name"], "sleep 1000");
+    assert_eq!(report.data["truncated"], true);
+    assert!(report.data["full_output"].is_string());
+    cx.exec.shutdown();
+}
+
+#[test]
+fn tool_schema_rejects_additional_properties() {
+    let tool = Bash::default();
+    assert_eq!(tool.spec().schema["additionalProperties"], false);
+    assert_eq!(
+        tool.spec().schema["properties"]["timeout_ms"]["default"],
+        u64::try_from(TIMEOUT.as_millis()).unwrap()
+    );
+}

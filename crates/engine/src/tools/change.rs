@@ -1,0 +1,394 @@
+//! The common part of Write, Edit and MultiEdit: drafts a change, shows it as a diff, and makes it.
+
+use std::ops::Range;
+
+use serde_json::{Value, json};
+use similar::ChangeTag;
+use tokio_util::sync::CancellationToken;
+
+use super::ToolCx;
+use super::files::{cancelled, object};
+use super::nearest;
+use agent_host::workspace::{
+    Change, CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, Workspace, plain,
+};
+use agent_protocol::Object;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::line_diff::LineDiff;
+use agent_protocol::mask::{MASK, masks_in};
+
+/// An existing file that is to be changed.
+pub(super) struct Existing {
+    pub(super) path: ProjectPath,
+    /// The current snapshot; the bytes are those that were read before.
+    pub(super) snapshot: Snapshot,
+    pub(super) text: Text,
+}
+
+impl Existing {
+    /// Reads the file and checks the lock.
+    pub(super) fn open(
+        workspace: &Workspace,
+        path: ProjectPath,
+        seen: Option<&Snapshot>,
+    ) -> Result<Self, Failure> {
+        let content = workspace.content(&path, seen)?;
+        let text = Text::decode(content.bytes, path.relative())?;
+        Ok(Self { path, snapshot: content.snapshot, text })
+    }
+}
+
+/// A change that could be made.
+pub(super) struct Draft {
+    pub(super) path: ProjectPath,
+    /// The file to be replaced; `None` if the file is new.
+    pub(super) old: Option<Snapshot>,
+    pub(super) new: NewBytes,
+    pub(super) diff: Diff,
+    /// The first line of each replaced passage in the new text, from 1.
+    pub(super) lines: Vec<usize>,
+}
+
+/// The new bytes of the file.
+pub(super) enum NewBytes {
+    /// All of them.
+    Whole(Vec<u8>),
+    /// The old text, and the replacement of this range.
+    Within { old: Text, place: Range<usize>, new: String },
+}
+
+impl NewBytes {
+    fn pieces(&self) -> [&[u8]; 3] {
+        match self {
+            Self::Whole(bytes) => [&[], bytes, &[]],
+            Self::Within { old, place, new } => {
+                let old = old.plain().as_bytes();
+                [&old[..place.start], new.as_bytes(), &old[place.end..]]
+            }
+        }
+    }
+}
+
+impl Draft {
+    /// Replaces passages (sorted and disjoint) of an existing file.
+    pub(super) fn editing(
+        existing: Existing,
+        edits: &[(Range<usize>, &str)],
+        diff: DiffSize,
+    ) -> Result<Self, Failure> {
+        let lines = new_lines(existing.text.plain(), edits);
+        // Of a large file only the lines that the diff shows are compared.
+        let Some(place) = existing.text.region(edits, Diff::CONTEXT) else {
+            let new = existing.text.splice(edits);
+            return Ok(Self { lines, ..Self::replacing(existing, new, diff)? });
+        };
+        let Existing { path, snapshot, text: old } = existing;
+        let mut new = String::new();
+        let mut at = place.start;
+        for (passage, text) in edits {
+            new.push_str(&old.plain()[at..passage.start]);
+            new.push_str(text);
+            at = passage.end;
+        }
+        new.push_str(&old.plain()[at..place.end]);
+        let before = &old.plain()[place.clone()];
+        refuse_masks(before, &new, &path)?;
+        let n_lines = memchr::memchr_iter(b'\n', &old.plain().as_bytes()[..place.start]).count();
+        let diff = Diff::of_change(n_lines, before, &new, path.relative(), diff);
+        let new = NewBytes::Within { old, place, new };
+        Ok(Self { path, old: Some(snapshot), new, diff, lines })
+    }
+
+    /// Replaces an existing file. A redaction mark never replaces the text it stands for.
+    pub(super) fn replacing(
+        existing: Existing,
+        new: Text,
+        diff: DiffSize,
+    ) -> Result<Self, Failure> {
+        let Existing { path, snapshot, text: old } = existing;
+        refuse_masks(old.plain(), new.plain(), &path)?;
+        let diff = Diff::of_change(0, old.plain(), new.plain(), path.relative(), diff);
+        let new = NewBytes::Whole(new.into_bytes(path.relative())?);
+        Ok(Self { path, old: Some(snapshot), new, diff, lines: Vec::new() })
+    }
+
+    /// Makes the change, unless it is a dry run. `data` holds the tool's own fields.
+    pub(super) fn report(
+        self,
+        workspace: &Workspace,
+        dry_run: bool,
+        cancel: &CancellationToken,
+        done: &str,
+    ) -> Result<Report, Failure> {
+        if cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        let change = if dry_run { None } else { Some(self.apply(workspace)?) };
+        let at = self.path.relative().to_owned();
+        let mut lines = format!("+{} -{} lines", self.diff.added, self.diff.removed);
+        if !self.lines.is_empty() {
+            lines.push_str(&at_lines(&self.lines));
+        }
+        let mut text = match &change {
+            Some(_) => format!("{done} {at}: {lines}."),
+            None => format!("Not applied to {at} (dry run): {lines}. Call again without dry_run."),
+        };
+        if change.as_ref().is_some_and(|change| change.split_hard_link) {
+            text.push_str(" It had other names (hard links): they still lead to the old content.");
+        }
+        let n_bytes: usize = self.new.pieces().iter().map(|piece| piece.len()).sum();
+        let mut data = object(json!({
+            "applied": change.is_some(),
+            "diff_preview": self.diff.text,
+        }));
+        if self.diff.truncated {
+            data.insert("diff_truncated".to_owned(), true.into());
+            if dry_run {
+                text.push_str(" The diff is cut.");
+            }
+        }
+        Ok(Report {
+            partial: dry_run,
+            data,
+            text,
+            stats: object(json!({
+                "bytes_written": if change.is_some() { n_bytes } else { 0 },
+                "lines_added": self.diff.added,
+                "lines_removed": self.diff.removed,
+            })),
+            path: Some(at),
+        })
+    }
+
+    fn apply(&self, workspace: &Workspace) -> Result<Change, Failure> {
+        match &self.old {
+            Some(old) => workspace.replace(&self.path, old, &self.new.pieces()),
+            None => workspace.create(&self.path, &self.new.pieces().concat()),
+        }
+    }
+}
+
+/// A replacement, as the model wrote it.
+pub(super) struct Replacement<'a> {
+    pub(super) old: &'a str,
+    pub(super) new: &'a str,
+    pub(super) all: bool,
+}
+
+impl Replacement<'_> {
+    /// Its ranges in a text with `\n` line ends, sorted and disjoint.
+    pub(super) fn places(&self, text: &str, path: &str) -> Result<Vec<Range<usize>>, Failure> {
+        if self.old.is_empty() {
+            return Err(Failure::new(ErrorCode::InvalidParam, "old_string is empty")
+                .hint("give the passage to replace; to create a file, use Write")
+                .at(path));
+        }
+        let (old, new) = (plain(self.old), plain(self.new));
+        if old == new {
+            let message = "old_string and new_string are the same";
+            return Err(Failure::new(ErrorCode::InvalidParam, message)
+                .hint("if the file already has the text you want, continue; otherwise change new_string")
+                .at(path));
+        }
+        let found = occurrences(text, &old);
+        match found.len() {
+            0 => Err(nearest::no_match(text, &old, &new, path)),
+            n if n == 1 || self.all => Ok(apart(&found, old.len())),
+            n => {
+                let lines = lines_of(text, &found);
+                let shown = lines.iter().take(20).map(ToString::to_string).collect::<Vec<_>>();
+                let more = if lines.len() > shown.len() { ", …" } else { "" };
+                let word = if lines.len() == 1 { "line" } else { "lines" };
+                let message = format!(
+                    "old_string occurs {n} times in {path}, at {word} {}{more}",
+                    shown.join(", ")
+                );
+                Err(Failure::new(ErrorCode::MultipleMatches, message)
+                    .hint("add lines around it until it is unique, or set replace_all: true")
+                    .datum("lines", lines.into_iter().take(100).collect::<Vec<_>>())
+                    .at(path))
+            }
+        }
+    }
+}
+
+/// Every occurrence of `wanted`, including overlapping ones: `aa` occurs twice in `aaa`.
+fn occurrences(text: &str, wanted: &str) -> Vec<usize> {
+    let step = wanted.chars().next().map_or(1, char::len_utf8);
+    // A match of the bytes is a match of the characters: no character begins within another.
+    let finder = memchr::memmem::Finder::new(wanted);
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = finder.find(&text.as_bytes()[from..]) {
+        found.push(from + at);
+        from += at + step;
+    }
+    found
+}
+
+fn apart(found: &[usize], length: usize) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let mut places = Vec::new();
+    for &start in found {
+        if start >= end {
+            end = start + length;
+            places.push(start..end);
+        }
+    }
+    places
+}
+
+fn lines_of(text: &str, found: &[usize]) -> Vec<usize> {
+    let mut lines = Vec::with_capacity(found.len());
+    let (mut line, mut from) = (1, 0);
+    for &at in found {
+        line += memchr::memchr_iter(b'\n', &text.as_bytes()[from..at]).count();
+        from = at;
+        lines.push(line);
+    }
+    lines.dedup();
+    lines
+}
+
+fn refuse_masks(old: &str, new: &str, path: &ProjectPath) -> Result<(), Failure> {
+    let Some(mask) = masks_something(old, new) else { return Ok(()) };
+    let message = format!("{mask} in the new text would replace what it stands for");
+    Err(Failure::new(ErrorCode::InvalidParam, message)
+        .hint("a mask is what you were shown instead of a secret; leave that line as it is")
+        .at(path.relative()))
+}
+
+/// A redaction mark (`[redacted:KIND]`) in a new line, if the old line has other text in its place.
+fn masks_something(old: &str, new: &str) -> Option<String> {
+    memchr::memmem::find(new.as_bytes(), MASK.as_bytes())?;
+    let diff = LineDiff::of_texts(old, new);
+    let of_kind = |kind: ChangeTag| {
+        diff.changes().filter(move |change| change.tag() == kind).map(|c| c.value())
+    };
+    let removed: Vec<&str> = of_kind(ChangeTag::Delete).collect();
+    of_kind(ChangeTag::Insert).find_map(|line| {
+        let mask = masks_in(line).next()?;
+        let begin = &line[..mask.start];
+        let end = &line[masks_in(line).last()?.end..];
+        let is_replaced = removed.iter().any(|old| {
+            old.len() > begin.len() + end.len()
+                && old.starts_with(begin)
+                && old.ends_with(end)
+                && !old.contains(&line[mask.clone()])
+        });
+        is_replaced.then(|| line[mask].to_owned())
+    })
+}
+
+/// The line of the new text at which each replaced passage begins.
+fn new_lines(old: &str, edits: &[(Range<usize>, &str)]) -> Vec<usize> {
+    let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let (mut line, mut at) = (1, 0);
+    let mut lines = Vec::with_capacity(edits.len());
+    for (passage, new) in edits {
+        line += newlines(&old[at..passage.start]);
+        lines.push(line);
+        line += newlines(new);
+        at = passage.end;
+    }
+    lines
+}
+
+/// ` at line 3`, ` at lines 3, 17`.
+fn at_lines(lines: &[usize]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = lines.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = if lines.len() > SHOWN { ", …" } else { "" };
+    let word = if lines.len() == 1 { "line" } else { "lines" };
+    format!(" at {word} {}{more}", shown.join(", "))
+}
+
+/// Adds the current text of the file to a failure of its lock; that counts as a read, so that the change can
+/// be sent again immediately. Not if Read would need permission for the file. `passages`: the texts to be
+/// replaced; none if the whole file was.
+pub(super) fn with_current_text(
+    mut failure: Failure,
+    cx: &ToolCx,
+    checked_path: &CheckedPath,
+    passages: &[&str],
+) -> Failure {
+    let is_conflict = match failure.code {
+        ErrorCode::NotRead => false,
+        ErrorCode::Conflict => true,
+        _ => return failure,
+    };
+    let path = checked_path.path();
+    if cx.withheld.why("Read", path.relative()).is_some() {
+        failure.data = Object::new();
+        failure.hint.get_or_insert_with(|| "Read it, then send the change again".to_owned());
+        return failure;
+    }
+    let stop = || cx.cancel.is_cancelled();
+    let from = if passages.is_empty() { cx.workspace.first_not_shown(path) } else { 1 };
+    let from = i64::try_from(from).unwrap_or(1);
+    // (It records the snapshot.)
+    let Ok(mut page) = cx.workspace.page(checked_path, from, READ_LINES, &stop) else {
+        return failure;
+    };
+    if is_conflict
+        && page.more
+        && let Some((from, limit)) = around(cx, path, passages, &failure)
+    {
+        cx.workspace.set_not_shown(path, None);
+        match cx.workspace.page(checked_path, from, limit, &stop) {
+            Ok(around) => page = around,
+            Err(_) => return failure,
+        }
+    }
+    let hint = if !passages.is_empty() || cx.workspace.is_shown(path) {
+        "its text is below, which counts as reading it: send the change again, adjusted if needed"
+            .to_owned()
+    } else if page.lines.n_cut > 0 {
+        "lines over 2,000 characters are cut: use Edit".to_owned()
+    } else {
+        let next = page.start_line.saturating_add_unsigned(page.lines.count);
+        format!("Read the rest, from start_line {next}, then Write again, or use Edit")
+    };
+    failure.hint.get_or_insert(hint);
+    failure.data.insert("content".to_owned(), page.lines.content.into());
+    failure
+}
+
+/// The number of lines that Read shows.
+const READ_LINES: u64 = 500;
+/// The number of lines that are shown before and after a passage.
+const AROUND: usize = 10;
+
+/// The lines around the first passage that the file contains, or else around the first change in the diff: the first
+/// line and the number of lines.
+fn around(
+    cx: &ToolCx,
+    path: &ProjectPath,
+    passages: &[&str],
+    failure: &Failure,
+) -> Option<(i64, u64)> {
+    if passages.is_empty() {
+        return None;
+    }
+    let snapshot = cx.workspace.snapshot(path)?;
+    let content = cx.workspace.content(path, Some(&snapshot)).ok()?;
+    let text = Text::decode(content.bytes, path.relative()).ok()?;
+    let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let passage = passages.iter().find_map(|passage| {
+        let passage = plain(passage);
+        let at = text.plain().find(&*passage)?;
+        Some((newlines(&text.plain()[..at]) + 1, newlines(&passage) + 1))
+    });
+    let diff = failure.data.get("diff_preview").and_then(Value::as_str);
+    let (first, n) = passage.or_else(|| first_hunk(diff?))?;
+    let from = first.saturating_sub(AROUND).max(1);
+    Some((i64::try_from(from).ok()?, (first - from + n + AROUND) as u64))
+}
+
+/// The first line of a diff's first hunk in the new text, and how many lines it has there.
+fn first_hunk(diff: &str) -> Option<(usize, usize)> {
+    let head = diff.lines().find_map(|line| line.strip_prefix("@@ -"))?;
+    let (_, new) = head.strip_suffix(" @@")?.split_once(" +")?;
+    let (first, n) = new.split_once(',').unwrap_or((new, "1"));
+    Some((first.parse::<usize>().ok()?.max(1), n.parse().ok()?))
+}

@@ -1,0 +1,196 @@
+//! LS: lists one directory.
+
+use std::cmp::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::file_tool::FileTool;
+use super::files::object;
+use super::{Tool, pattern, spec};
+use agent_host::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
+use agent_protocol::counted;
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Args {
+    #[serde(default = "here")]
+    path: String,
+    #[serde(default)]
+    offset: usize,
+    #[serde(default = "hundred")]
+    limit: usize,
+    #[serde(default)]
+    include_hidden: bool,
+    #[serde(default)]
+    ignore: Vec<String>,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+fn hundred() -> usize {
+    100
+}
+
+/// The tool.
+pub(super) fn tool() -> impl Tool {
+    let spec = spec("LS", embedded::LS);
+    FileTool::looking(
+        spec,
+        |args: &Args| &args.path,
+        |args, cx, checked_path| list(&cx.workspace, args, &cx.workspace.directory(checked_path)?),
+    )
+}
+
+fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Report, Failure> {
+    let unwanted = args.ignore.iter().map(|glob| pattern::compile(glob, true));
+    let unwanted = unwanted.collect::<Result<Vec<_>, _>>()?;
+    let (mut entries, n_everything) = if args.include_hidden {
+        let everything = workspace.entries(folder)?;
+        let n = everything.len();
+        (everything, n)
+    } else {
+        // Two reads of the folder, in parallel.
+        std::thread::scope(|scope| {
+            let count = std::thread::Builder::new()
+                .spawn_scoped(scope, || workspace.n_entries(folder))
+                .ok();
+            let visible = visible(workspace, folder);
+            let counted = match count.map(std::thread::ScopedJoinHandle::join) {
+                Some(Ok(counted)) => counted,
+                Some(Err(panic)) => std::panic::resume_unwind(panic),
+                None => workspace.n_entries(folder),
+            };
+            Ok::<_, Failure>((visible, counted?))
+        })?
+    };
+    let n_visible = entries.len();
+    if !unwanted.is_empty() {
+        entries.retain(|entry| {
+            let name = entry.path.absolute().strip_prefix(folder.absolute());
+            !name.is_ok_and(|name| unwanted.iter().any(|glob| glob.is_match(name)))
+        });
+    }
+    let total = entries.len();
+    let hidden = n_everything.saturating_sub(n_visible);
+    let n_unwanted = n_visible - total;
+    if args.offset > 0 && args.offset >= total {
+        let message = format!(
+            "offset {} is past the end: {} has {}",
+            args.offset,
+            folder.relative(),
+            counted(total as u64, "entry")
+        );
+        return Err(Failure::new(ErrorCode::InvalidParam, message)
+            .hint("offset starts at 0")
+            .at(folder.relative()));
+    }
+    let of_kind = |kind: Kind| entries.iter().filter(|entry| entry.kind == kind).count();
+    let (dirs, links) = (of_kind(Kind::Directory), of_kind(Kind::Link));
+    let files = total - dirs - links;
+    let end = args.offset.saturating_add(args.limit).min(total);
+    let truncated = end < total;
+    if truncated {
+        // Only the entries that are shown are sorted.
+        entries.select_nth_unstable_by(end, in_order);
+    }
+    entries[..end].sort_unstable_by(in_order);
+    let shown = &entries[args.offset..end];
+
+    let at = folder.relative();
+    let mut text = if total == 0 {
+        format!("{at} is empty.")
+    } else {
+        let kinds = [(dirs, "directory"), (files, "file"), (links, "link")];
+        let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n as u64, what));
+        format!("{at} has {}.", kinds.collect::<Vec<_>>().join(", "))
+    };
+    if n_unwanted > 0 {
+        text.push_str(&format!(" {n_unwanted} left out as `ignore` wants."));
+    }
+    if hidden > 0 {
+        text.push_str(&format!(" {hidden} left out"));
+        text.push_str(if args.include_hidden {
+            "."
+        } else {
+            " (include_hidden shows hidden and ignored ones)."
+        });
+    }
+    if truncated {
+        text.push_str(&format!(
+            " Entries {}-{end} of {total} are shown; continue with offset {end}.",
+            args.offset + 1
+        ));
+    }
+    let there = shown.iter().filter(|entry| workspace.is_still_there(&entry.path));
+    let rows: Vec<_> = there.map(|entry| row(workspace, entry)).collect();
+    let n_rows = rows.len();
+    let mut data = object(json!({ "entries": rows }));
+    if truncated {
+        data.insert("truncated".to_owned(), true.into());
+    }
+    Ok(Report {
+        partial: truncated,
+        data,
+        text,
+        stats: object(json!({
+            "total_entries": total,
+            "dirs": dirs,
+            "files": files,
+            "links": links,
+            "returned": n_rows,
+            "hidden": hidden + n_unwanted,
+        })),
+        path: Some(at.to_owned()),
+    })
+}
+
+fn visible(workspace: &Workspace, folder: &ProjectPath) -> Vec<Entry> {
+    let visible = Mutex::new(Vec::new());
+    let walk = Walk { base: folder.clone(), rules: Rules::default(), depth: Some(1) };
+    workspace.walk(&walk, || {
+        Box::new(|met| {
+            visible.lock().unwrap_or_else(PoisonError::into_inner).push(met.entry());
+            true
+        })
+    });
+    visible.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Directories first, then by name without regard to case.
+fn in_order(a: &Entry, b: &Entry) -> Ordering {
+    let (one, other) = (a.path.relative(), b.path.relative());
+    let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<String>();
+    let by_name = if one.is_ascii() && other.is_ascii() {
+        let (one, other) = (one.bytes(), other.bytes());
+        one.map(|b| b.to_ascii_lowercase()).cmp(other.map(|b| b.to_ascii_lowercase()))
+    } else {
+        lower(one).cmp(&lower(other))
+    };
+    let is_file = |entry: &Entry| entry.kind != Kind::Directory;
+    is_file(a).cmp(&is_file(b)).then(by_name).then_with(|| one.cmp(other))
+}
+
+fn row(workspace: &Workspace, entry: &Entry) -> serde_json::Value {
+    let path = entry.path.relative();
+    match entry.kind {
+        Kind::Directory => json!({ "path": path, "type": "dir" }),
+        Kind::File => match workspace.metadata(&entry.path) {
+            Ok(data) => json!({ "path": path, "type": "file", "size": data.len() }),
+            Err(_) => json!({ "path": path, "type": "file" }),
+        },
+        // FIFOs, sockets and devices: the schema has no type for them, and they have no size.
+        Kind::Other => json!({ "path": path, "type": "file" }),
+        Kind::Link => match workspace.link_target(entry.path.absolute()) {
+            Some(target) => json!({ "path": path, "type": "link", "target": target.relative() }),
+            None => json!({ "path": path, "type": "link" }),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! The tools: the trait [`Tool`], and one file per tool.
+//!
+//! A tool receives its input and a small [`ToolCx`]; it does not know the agent that called it. It returns a
+//! [`Report`] or a [`Failure`]; only the registry creates an envelope from it.
+
+mod ask_user;
+mod bash;
+mod change;
+mod edit;
+mod file_tool;
+mod files;
+mod glob;
+mod grep;
+mod ls;
+mod multi_edit;
+mod nearest;
+mod path_facts;
+mod pattern;
+mod read;
+mod secrets;
+mod skill;
+mod task;
+#[cfg(test)]
+mod testing;
+mod todo_write;
+mod write;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use agent_host::exec::Exec;
+use agent_host::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, Spill, Workspace};
+use agent_permission::Withheld;
+use agent_protocol::Object;
+use agent_protocol::embedded::ToolText;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::question::Inquirer;
+use agent_protocol::tool::{Effect, Rights, ToolSpec};
+
+pub use path_facts::WorkspaceFacts;
+pub use secrets::Secrets;
+pub use skill::Skill;
+pub use task::Task;
+
+/// A tool that the model can call.
+pub trait Tool: Send + Sync {
+    /// Its description for the model.
+    fn spec(&self) -> &ToolSpec;
+
+    /// The effect of a call with this input, which matches the schema. Accesses the file system only to
+    /// resolve paths.
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure>;
+
+    /// The canonical input, by which calls are compared: defaults are filled in, fields without effect are
+    /// removed.
+    fn canonical(&self, input: &Object) -> Object {
+        input.clone()
+    }
+
+    /// The hint for a call of an unknown tool that this tool can make, if it can.
+    fn hint_for_unknown_name(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    /// Runs the call. The input matches the schema. Returns within 100 ms after a cancellation; an operation
+    /// that must not be interrupted halfway is one blocking call.
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>>;
+}
+
+/// The target of a call.
+#[derive(Debug)]
+pub struct Target {
+    /// The effect, for the permission check.
+    pub effect: Effect,
+    /// The resolved path; `None` if the call names none.
+    pub checked_path: Option<CheckedPath>,
+}
+
+impl From<Effect> for Target {
+    fn from(effect: Effect) -> Self {
+        Self { effect, checked_path: None }
+    }
+}
+
+/// Receives the latest output of a running command.
+pub type OutputWatcher = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The resources available to a tool.
+#[derive(Clone)]
+pub struct ToolCx {
+    /// The user's files.
+    pub workspace: Arc<Workspace>,
+    /// Processes.
+    pub exec: Arc<Exec>,
+    /// Storage for output that is too large to be shown.
+    pub spill: Arc<Spill>,
+    /// Storage for images.
+    pub images: Arc<ImageStore>,
+    /// The model accepts images.
+    pub takes_images: bool,
+    /// The secrets of the project, which command output does not show.
+    pub secrets: Arc<Secrets>,
+    /// How a command differs from the session's sandbox profile.
+    pub rights: Rights,
+    /// Files that must not be shown in searches.
+    pub withheld: Withheld,
+    /// Receives the latest output of a running command.
+    pub watcher: Option<OutputWatcher>,
+    /// Asks the user on behalf of the call; `None` if no user can be asked.
+    pub inquirer: Option<Inquirer>,
+    /// The path that the permission check used: the tool works on this path only.
+    pub checked_path: Option<CheckedPath>,
+    /// The id of the call.
+    pub call: String,
+    /// Cancelled when the call should stop.
+    pub cancel: CancellationToken,
+    /// The lock: the snapshot of the file to be changed, from its last read in this session. Injected by the
+    /// registry; `None` if it was not read.
+    pub seen: Option<Snapshot>,
+    /// How much of the diff a result of Write, Edit and MultiEdit holds.
+    pub diff: DiffSize,
+}
+
+impl ToolCx {
+    /// The path that the permission check used.
+    fn checked_path(&self) -> Result<&CheckedPath, Failure> {
+        let unjudged = || Failure::new(ErrorCode::InternalError, "the call's path was not judged");
+        self.checked_path.as_ref().ok_or_else(unjudged)
+    }
+}
+
+/// The names of all tools, in the order of [`all`]: for code that needs no descriptions, whose schemas take long to
+/// parse.
+pub const NAMES: [&str; 12] = [
+    "LS",
+    "Glob",
+    "Grep",
+    "Read",
+    "Write",
+    "Edit",
+    "MultiEdit",
+    "Bash",
+    "BashOutput",
+    "BashKill",
+    "TodoWrite",
+    "AskUser",
+];
+
+/// All tools, in the order in which they are described to the model: reading, changing, running.
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(ls::tool()),
+        Box::new(glob::tool()),
+        Box::new(grep::tool()),
+        Box::new(read::tool()),
+        Box::new(write::tool()),
+        Box::new(edit::tool()),
+        Box::new(multi_edit::tool()),
+        Box::new(bash::Bash::default()),
+        Box::new(bash::background::Job::output()),
+        Box::new(bash::background::Job::kill()),
+        Box::new(todo_write::TodoWrite::default()),
+        Box::new(ask_user::AskUser::default()),
+    ]
+}
+
+/// A [`ToolSpec`] from the two prompt files of a tool.
+pub(crate) fn spec(name: &'static str, text: ToolText) -> ToolSpec {
+    // The file is embedded, and a test parses each.
+    let schema = serde_json::from_str(text.schema).unwrap_or(Value::Null);
+    let description = text.description.trim_end().into();
+    ToolSpec { name: name.into(), description, schema, is_foreign: false }
+}
+
+/// The input as a type. It matches the schema; further restrictions of the type give `INVALID_PARAM` too.
+pub(crate) fn parse<T: DeserializeOwned>(input: &Object) -> Result<T, Failure> {
+    T::deserialize(input).map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
+}
+
+/// The input with the defaults of its type.
+pub(crate) fn filled_in<T: DeserializeOwned + Serialize>(input: &Object) -> Object {
+    match parse::<T>(input).map(serde_json::to_value) {
+        Ok(Ok(Value::Object(object))) => object,
+        Ok(Ok(_) | Err(_)) | Err(_) => input.clone(),
+    }
+}
+
+/// Runs blocking work on another thread. Cancellation does not abort it: long work checks its token itself. A
+/// panic is passed on to the registry.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Failure::new(ErrorCode::Cancelled, "the program is ending")),
+        },
+    }
+}

@@ -1,0 +1,157 @@
+//! Read: shows text with line numbers, and images.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::file_tool::FileTool;
+use super::files::object;
+use super::{Tool, ToolCx, spec};
+use agent_host::workspace::{CheckedPath, Lines, Page, ProjectPath, io_failure};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::{Object, counted, thousands};
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Args {
+    path: String,
+    #[serde(default = "first")]
+    start_line: i64,
+    #[serde(default = "five_hundred")]
+    limit: u64,
+}
+
+fn first() -> i64 {
+    1
+}
+
+fn five_hundred() -> u64 {
+    500
+}
+
+/// The tool.
+pub(super) fn tool() -> impl Tool {
+    let spec = spec("Read", embedded::READ);
+    FileTool::looking(spec, |args: &Args| &args.path, read).at_once(read_at_once)
+}
+
+/// Size up to which a file is read faster than another thread is started.
+const SMALL: u64 = 64 * 1024;
+
+fn read_at_once(
+    args: &Args,
+    cx: &ToolCx,
+    checked_path: &CheckedPath,
+) -> Option<Result<Report, Failure>> {
+    checked_path.file_size().filter(|size| *size <= SMALL).map(|_| read(args, cx, checked_path))
+}
+
+fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, Failure> {
+    if args.start_line == 0 {
+        return Err(Failure::new(ErrorCode::InvalidParam, "start_line is 0")
+            .hint("the first line is 1; -1 is the last"));
+    }
+    let stop = || cx.cancel.is_cancelled();
+    match cx.workspace.page(checked_path, args.start_line, args.limit, &stop) {
+        Ok(page) => Ok(report(checked_path.path(), page)),
+        // (No image is text: each has zero bytes near its beginning.)
+        Err(failure) if failure.code == ErrorCode::BinaryFile => image(cx, checked_path, failure),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The image in a file that is not text.
+fn image(cx: &ToolCx, checked_path: &CheckedPath, not_text: Failure) -> Result<Report, Failure> {
+    let Some(picture) = cx.workspace.picture(checked_path.path())? else { return Err(not_text) };
+    if !cx.takes_images {
+        return Err(not_text.hint(
+            "you receive no images: look at it with a command that knows the format, or ask the user to describe it",
+        ));
+    }
+    let at = checked_path.path().relative();
+    let (width, height) = (picture.width, picture.height);
+    let image = cx.images.keep(picture).map_err(|error| io_failure(&error, "store", at))?;
+    let size = thousands(image.bytes);
+    Ok(Report {
+        text: format!("Read {at}: {}, {width} x {height}, {size} bytes.", image.media_type),
+        data: object(json!({
+            "type": "image",
+            "hash": image.hash,
+            "media_type": image.media_type,
+            "bytes": image.bytes,
+            "width": width,
+            "height": height,
+        })),
+        path: Some(at.to_owned()),
+        ..Report::default()
+    })
+}
+
+fn report(path: &ProjectPath, page: Page) -> Report {
+    let Lines { content, count: n, n_cut } = page.lines;
+    let end = page.start_line.saturating_add_unsigned(n).saturating_sub(1);
+    let truncated = page.more || n_cut > 0;
+
+    let at = path.relative();
+    let mut text = match (n, page.total_lines) {
+        (0, _) => format!("{at} is empty."),
+        (_, Some(total)) if page.start_line == 1 && end.unsigned_abs() == total => {
+            format!("Read all of {at} ({}).", counted(total, "line"))
+        }
+        (_, Some(total)) => format!("Read lines {}-{end} of {total} of {at}.", page.start_line),
+        (_, None) if page.start_line < 0 => format!(
+            "Read lines {} to {end} of {at}, counted from its end: it is too large to count them from \
+             its beginning.",
+            page.start_line
+        ),
+        (_, None) => format!("Read lines {}-{end} of {at}.", page.start_line),
+    };
+    if page.more {
+        text.push_str(&format!(" More follow: continue with start_line {}.", end + 1));
+    }
+    if n_cut > 0 {
+        text.push_str(&format!(" {n_cut} over 2,000 characters cut."));
+    }
+    if page.charset.is_guessed() {
+        text.push_str(&format!(" The encoding, {}, is a guess.", page.charset.name()));
+    }
+    if page.modified_externally {
+        text.push_str(" It was modified externally since it was last read.");
+    }
+    if page.unsteady {
+        text.push_str(" It kept changing meanwhile: read it again before you change it.");
+    }
+
+    // (Not with `json!`, which would copy the content.)
+    let mut data = Object::from_iter([
+        ("content".to_owned(), content.into()),
+        ("start_line".to_owned(), page.start_line.into()),
+        ("end_line".to_owned(), end.into()),
+        ("total_lines".to_owned(), page.total_lines.into()),
+        ("truncated".to_owned(), truncated.into()),
+    ]);
+    if page.charset.is_guessed() {
+        data.insert("encoding_guessed".to_owned(), true.into());
+    }
+    if page.modified_externally {
+        data.insert("modified_externally".to_owned(), true.into());
+    }
+    let mut stats = object(json!({
+        "file_size_bytes": page.stat.size,
+        "file_mtime_ms": page.stat.mtime_ms(),
+        "encoding": page.charset.name(),
+        "line_ending": page.line_ending.as_str(),
+    }));
+    if n_cut > 0 {
+        stats.insert("lines_cut".to_owned(), n_cut.into());
+    }
+    Report {
+        partial: truncated || page.charset.is_guessed(),
+        data,
+        text,
+        stats,
+        path: Some(at.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

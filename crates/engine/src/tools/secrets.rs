@@ -1,0 +1,186 @@
+//! The files of the project that hold secrets, and their values, which command output must not show.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use agent_host::workspace::{Kind, ProjectPath, Workspace};
+use agent_permission::is_secret;
+use agent_protocol::secrets::Redactor;
+
+/// Limits of the search for files: directories, their depth, and the entries of one.
+const MAX_DIRECTORIES: usize = 100;
+const MAX_DEPTH: usize = 4;
+const MAX_ENTRIES: usize = 2_000;
+/// A larger file is not read.
+const MAX_SIZE: u64 = 256 * 1024;
+/// A longer line is redacted in pieces.
+const MAX_LINE: usize = 256 * 1024;
+/// Generated directories.
+const NOT_SEARCHED: &[&str] =
+    &[".git", ".agent", "node_modules", "target", ".venv", "venv", "__pycache__", "vendor"];
+
+/// The secrets of a session's project. Files are read again when they change.
+#[derive(Debug, Default)]
+pub struct Secrets(Mutex<Found>);
+
+#[derive(Debug, Default)]
+struct Found {
+    /// Each directory that was searched: its secret files and its directories.
+    directories: HashMap<PathBuf, Directory>,
+    /// The texts of the files.
+    files: HashMap<PathBuf, (Version, String)>,
+    redactor: Arc<Redactor>,
+}
+
+#[derive(Clone, Debug)]
+struct Directory {
+    modified: Option<SystemTime>,
+    files: Vec<ProjectPath>,
+    directories: Vec<ProjectPath>,
+}
+
+type Version = (Option<SystemTime>, u64);
+
+impl Secrets {
+    /// The current secret values.
+    pub fn redactor(&self, workspace: &Workspace) -> Arc<Redactor> {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = found.search(workspace);
+        let mut changed = false;
+        let n_known = found.files.len();
+        found.files.retain(|path, _| files.iter().any(|file| file.absolute() == path));
+        changed |= found.files.len() != n_known;
+        for file in files {
+            let Ok(data) = workspace.metadata(&file) else { continue };
+            let version = version(&data);
+            if found.files.get(file.absolute()).is_some_and(|(known, _)| *known == version) {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            if data.len() <= MAX_SIZE
+                && let Ok((open, _)) = workspace.open_file(&file)
+            {
+                // A file that cannot be read cannot be shown by a command either.
+                let _ = open.take(MAX_SIZE).read_to_end(&mut bytes);
+            }
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            found.files.insert(file.absolute().to_path_buf(), (version, text));
+            changed = true;
+        }
+        if changed {
+            let redactor = Redactor::of(found.files.values().map(|(_, text)| text.as_str()));
+            found.redactor = Arc::new(redactor);
+        }
+        Arc::clone(&found.redactor)
+    }
+
+    /// The files, which `sandbox.hide_secrets` hides from commands.
+    pub fn files(&self, workspace: &Workspace) -> Vec<PathBuf> {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        found.search(workspace).iter().map(|file| file.absolute().to_path_buf()).collect()
+    }
+}
+
+fn version(data: &Metadata) -> Version {
+    (data.modified().ok(), data.len())
+}
+
+impl Found {
+    /// The secret files near the root, ignored or not. A directory that did not change is not listed again.
+    fn search(&mut self, workspace: &Workspace) -> Vec<ProjectPath> {
+        let mut files = Vec::new();
+        let mut left = MAX_DIRECTORIES;
+        let mut level: Vec<ProjectPath> = workspace.resolve(".").into_iter().collect();
+        for _ in 0..MAX_DEPTH {
+            let mut deeper = Vec::new();
+            for path in level {
+                if left == 0 {
+                    return files;
+                }
+                left -= 1;
+                let Some(directory) = self.directory(workspace, &path) else { continue };
+                files.extend(directory.files.iter().cloned());
+                deeper.extend(directory.directories.iter().cloned());
+            }
+            level = deeper;
+        }
+        files
+    }
+
+    fn directory(&mut self, workspace: &Workspace, path: &ProjectPath) -> Option<&Directory> {
+        let modified = workspace.metadata(path).ok()?.modified().ok();
+        let known = self.directories.get(path.absolute());
+        if modified.is_none() || known.is_none_or(|known| known.modified != modified) {
+            let mut directory = Directory { modified, files: Vec::new(), directories: Vec::new() };
+            let is_wanted = |name: &str, kind: Kind| match kind {
+                Kind::File => is_secret(name),
+                Kind::Directory => !NOT_SEARCHED.contains(&name),
+                Kind::Link | Kind::Other => false,
+            };
+            let entries = workspace.entries_like(path, MAX_ENTRIES, &is_wanted);
+            for entry in entries.unwrap_or_default() {
+                match entry.kind {
+                    Kind::Directory => directory.directories.push(entry.path),
+                    Kind::File | Kind::Link | Kind::Other => directory.files.push(entry.path),
+                }
+            }
+            directory.directories.sort_by(|a, b| a.relative().cmp(b.relative()));
+            self.directories.insert(path.absolute().to_path_buf(), directory);
+        }
+        self.directories.get(path.absolute())
+    }
+}
+
+/// Redacts what is written, line by line.
+pub(super) struct Redacting<W: Write> {
+    inner: W,
+    redactor: Arc<Redactor>,
+    pending: Vec<u8>,
+}
+
+impl<W: Write> Redacting<W> {
+    pub(super) fn new(inner: W, redactor: Arc<Redactor>) -> Self {
+        Self { inner, redactor, pending: Vec::new() }
+    }
+
+    fn write_out(&mut self, n_bytes: usize) -> io::Result<()> {
+        let bytes: Vec<u8> = self.pending.drain(..n_bytes).collect();
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => self.inner.write_all(self.redactor.redact(text).as_bytes()),
+            Err(_) => {
+                let text = String::from_utf8_lossy(&bytes);
+                match self.redactor.redact(&text) {
+                    redacted if redacted == text => self.inner.write_all(&bytes),
+                    redacted => self.inner.write_all(redacted.as_bytes()),
+                }
+            }
+        }
+    }
+}
+
+impl<W: Write> Write for Redacting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        let end = self.pending.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+        let end = end.or((self.pending.len() > MAX_LINE).then_some(self.pending.len()));
+        if let Some(end) = end {
+            self.write_out(end)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<W: Write> Drop for Redacting<W> {
+    fn drop(&mut self) {
+        // An error was or will be reported by the inner writer.
+        let _ = self.write_out(self.pending.len());
+    }
+}

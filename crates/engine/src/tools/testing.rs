@@ -1,0 +1,107 @@
+//! Test support: a project in a temporary folder, and calls as the registry makes them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::{Tool, ToolCx};
+use agent_host::exec::Exec;
+use agent_host::workspace::{DiffSize, ImageStore, Spill, Workspace};
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::tool::Rights;
+
+/// This many lines.
+pub(super) fn numbered(n: usize, line: impl Fn(usize) -> String) -> String {
+    (0..n).map(line).collect::<Vec<_>>().concat()
+}
+
+pub(super) struct Desk {
+    dir: TempDir,
+    pub(super) cx: ToolCx,
+}
+
+impl Desk {
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cx = ToolCx {
+            call: String::new(),
+            workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
+            exec: Arc::new(Exec::new(&[])),
+            spill: Arc::new(Spill::none(&[])),
+            images: Arc::new(ImageStore::in_memory()),
+            takes_images: true,
+            cancel: CancellationToken::new(),
+            secrets: Arc::default(),
+            rights: Rights::default(),
+            withheld: agent_permission::Withheld::default(),
+            watcher: None,
+            inquirer: None,
+            checked_path: None,
+            seen: None,
+            diff: DiffSize::Preview,
+        };
+        Self { dir, cx }
+    }
+
+    pub(super) fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    pub(super) fn file(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+        self
+    }
+
+    pub(super) fn bytes(&self, path: &str) -> Vec<u8> {
+        fs::read(self.at(path)).unwrap()
+    }
+
+    pub(super) fn text(&self, path: &str) -> String {
+        String::from_utf8(self.bytes(path)).unwrap()
+    }
+
+    /// Every name in the project's top folder, sorted, to check that no temporary file is left.
+    pub(super) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.dir.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// A call: its effect, the lock from the ledger, and the run.
+    pub(super) async fn call(&self, tool: &dyn Tool, input: Value) -> Result<Report, Failure> {
+        let Value::Object(input) = input else { panic!("no object: {input}") };
+        let checked_path = tool.target(&input, &self.cx)?.checked_path;
+        let seen = checked_path
+            .as_ref()
+            .and_then(|checked_path| self.cx.workspace.snapshot(checked_path.path()));
+        let cx = ToolCx { checked_path, seen, ..self.cx.clone() };
+        tool.run(input, &cx).await
+    }
+
+    pub(super) async fn ok(&self, tool: &dyn Tool, input: Value) -> Report {
+        self.call(tool, input).await.unwrap()
+    }
+
+    pub(super) async fn fails(&self, tool: &dyn Tool, input: Value, code: ErrorCode) -> Failure {
+        let failure = self.call(tool, input).await.unwrap_err();
+        assert_eq!(failure.code, code, "{failure:?}");
+        failure
+    }
+}
+
+#[test]
+fn names_are_those_of_all_tools() {
+    let all = super::all();
+    let names: Vec<&str> = all.iter().map(|tool| &*tool.spec().name).collect();
+    assert_eq!(names, super::NAMES);
+}

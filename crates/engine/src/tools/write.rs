@@ -1,0 +1,79 @@
+//! Write: creates or replaces a whole file.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::change::{Draft, Existing, NewBytes, with_current_text};
+use super::file_tool::FileTool;
+use super::files::object;
+use super::{Tool, ToolCx, spec};
+use agent_host::workspace::{Diff, ProjectPath, plain};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Args {
+    path: String,
+    content: String,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The tool.
+pub(super) fn tool() -> impl Tool {
+    let spec = spec("Write", embedded::WRITE);
+    FileTool::changing(
+        spec,
+        |args: &Args| &args.path,
+        |args, cx, checked_path| {
+            let done = write(args, cx, checked_path.path().clone());
+            done.map_err(|failure| with_current_text(failure, cx, checked_path, &[]))
+        },
+    )
+}
+
+fn write(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> {
+    let workspace = &cx.workspace;
+    workspace.check_writable(&path)?;
+    if !workspace.exists(&path) {
+        if let Some(seen) = &cx.seen {
+            return Err(workspace.deleted(&path, seen));
+        }
+        let content = plain(&args.content);
+        let names = ("/dev/null", format!("b/{}", path.relative()));
+        let draft = Draft {
+            diff: Diff::after_lines(0, "", &content, (names.0, &names.1), cx.diff),
+            path,
+            old: None,
+            new: NewBytes::Whole(args.content.clone().into_bytes()),
+            lines: Vec::new(),
+        };
+        let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Created")?;
+        report.data.insert("operation".to_owned(), "create".into());
+        return Ok(report);
+    }
+    let existing = Existing::open(workspace, path, cx.seen.as_ref())?;
+    let new = existing.text.rewrite(&args.content);
+    if new.is(&existing.text) || plain(&args.content) == existing.text.plain() {
+        return Ok(Report {
+            data: object(json!({ "applied": false, "operation": "update", "diff_preview": "" })),
+            text: format!("{} has this content already: unchanged.", existing.path.relative()),
+            stats: object(json!({ "bytes_written": 0, "lines_added": 0, "lines_removed": 0 })),
+            path: Some(existing.path.relative().to_owned()),
+            partial: false,
+        });
+    }
+    if cx.seen.is_some() && !workspace.is_shown(&existing.path) {
+        let at = existing.path.relative();
+        let first = workspace.first_not_shown(&existing.path);
+        let message = format!("line {first} of {at} was not shown: Write needs all lines");
+        return Err(Failure::new(ErrorCode::NotRead, message).at(at));
+    }
+    let draft = Draft::replacing(existing, new, cx.diff)?;
+    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Updated")?;
+    report.data.insert("operation".to_owned(), "update".into());
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests;

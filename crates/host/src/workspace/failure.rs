@@ -1,0 +1,35 @@
+//! Converts I/O errors to failures of tools: the only place that reads `io::ErrorKind`.
+
+use std::io;
+
+use agent_protocol::disk;
+use agent_protocol::envelope::{ErrorCode, Failure};
+
+/// The failure of `doing` something ("read", "list") with `path`.
+pub fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {
+    use io::ErrorKind as Kind;
+    const LIST: &str = "list the directory with LS";
+    const ANOTHER_PATH: &str = "use another path, or report it";
+    const REPORT: &str = "report it, and do not try again";
+    let (code, hint) = match error.kind() {
+        Kind::NotFound => (ErrorCode::NotFound, LIST),
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
+            (ErrorCode::PermissionDenied, ANOTHER_PATH)
+        }
+        Kind::IsADirectory => (ErrorCode::IsDirectory, LIST),
+        Kind::NotADirectory => (ErrorCode::NotADirectory, LIST),
+        Kind::InvalidFilename => (ErrorCode::InvalidParam, "use another name"),
+        Kind::StorageFull | Kind::QuotaExceeded => (ErrorCode::ExecutionError, REPORT),
+        // The path was resolved before: a link that occurs now was created since then.
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            let message = format!("could not {doing} {path}: a symlink appeared in its path");
+            return Failure::new(ErrorCode::AccessDenied, message).hint(LIST).at(path);
+        }
+        _ => {
+            let message = format!("could not {doing} {path}: {error}");
+            return Failure::new(ErrorCode::ExecutionError, message).hint(ANOTHER_PATH).at(path);
+        }
+    };
+    let why = disk::in_words(error);
+    Failure::new(code, format!("could not {doing} {path}: {why}")).hint(hint).at(path)
+}

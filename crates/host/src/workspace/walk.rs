@@ -1,0 +1,342 @@
+//! Directory walks: one set of rules for what listing and searching skip.
+//!
+//! Skipped are hidden names, paths that match `.gitignore`, `.ignore` or the user's global ignores (also
+//! without git), generated folders, and git's own folder. Symlinks are reported, not followed.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
+
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use super::{ProjectPath, Workspace, io_failure};
+use agent_protocol::disk;
+use agent_protocol::envelope::Failure;
+use agent_protocol::nests_too_deep;
+
+/// Generated folders, which are skipped even without an ignore file.
+const GENERATED: &[&str] = &["node_modules", "__pycache__", "venv", ".venv"];
+
+/// Which of the usually skipped paths to include.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Names that begin with a dot.
+    pub include_hidden: bool,
+    /// Ignored paths, and generated folders.
+    pub include_ignored: bool,
+}
+
+/// A walk.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    /// The directory. If it would itself be skipped, everything ignored below it is included: it was named
+    /// explicitly.
+    pub base: ProjectPath,
+    /// What to skip.
+    pub rules: Rules,
+    /// Maximum depth; 1: only the directory's own entries.
+    pub depth: Option<usize>,
+}
+
+/// What a walk skipped although the rules include it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Number of directories that could not be read.
+    pub unreadable: usize,
+    /// Number of git's own directories.
+    pub git: usize,
+}
+
+/// A path that the walk found.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The path.
+    pub path: ProjectPath,
+    /// Its kind.
+    pub kind: Kind,
+}
+
+/// The kind of a path; symlinks are not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symlink.
+    Link,
+    /// A FIFO, a socket or a device.
+    Other,
+}
+
+impl Kind {
+    fn of(kind: Option<fs::FileType>) -> Self {
+        match kind {
+            Some(kind) if kind.is_file() => Self::File,
+            Some(kind) if kind.is_dir() => Self::Directory,
+            Some(kind) if kind.is_symlink() => Self::Link,
+            Some(_) | None => Self::Other,
+        }
+    }
+}
+
+/// A path during a walk: most are skipped, so it is converted only on demand.
+#[derive(Debug)]
+pub struct Met<'a> {
+    workspace: &'a Workspace,
+    absolute: PathBuf,
+    kind: Kind,
+}
+
+impl Met<'_> {
+    /// The absolute path.
+    pub fn absolute(&self) -> &Path {
+        &self.absolute
+    }
+
+    /// The path relative to this base.
+    pub fn below(&self, base: &Path) -> &Path {
+        // (Compares bytes: splitting so many paths would take longer than reading their names.)
+        let bytes = self.absolute.as_os_str().as_bytes();
+        match bytes.strip_prefix(base.as_os_str().as_bytes()) {
+            Some(inside) => {
+                Path::new(OsStr::from_bytes(inside.strip_prefix(b"/").unwrap_or(inside)))
+            }
+            None => &self.absolute,
+        }
+    }
+
+    /// The last component; `\u{FFFD}` replaces invalid UTF-8.
+    pub fn name(&self) -> Cow<'_, str> {
+        self.absolute.file_name().unwrap_or_default().to_string_lossy()
+    }
+
+    /// The kind; symlinks are not followed.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// As a path of the project.
+    pub fn path(&self) -> ProjectPath {
+        self.workspace.inside(&self.absolute)
+    }
+
+    /// As an owned entry.
+    pub fn entry(&self) -> Entry {
+        Entry { path: self.path(), kind: self.kind }
+    }
+}
+
+/// The callback of one thread: returning false ends the whole walk.
+pub(super) type Visitor<'v, 'w> = Box<dyn FnMut(Met<'w>) -> bool + Send + 'v>;
+
+/// The results of one thread, merged with the others at the end of the walk.
+pub struct Part<'a, T: Default> {
+    pub own: T,
+    all: &'a Mutex<Vec<T>>,
+}
+
+impl<'a, T: Default> Part<'a, T> {
+    pub fn of(all: &'a Mutex<Vec<T>>) -> Self {
+        Self { own: T::default(), all }
+    }
+}
+
+impl<T: Default> Drop for Part<'_, T> {
+    fn drop(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(own);
+    }
+}
+
+impl Workspace {
+    /// Walks with several threads, each with its own visitor, in no particular order.
+    pub fn walk<'v, 'w>(
+        &'w self,
+        walk: &Walk,
+        visitor: impl Fn() -> Visitor<'v, 'w> + Sync,
+    ) -> Skipped {
+        let base = walk.base.absolute();
+        let top = self.writable_root(base).unwrap_or(base);
+        let rules = Self::rules_at(walk, top);
+        // Ignore files apply from the project's root: the walk starts there and goes only to the base.
+        // (Directories above the project are not read.)
+        let start = if rules.include_ignored { base } else { top };
+        let below = start_depth(start, base);
+        // If a file cannot be read its rules do not apply, and more is found.
+        let follows = !rules.include_ignored
+            && !base.ancestors().take_while(|folder| folder.starts_with(top)).any(has_deep_ignores);
+        let mut builder = WalkBuilder::new(start);
+        builder
+            .standard_filters(false)
+            .git_ignore(follows)
+            .git_exclude(follows)
+            .git_global(follows)
+            .ignore(follows)
+            .require_git(false)
+            .parents(false)
+            .current_dir(top)
+            .follow_links(false)
+            .max_depth(walk.depth.map(|depth| depth + below))
+            .threads(std::thread::available_parallelism().map_or(2, |n| n.get().min(8)));
+        let goal = base.to_owned();
+        let unreadable = Arc::new(AtomicUsize::new(0));
+        let not_entered = Arc::clone(&unreadable);
+        let git = Arc::new(AtomicUsize::new(0));
+        let git_met = Arc::clone(&git);
+        // (Most projects have none.)
+        let closed = self.closed_below(top);
+        builder.filter_entry(move |entry| {
+            if closed.iter().any(|closed| entry.path() == closed) {
+                return false;
+            }
+            // Above the base only the path to it; below it, what the rules include.
+            if entry.depth() <= below {
+                return goal.starts_with(entry.path());
+            }
+            let is_folder = || entry.file_type().is_some_and(|kind| kind.is_dir());
+            if entry.file_name() == ".git" {
+                git_met.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+            let is_wanted = is_wanted(entry, rules);
+            if is_wanted && follows && is_folder() && has_deep_ignores(entry.path()) {
+                not_entered.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+            is_wanted
+        });
+        builder.build_parallel().run(|| {
+            let mut visit = visitor();
+            let unreadable = &unreadable;
+            Box::new(move |met| {
+                let Ok(entry) = met else {
+                    unreadable.fetch_add(1, Ordering::Relaxed);
+                    return WalkState::Continue;
+                };
+                if entry.depth() <= below {
+                    return WalkState::Continue;
+                }
+                let kind = Kind::of(entry.file_type());
+                let met = Met { workspace: self, absolute: entry.into_path(), kind };
+                if visit(met) { WalkState::Continue } else { WalkState::Quit }
+            })
+        });
+        let count = |n: &AtomicUsize| n.load(Ordering::Relaxed);
+        Skipped { unreadable: count(&unreadable), git: count(&git) }
+    }
+
+    /// The number of entries of a directory, without rules.
+    pub fn n_entries(&self, folder: &ProjectPath) -> Result<usize, Failure> {
+        let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
+        let entries = fs::read_dir(folder.absolute()).map_err(failed)?;
+        entries.map(|entry| entry.map(|_| 1)).sum::<io::Result<usize>>().map_err(failed)
+    }
+
+    /// All entries of a directory, without rules, in no particular order.
+    pub fn entries(&self, folder: &ProjectPath) -> Result<Vec<Entry>, Failure> {
+        self.entries_like(folder, usize::MAX, &|_, _| true)
+    }
+
+    /// Those of the first entries of a directory whose name and kind match.
+    pub fn entries_like(
+        &self,
+        folder: &ProjectPath,
+        n_first: usize,
+        is_wanted: &dyn Fn(&str, Kind) -> bool,
+    ) -> Result<Vec<Entry>, Failure> {
+        let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(folder.absolute()).map_err(failed)?.take(n_first) {
+            let entry = entry.map_err(failed)?;
+            let kind = Kind::of(entry.file_type().ok());
+            if is_wanted(&entry.file_name().to_string_lossy(), kind) {
+                entries.push(Entry { path: self.inside(&entry.path()), kind });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The rules below a base that may itself be skipped.
+    fn rules_at(walk: &Walk, top: &Path) -> Rules {
+        let Ok(inside) = walk.base.absolute().strip_prefix(top) else { return walk.rules };
+        if walk.rules.include_ignored || inside.as_os_str().is_empty() {
+            return walk.rules;
+        }
+        let named = inside.iter().any(is_generated);
+        if has_deep_ignores(top) {
+            return Rules { include_ignored: named, ..walk.rules };
+        }
+        let mut builder = WalkBuilder::new(top);
+        builder.standard_filters(true).hidden(false).require_git(false).parents(false);
+        let ignored = builder
+            .current_dir(top)
+            .build_matchers()
+            .first_mut()
+            .is_some_and(|rules| rules.matched(inside, true).is_ignore());
+        Rules { include_ignored: named || ignored, ..walk.rules }
+    }
+}
+
+/// One of the folder's ignore files contains a pattern that would exhaust the stack of its parser.
+fn has_deep_ignores(folder: &Path) -> bool {
+    /// Size up to which a file is harmless; most files are smaller.
+    const HARMLESS: u64 = 4096;
+    let is_deep = |path: PathBuf| {
+        // FIFOs and devices would block or never end. (Folders and missing files are harmless.)
+        let length = match fs::metadata(&path) {
+            Ok(data) if data.is_file() => data.len(),
+            Ok(data) => return !data.is_dir(),
+            Err(_) => return false,
+        };
+        length > HARMLESS
+            && disk::read_small(&path, disk::SMALL).map_or(true, |bytes| {
+                bytes.split(|byte| *byte == b'\n').any(|line| {
+                    line.len() as u64 > HARMLESS && nests_too_deep(&String::from_utf8_lossy(line))
+                })
+            })
+    };
+    is_deep(folder.join(".gitignore"))
+        || is_deep(folder.join(".ignore"))
+        || match git_of(folder) {
+            Ok(git) => is_deep(git.join("info/exclude")),
+            Err(unreadable) => unreadable,
+        }
+}
+
+/// The git folder with further ignore rules, found as git does: a file `.git` names a folder, which names the
+/// common one. Error: true if it cannot be read, false if there is none.
+fn git_of(folder: &Path) -> Result<PathBuf, bool> {
+    let git = folder.join(".git");
+    let first_line = |path: &Path| match disk::read_small_text(path) {
+        Ok(text) => Ok(text.lines().next().unwrap_or_default().to_owned()),
+        Err(error) => Err(error.kind() != io::ErrorKind::NotFound),
+    };
+    match fs::metadata(&git) {
+        Ok(data) if data.is_file() => {}
+        // (The common case: nothing else is searched.)
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(false),
+        Ok(_) | Err(_) => return Ok(git),
+    }
+    let line = first_line(&git)?;
+    let own = PathBuf::from(line.strip_prefix("gitdir: ").ok_or(false)?);
+    Ok(own.join(first_line(&own.join("commondir"))?))
+}
+
+fn start_depth(start: &Path, base: &Path) -> usize {
+    base.strip_prefix(start).map_or(0, |rest| rest.components().count())
+}
+
+fn is_wanted(entry: &DirEntry, rules: Rules) -> bool {
+    let name = entry.file_name();
+    (rules.include_hidden || !name.as_encoded_bytes().starts_with(b"."))
+        && (rules.include_ignored || !is_generated(name))
+}
+
+fn is_generated(name: &OsStr) -> bool {
+    GENERATED.iter().any(|generated| name == *generated)
+}

@@ -1,0 +1,32 @@
+//! What files with settings have in common: durations, and errors about unknown keys.
+
+use std::time::Duration;
+
+use super::nearest;
+
+/// Parses a duration: `90s`, `10m`, `1h 30m`, `500ms`, `30d`; a bare number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.trim().parse::<u64>() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    text.parse::<jiff::Span>()
+        .and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()))
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| format!("{text:?} is not a duration; write it like 90s, 10m, 1h30m or 30d"))
+}
+
+/// The message for an unknown key, with the most similar valid one.
+pub fn with_suggestion(message: &str) -> String {
+    let message = message.trim_end().replace('\n', " ");
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let suggestion = match names.split_first() {
+        Some((wrong, known)) if message.starts_with("unknown field") => {
+            let meant = nearest(wrong, known.iter().copied())
+                .map_or_else(String::new, |name| format!(": did you mean `{name}`?"));
+            Some(format!("unknown key `{wrong}`{meant} (known here: {})", known.join(", ")))
+        }
+        _ => None,
+    };
+    suggestion.unwrap_or(message)
+}

@@ -1,0 +1,255 @@
+//! Suites: tasks with the commands that decide about them, from a TOML file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use agent_protocol::settings::{parse_duration, with_suggestion};
+
+/// Time limits of a task without its own: of a run, and of each command of the suite.
+const TIMEOUT: Duration = Duration::from_mins(10);
+const CHECK_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A suite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suite {
+    /// Its name.
+    pub name: String,
+    /// Its tasks, at least one.
+    pub tasks: Vec<Task>,
+}
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Task {
+    /// Its name, one line.
+    pub name: String,
+    /// The line of its name in the suite.
+    #[serde(skip)]
+    pub line: usize,
+    /// What the agent is to do.
+    pub prompt: String,
+    /// The files that it works on.
+    pub project: Project,
+    /// Commands that prepare the project.
+    pub setup: Vec<String>,
+    /// Commands that must exit 0 after the agent has ended, at least one.
+    pub checks: Vec<String>,
+    /// Time limit of a run.
+    pub timeout: Duration,
+    /// Time limit of each command of `setup` and `checks`.
+    pub check_timeout: Duration,
+    /// Limit of model calls.
+    pub max_turns: Option<u32>,
+    /// The answers of the scripted model.
+    pub script: Option<String>,
+}
+
+/// The files of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Project {
+    /// A copy of this directory, relative to the suite's file.
+    Directory {
+        /// As written.
+        path: String,
+        /// The line.
+        #[serde(skip)]
+        line: usize,
+    },
+    /// These files: path and text.
+    Files(BTreeMap<String, String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSuite {
+    name: Option<String>,
+    #[serde(default)]
+    tasks: Vec<RawTask>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTask {
+    name: Spanned<String>,
+    prompt: Spanned<String>,
+    directory: Option<Spanned<String>>,
+    files: Option<Spanned<BTreeMap<String, String>>>,
+    #[serde(default)]
+    setup: Vec<Spanned<String>>,
+    checks: Option<Spanned<Vec<String>>>,
+    timeout: Option<Spanned<String>>,
+    check_timeout: Option<Spanned<String>>,
+    max_turns: Option<Spanned<u32>>,
+    script: Option<Spanned<String>>,
+}
+
+/// The suite of this text; `source` is its file, and `default_name` its name if it has none. Errors name file, line
+/// and key.
+pub fn parse(source: &str, default_name: &str, text: &str) -> Result<Suite, String> {
+    let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let raw: RawSuite = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(span.start));
+        format!("{source}:{line}: {}", with_suggestion(error.message()))
+    })?;
+    if raw.tasks.is_empty() {
+        return Err(format!("{source}: it has no tasks; write one as [[tasks]]"));
+    }
+    let name = raw.name.unwrap_or_else(|| default_name.to_owned());
+    if !is_one_line(&name) {
+        return Err(format!("{source}: name: write one line"));
+    }
+    let mut names = BTreeSet::new();
+    let mut tasks = Vec::with_capacity(raw.tasks.len());
+    for raw in raw.tasks {
+        let task = task(raw, &line_at).map_err(|(line, why)| format!("{source}:{line}: {why}"))?;
+        if !names.insert(task.name.clone()) {
+            let (line, name) = (task.line, &task.name);
+            return Err(format!("{source}:{line}: name: there are two tasks {name:?}"));
+        }
+        tasks.push(task);
+    }
+    Ok(Suite { name, tasks })
+}
+
+/// A line number and what is wrong there.
+type Wrong = (usize, String);
+
+fn task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, Wrong> {
+    let line = line_at(raw.name.span().start);
+    let name = raw.name.into_inner();
+    if !is_one_line(&name) {
+        return Err((line, "name: write one line that is not empty".to_owned()));
+    }
+    let wrong =
+        |at: usize, key: &str, why: &str| (line_at(at), format!("task {name:?}: {key}: {why}"));
+    if raw.prompt.get_ref().trim().is_empty() {
+        return Err(wrong(raw.prompt.span().start, "prompt", "say what the agent is to do"));
+    }
+    let project = match (raw.directory, raw.files) {
+        (Some(directory), Some(_)) => {
+            let why = "give either the files themselves or a directory";
+            return Err(wrong(directory.span().start, "directory", why));
+        }
+        (Some(directory), None) => Project::Directory {
+            line: line_at(directory.span().start),
+            path: directory.into_inner(),
+        },
+        (None, Some(files)) => {
+            let outside = files.get_ref().keys().find(|path| !is_inside(path));
+            if let Some(path) = outside {
+                let why = format!("{path:?} is not a path below the project");
+                return Err(wrong(files.span().start, "files", &why));
+            }
+            Project::Files(files.into_inner())
+        }
+        (None, None) => Project::Files(BTreeMap::new()),
+    };
+    let at = raw.checks.as_ref().map_or(line, |checks| line_at(checks.span().start));
+    let checks = raw.checks.map(Spanned::into_inner).unwrap_or_default();
+    if checks.is_empty() || checks.iter().any(|check| check.trim().is_empty()) {
+        let why =
+            "name at least one command, and no empty one: they decide whether the task is done";
+        return Err((at, format!("task {name:?}: checks: {why}")));
+    }
+    let duration = |key: &str, given: Option<Spanned<String>>, default: Duration| {
+        let Some(given) = given else { return Ok(default) };
+        match parse_duration(given.get_ref()) {
+            Ok(Duration::ZERO) => Err(wrong(given.span().start, key, "must be more than 0")),
+            Ok(duration) => Ok(duration),
+            Err(why) => Err(wrong(given.span().start, key, &why)),
+        }
+    };
+    let timeout = duration("timeout", raw.timeout, TIMEOUT)?;
+    let check_timeout = duration("check_timeout", raw.check_timeout, CHECK_TIMEOUT)?;
+    if let Some(zero) = raw.max_turns.as_ref().filter(|turns| *turns.get_ref() == 0) {
+        return Err(wrong(zero.span().start, "max_turns", "must be at least 1"));
+    }
+    Ok(Task {
+        line,
+        prompt: raw.prompt.into_inner(),
+        project,
+        setup: raw.setup.into_iter().map(Spanned::into_inner).collect(),
+        checks,
+        timeout,
+        check_timeout,
+        max_turns: raw.max_turns.map(Spanned::into_inner),
+        script: raw.script.map(Spanned::into_inner),
+        name,
+    })
+}
+
+fn is_one_line(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(char::is_control)
+}
+
+/// A relative path without `..`.
+fn is_inside(path: &str) -> bool {
+    let mut components = Path::new(path).components();
+    !path.is_empty()
+        && !path.ends_with('/')
+        && components.all(|component| matches!(component, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK: &str = "[[tasks]]\nname = \"one\"\nprompt = \"do it\"\nchecks = [\"true\"]\n";
+
+    fn check_error(text: &str, expected: &str) {
+        let error = parse("s.toml", "s", text).expect_err(text);
+        assert!(error.starts_with(expected), "{error}\nexpected {expected}");
+    }
+
+    #[test]
+    fn suite_is_parsed_with_defaults() {
+        let suite = parse("s.toml", "s", TASK).expect("a suite");
+        assert_eq!((suite.name.as_str(), suite.tasks.len()), ("s", 1));
+        let task = &suite.tasks[0];
+        assert_eq!((task.line, task.timeout, task.check_timeout), (2, TIMEOUT, CHECK_TIMEOUT));
+        assert_eq!(task.project, Project::Files(BTreeMap::new()));
+    }
+
+    #[test]
+    fn suite_errors_name_file_line_and_key() {
+        let with = |line: &str| format!("{TASK}{line}\n");
+        for (text, expected) in [
+            ("", "s.toml: it has no tasks"),
+            ("[[task]]\n", "s.toml:1: unknown key `task`: did you mean `tasks`?"),
+            (&with("promt = \"x\""), "s.toml:5: unknown key `promt`: did you mean `prompt`?"),
+            ("[[tasks]]\nname = \"a\"\nchecks = [\"x\"]\n", "s.toml:1: missing field `prompt`"),
+            (
+                &with("directory = \"d\"\nfiles = {}"),
+                "s.toml:5: task \"one\": directory: give either",
+            ),
+            (
+                &with("files = { \"../a\" = \"\" }"),
+                "s.toml:5: task \"one\": files: \"../a\" is not",
+            ),
+            (&with("files = { \"/a\" = \"\" }"), "s.toml:5: task \"one\": files: \"/a\" is not"),
+            (&with("timeout = \"soon\""), "s.toml:5: task \"one\": timeout: \"soon\" is not"),
+            (&with("check_timeout = \"0s\""), "s.toml:5: task \"one\": check_timeout: must be"),
+            (&with("max_turns = 0"), "s.toml:5: task \"one\": max_turns: must be"),
+            (&format!("{TASK}{TASK}"), "s.toml:6: name: there are two tasks \"one\""),
+            (
+                "[[tasks]]\nname = \"a\"\nprompt = \"x\"\nchecks = []\n",
+                "s.toml:4: task \"a\": checks: name at least one",
+            ),
+            (
+                "[[tasks]]\nname = \"a\"\nprompt = \"x\"\n",
+                "s.toml:2: task \"a\": checks: name at least one",
+            ),
+            (
+                "[[tasks]]\nname = \"a\"\nprompt = \" \"\nchecks = [\"x\"]\n",
+                "s.toml:3: task \"a\": prompt: say",
+            ),
+            ("[[tasks]]\nname = \"a\\u001bb\"\nprompt = \"x\"\n", "s.toml:2: name: write one line"),
+        ] {
+            check_error(text, expected);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The event log: append, load, repair, fork, summarise, render.
+//!
+//! `events.jsonl` is the session: trace, transcript and recovery source. It is append-only; each line is
+//! passed to the operating system before the effect that it announces.
+
+pub mod eval;
+mod fork;
+mod live;
+mod log;
+pub mod otel;
+mod overview;
+mod render;
+mod summary;
+mod tolerant;
+pub mod trace;
+
+pub use fork::{ForkError, fork};
+pub use live::{LastSeen, files_seen, forked_from, live, live_of_all_agents, milliseconds};
+pub use log::{EVENTS, Loaded, Log, LogError, load};
+pub use overview::{Overview, directories, main_model, overview, tail};
+pub use render::{markdown, timeline};
+pub use summary::{SummarySink, Turn, summary, turns};
+pub use tolerant::{Gaps, Understood, read};
+
+use agent_protocol::Object;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::envelope::{Envelope, ErrorCode, ToolError};
+use agent_protocol::event::{Body, Caller, Event, ModelResponded};
+use agent_protocol::message::ToolCall;
+use agent_protocol::model::{Purpose, StopReason};
+use agent_protocol::tool::Effect;
+
+/// Whether this is a valid session id: a UUID, whose characters are safe in a shell. Any other name in a
+/// record or of a folder is ignored.
+pub fn is_id(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    name.bytes().all(is_letter) && uuid::Uuid::parse_str(name).is_ok()
+}
+
+/// The section *Place* at the start of a recorded session.
+pub fn place<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<String> {
+    events.into_iter().find_map(|event| match &event.body {
+        Body::SessionStarted(started) => Some(started.place.clone()),
+        _ => None,
+    })
+}
+
+/// The last mode of a recorded session.
+pub fn mode(events: Vec<&Event>) -> Option<PermissionMode> {
+    events.into_iter().rev().find_map(|event| match &event.body {
+        Body::SessionStarted(now) | Body::SessionResumed { now, .. } => Some(now.permission_mode),
+        Body::ModeChanged { mode, .. } => Some(*mode),
+        _ => None,
+    })
+}
+
+/// A call of a recorded session without a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unanswered {
+    /// The call.
+    pub call: ToolCall,
+    /// It was started, and could have changed something: its outcome is unknown.
+    pub uncertain: bool,
+    /// The file that it was about to write, with the recorded input.
+    pub writes: Option<(String, Object)>,
+    /// The call on behalf of which the kernel made this one.
+    pub parent: Option<String>,
+}
+
+impl Unanswered {
+    fn new(call: ToolCall, parent: Option<String>) -> Self {
+        Self { call, uncertain: false, writes: None, parent }
+    }
+}
+
+/// The calls of the last answer that have no result, because the program ended meanwhile.
+pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unanswered> {
+    let mut open: Vec<Unanswered> = Vec::new();
+    for event in events {
+        match &event.body {
+            // Answers for summaries or plans contain no calls.
+            Body::ModelResponded(answer)
+                if answer.purpose.is_conversation() && !answer.discarded =>
+            {
+                let calls = answer.calls.iter().cloned();
+                open.extend(calls.map(|call| Unanswered::new(call, None)));
+            }
+            Body::ToolStarted { call, tool, effect, input, parent_call, .. } => {
+                if parent_call.is_some() {
+                    let arguments = serde_json::to_string(input).unwrap_or_default();
+                    let own = ToolCall { id: call.clone(), name: tool.clone(), arguments };
+                    open.push(Unanswered::new(own, parent_call.clone()));
+                }
+                if let Some(unanswered) = open.iter_mut().find(|open| open.call.id == *call) {
+                    unanswered.uncertain = match effect {
+                        Effect::Write { .. } | Effect::Command { .. } | Effect::Mcp { .. } => true,
+                        Effect::Agent { reads_only, .. } => !reads_only,
+                        Effect::Read { .. }
+                        | Effect::Job { .. }
+                        | Effect::Plan
+                        | Effect::Ask
+                        | Effect::Skill { .. }
+                        | Effect::Lookup => false,
+                    };
+                    if let Effect::Write { path } = effect {
+                        unanswered.writes = Some((path.clone(), input.clone()));
+                    }
+                }
+            }
+            Body::ToolFinished { call, .. } => open.retain(|open| open.call.id != *call),
+            _ => {}
+        }
+    }
+    open
+}
+
+/// The answer that was arriving when the program ended: what was received until then.
+pub fn cut_off_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Body> {
+    let mut partial = None;
+    for event in events {
+        match &event.body {
+            Body::ModelPartial { text } => partial = Some(text),
+            Body::ModelResponded(answer) if answer.purpose != Purpose::Main => {}
+            // After a failed attempt the answer begins again.
+            Body::ModelResponded(_)
+            | Body::TurnFinished(_)
+            | Body::Error { retry_in_ms: Some(_), .. }
+            | Body::ModelFallback { .. } => partial = None,
+            _ => {}
+        }
+    }
+    let text = partial.filter(|text| !text.trim().is_empty())?;
+    Some(Body::ModelResponded(ModelResponded {
+        purpose: Purpose::Main,
+        text: text.clone(),
+        reasoning: String::new(),
+        calls: Vec::new(),
+        carried: Vec::new(),
+        usage: None,
+        estimate: None,
+        cost_usd: None,
+        discarded: false,
+        stop: StopReason::Interrupted,
+        time_ms: 0,
+    }))
+}
+
+/// The synthetic result of a call without one: added first on resume, so that each call has exactly one
+/// result.
+pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
+    let call = &unanswered.call;
+    let (message, hint) = if unanswered.uncertain {
+        (
+            "the session log stops during this call: its outcome is unknown",
+            "check what it may have changed before you do anything else",
+        )
+    } else {
+        (
+            "the session log stops before the result of this call; it changed nothing",
+            "call it again",
+        )
+    };
+    let mut data = Object::new();
+    if unanswered.uncertain {
+        data.insert("uncertain".to_owned(), true.into());
+    }
+    let error = ToolError {
+        code: ErrorCode::Cancelled,
+        message: message.to_owned(),
+        hint: Some(hint.to_owned()),
+    };
+    let input = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let envelope = Envelope::refusal(error, data, input);
+    Body::ToolFinished {
+        call: call.id.clone(),
+        tool: call.name.clone(),
+        envelope: envelope.into(),
+        synthetic: true,
+        by: if unanswered.parent.is_some() { Caller::Kernel } else { Caller::Model },
+        parent_call: unanswered.parent.clone(),
+    }
+}

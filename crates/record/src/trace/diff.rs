@@ -1,0 +1,258 @@
+//! Compares two recorded runs: where they part, and how they end.
+//!
+//! The runs are compared round by round: what the model received, what it did, and what came of it. Texts that
+//! differ only in paths of roots, times and ids are equal (`normal.rs`).
+
+mod rounds;
+mod text;
+
+use serde::Serialize;
+
+use self::rounds::{Item, Round, rounds};
+use super::normal::{Root, normalised};
+use super::stats::{Stats, last_ending, start};
+use crate::Gaps;
+use agent_protocol::event::{Body, Event};
+
+/// A recorded run.
+pub struct Run<'a> {
+    /// The session's id.
+    pub id: &'a str,
+    /// Its id for display.
+    pub short: &'a str,
+    /// Its directory.
+    pub directory: &'a str,
+    /// Its events, as far as they are understood.
+    pub events: &'a [Event],
+    /// What is not understood.
+    pub gaps: &'a Gaps,
+}
+
+/// The comparison of two runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// They received, did and gave the same. Time, tokens and cost may differ.
+    pub equal: bool,
+    /// Rounds that are equal before the first difference.
+    pub equal_rounds: usize,
+    /// The first difference of each kind, in the order of the runs. Behind a different decision of the model the
+    /// runs have nothing in common and are not compared.
+    pub differences: Vec<Difference>,
+    /// The first run.
+    pub a: Side,
+    /// The second run.
+    pub b: Side,
+}
+
+/// A difference of two runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// What kind of thing differs.
+    pub kind: Kind,
+    /// What differs.
+    pub what: String,
+    /// The first run's; `None`: it has none.
+    pub a: Option<Part>,
+    /// The second run's.
+    pub b: Option<Part>,
+}
+
+/// What kind of thing differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// What the model received, apart from results.
+    Input,
+    /// What the model, or the kernel, did.
+    Decision,
+    /// What came of it.
+    Result,
+}
+
+/// A part of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// The turn.
+    pub turn: u32,
+    /// The round.
+    pub round: u32,
+    /// `seq` of its event.
+    pub seq: u64,
+    /// Its text, with placeholders.
+    pub text: String,
+}
+
+/// One of the runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Side {
+    /// The session's id.
+    pub id: String,
+    /// Its id for display.
+    #[serde(skip)]
+    pub short: String,
+    /// Start time.
+    pub started: String,
+    /// The model at the start.
+    pub model: String,
+    /// The ending of its last turn, or `unfinished`; `None` without a turn.
+    pub ending: Option<String>,
+    /// What is not understood of its record, and not compared.
+    #[serde(skip_serializing_if = "Gaps::is_none")]
+    pub not_understood: Gaps,
+    /// What happened, in numbers.
+    pub stats: Stats,
+}
+
+/// Compares two runs.
+pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
+    let mut found = Found { a: roots(a), b: roots(b), differences: Vec::new() };
+    let (rounds_a, rounds_b) = (rounds(a.events), rounds(b.events));
+    let mut equal_rounds = 0;
+    for n in 0..rounds_a.len().max(rounds_b.len()) {
+        if !found.in_round(rounds_a.get(n), rounds_b.get(n)) {
+            break;
+        }
+        equal_rounds += usize::from(found.differences.is_empty());
+    }
+    let differences = found.differences;
+    let (a, b) = (Side::new(a), Side::new(b));
+    Comparison { equal: differences.is_empty(), equal_rounds, differences, a, b }
+}
+
+impl Comparison {
+    /// For people.
+    pub fn text(&self) -> String {
+        text::text(self)
+    }
+}
+
+impl Side {
+    fn new(run: &Run<'_>) -> Self {
+        let mut stats = Stats::default();
+        stats.add(run.events);
+        let (started, model) = start(run.events);
+        Self {
+            id: run.id.to_owned(),
+            short: run.short.to_owned(),
+            started,
+            model,
+            ending: last_ending(run.events),
+            not_understood: run.gaps.clone(),
+            stats,
+        }
+    }
+}
+
+/// The directories of a run that have other paths in another one.
+fn roots(run: &Run<'_>) -> Vec<Root> {
+    let cwds = run.events.iter().filter_map(|event| match &event.body {
+        Body::SessionStarted(now) | Body::SessionResumed { now, .. } => Some(&now.cwd),
+        _ => None,
+    });
+    let mut roots: Vec<Root> = cwds.map(Root::project).collect();
+    roots.dedup();
+    roots.push(Root::session(run.directory));
+    roots
+}
+
+/// The differences so far.
+struct Found {
+    a: Vec<Root>,
+    b: Vec<Root>,
+    differences: Vec<Difference>,
+}
+
+impl Found {
+    /// Compares a round. False if the runs part here.
+    fn in_round(&mut self, a: Option<&Round>, b: Option<&Round>) -> bool {
+        let (Some(a), Some(b)) = (a, b) else {
+            let a = a.and_then(|round| round.items().next());
+            let b = b.and_then(|round| round.items().next());
+            self.note(a.or(b).map(|_| (a, b)));
+            return false;
+        };
+        let inputs = self.first_of(&a.inputs, &b.inputs);
+        self.note(inputs);
+        let decision = match (&a.decision, &b.decision) {
+            (Some(a), Some(b)) if self.same(a, b) => None,
+            (None, None) => None,
+            (a, b) => Some((a.as_ref(), b.as_ref())),
+        };
+        let is_parting = decision.is_some();
+        self.note(decision);
+        if is_parting {
+            return false;
+        }
+        let results = self.first_of(&a.results, &b.results);
+        let is_parting = results.is_some_and(|(a, b)| is_decision(a) || is_decision(b));
+        self.note(results);
+        !is_parting
+    }
+
+    /// The first pair that differs.
+    fn first_of<'a>(&self, a: &'a [Item], b: &'a [Item]) -> Option<Pair<'a>> {
+        let n = a.iter().zip(b).take_while(|(a, b)| a.what == b.what && self.same(a, b)).count();
+        match (a.get(n), b.get(n)) {
+            (None, None) => None,
+            // One of them has an item that the other has not.
+            (Some(one), Some(other)) if one.what != other.what => {
+                if b[n..].iter().any(|item| item.what == one.what) {
+                    Some((None, Some(other)))
+                } else {
+                    Some((Some(one), None))
+                }
+            }
+            pair => Some(pair),
+        }
+    }
+
+    fn same(&self, a: &Item, b: &Item) -> bool {
+        // No placeholder extends over a line, and most lines need none.
+        let (mut left, mut right) = (a.text.split('\n'), b.text.split('\n'));
+        loop {
+            match (left.next(), right.next()) {
+                (None, None) => return true,
+                (Some(one), Some(other)) => {
+                    let is_same =
+                        one == other || normalised(one, &self.a) == normalised(other, &self.b);
+                    if !is_same {
+                        return false;
+                    }
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    /// Notes the first difference of each kind.
+    fn note(&mut self, pair: Option<Pair<'_>>) {
+        let Some((a, b)) = pair else { return };
+        let Some(kind) = a.or(b).map(|item| item.kind) else { return };
+        if self.differences.iter().any(|difference| difference.kind == kind) {
+            return;
+        }
+        let part = |item: &Item, roots: &[Root]| Part {
+            turn: item.place.turn,
+            round: item.place.round,
+            seq: item.seq,
+            text: normalised(&item.text, roots),
+        };
+        let whats = (a.map(|item| &item.what), b.map(|item| &item.what));
+        let what = match whats {
+            (Some(a), Some(b)) if a != b => format!("{a} / {b}"),
+            (a, b) => a.or(b).cloned().unwrap_or_default(),
+        };
+        self.differences.push(Difference {
+            kind,
+            what,
+            a: a.map(|item| part(item, &self.a)),
+            b: b.map(|item| part(item, &self.b)),
+        });
+    }
+}
+
+type Pair<'a> = (Option<&'a Item>, Option<&'a Item>);
+
+fn is_decision(item: Option<&Item>) -> bool {
+    item.is_some_and(|item| item.kind == Kind::Decision)
+}

@@ -1,0 +1,512 @@
+//! Statistics of recorded sessions.
+
+mod text;
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{Gaps, Turn, forked_from, milliseconds, summary, turns};
+use agent_protocol::control::ControlDecision;
+use agent_protocol::envelope::{Envelope, ErrorCode};
+use agent_protocol::event::{Body, Caller, Event};
+use agent_protocol::model::Purpose;
+use agent_protocol::recall::Moment;
+use agent_protocol::signature::brief;
+use agent_protocol::spending::Spending;
+
+/// Statistics of sessions.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Each session, oldest first.
+    pub sessions: Vec<SessionStats>,
+    /// All of them together.
+    pub total: Stats,
+}
+
+/// Statistics of a session.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionStats {
+    /// Its id.
+    pub id: String,
+    /// Its id for display.
+    #[serde(skip)]
+    pub short: String,
+    /// Start time.
+    pub started: String,
+    /// The model at the start.
+    pub model: String,
+    /// The name that the user gave it.
+    pub name: Option<String>,
+    /// The session that it was forked from. What was copied is not counted.
+    pub forked_from: Option<String>,
+    /// The ending of its last turn, or `unfinished`; `None` without a turn.
+    pub ending: Option<String>,
+    /// What is not understood of its record, and not counted.
+    #[serde(skip_serializing_if = "Gaps::is_none")]
+    pub not_understood: Gaps,
+    /// The numbers.
+    pub stats: Stats,
+}
+
+/// What happened, in numbers. Turns that a rewind removed count too, except as outcomes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Stats {
+    /// Turns.
+    pub turns: u32,
+    /// The turns that are part of the session, by ending; `unfinished` if they have none.
+    pub outcomes: BTreeMap<String, u32>,
+    /// Turns that a rewind removed.
+    pub removed_turns: u32,
+    /// Steps of the loop: answers of the model in the conversation.
+    pub steps: u32,
+    /// Tokens and cost of all requests.
+    #[serde(flatten)]
+    pub spending: Spending,
+    /// Requests per model.
+    pub models: BTreeMap<String, u32>,
+    /// Answers per purpose.
+    pub purposes: BTreeMap<String, ModelUse>,
+    /// Attempts of requests that failed.
+    pub failed_requests: u32,
+    /// Calls per tool.
+    pub tools: BTreeMap<String, ToolUse>,
+    /// What became of failures.
+    pub recoveries: Recoveries,
+    /// Decisions of the kernel.
+    pub decisions: BTreeMap<String, u32>,
+    /// The user's checks.
+    pub checks: Checks,
+    /// Verifications of answers.
+    pub verifications: Verifications,
+    /// Approvals that the user was asked for.
+    pub approvals: Approvals,
+    /// Compactions of the conversation.
+    pub compactions: Compactions,
+    /// Lessons of earlier sessions.
+    pub lessons: Lessons,
+    /// Time.
+    pub time: Times,
+}
+
+/// Use of models for one purpose.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ModelUse {
+    /// Answers.
+    pub answers: u32,
+    /// Tokens and cost.
+    #[serde(flatten)]
+    pub spending: Spending,
+    /// Time from the requests to the ends of the answers.
+    pub time_ms: u64,
+}
+
+/// Use of a tool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ToolUse {
+    /// Calls, including those of the kernel.
+    pub calls: u32,
+    /// Calls of the kernel.
+    pub by_kernel: u32,
+    /// Failures by error code.
+    pub failures: BTreeMap<String, u32>,
+    /// Time, without waiting for approvals.
+    pub time_ms: u64,
+}
+
+/// Things that failed: calls of the same tool with the same target, and checks. Each counts once, however often
+/// it failed, unless it fails again after a success.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Recoveries {
+    /// All of them.
+    pub failed: u32,
+    /// It succeeded later.
+    pub recovered: u32,
+    /// It did not succeed, and its turn completed without it.
+    pub bypassed: u32,
+    /// It did not succeed, and its turn did not complete.
+    pub unresolved: u32,
+}
+
+/// Runs of checks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Checks {
+    /// That passed.
+    pub passed: u32,
+    /// That did not.
+    pub failed: u32,
+}
+
+/// Verifications by result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Verifications {
+    /// The answer was confirmed.
+    pub confirmed: u32,
+    /// There was an objection.
+    pub objected: u32,
+    /// There was no verdict.
+    pub no_verdict: u32,
+}
+
+/// Approvals.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Approvals {
+    /// How often the user was asked.
+    pub asked: u32,
+    /// Rulings on writes and commands, with or without a question.
+    pub rulings: BTreeMap<String, u32>,
+}
+
+/// Compactions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Compactions {
+    /// How many.
+    pub n: u32,
+    /// Estimated tokens of the next request before them, together.
+    pub tokens_before: u64,
+    /// Estimated tokens of the next request after them, together.
+    pub tokens_after: u64,
+}
+
+/// Lessons.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Lessons {
+    /// Recalled at the start of a task.
+    pub for_task: u32,
+    /// Recalled after a failure.
+    pub after_failure: u32,
+    /// Recalled for a reflection.
+    pub for_reflection: u32,
+    /// Applied by the kernel itself.
+    pub applied: u32,
+    /// New ones.
+    pub learnt: u32,
+    /// Known ones that were learnt again.
+    pub confirmed: u32,
+}
+
+/// Time, in milliseconds. Calls that ran at the same time are added, so the parts may exceed the whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// All turns.
+    pub turns_ms: u64,
+    /// Models, without learning, which takes place after the turns.
+    pub models_ms: u64,
+    /// Tools.
+    pub tools_ms: u64,
+    /// Checks.
+    pub checks_ms: u64,
+    /// The user's approvals.
+    pub approvals_ms: u64,
+}
+
+impl Report {
+    /// Adds a session: only what happened since a time (milliseconds since 1970), if one is given. False if
+    /// nothing happened since.
+    pub fn add(
+        &mut self,
+        (id, short): (&str, &str),
+        events: &[Event],
+        gaps: &Gaps,
+        since: Option<i64>,
+    ) -> bool {
+        let counted = own(events);
+        let is_new = |event: &Event| {
+            since.is_none_or(|since| milliseconds(&event.header.ts).is_some_and(|at| at >= since))
+        };
+        let first = counted.iter().position(is_new).unwrap_or(counted.len());
+        let counted = &counted[first..];
+        if since.is_some() && counted.is_empty() {
+            return false;
+        }
+        self.total.add(counted);
+        let mut stats = Stats::default();
+        stats.add(counted);
+        let (started, model) = start(events);
+        self.sessions.push(SessionStats {
+            id: id.to_owned(),
+            short: short.to_owned(),
+            started,
+            model,
+            name: summary(events).name,
+            forked_from: forked_from(events).map(|(from, _)| from.to_owned()),
+            ending: last_ending(events),
+            not_understood: gaps.clone(),
+            stats,
+        });
+        true
+    }
+
+    /// As a table for people.
+    pub fn text(&self) -> String {
+        text::text(self)
+    }
+}
+
+/// When a session began, and its model then; empty if the record does not say it.
+pub(super) fn start(events: &[Event]) -> (String, String) {
+    let start = events.iter().find_map(|event| match &event.body {
+        Body::SessionStarted(started) => Some((event.header.ts.clone(), started.model.clone())),
+        _ => None,
+    });
+    start.unwrap_or_default()
+}
+
+/// The events of the session itself, without those copied from the session that it was forked from.
+fn own(events: &[Event]) -> &[Event] {
+    let is_copy = |event: &Event| matches!(event.body, Body::SessionForked { .. });
+    &events[events.iter().rposition(is_copy).map_or(0, |at| at + 1)..]
+}
+
+/// How the last turn ended that is part of the session; `None` if there is none.
+pub(super) fn last_ending(events: &[Event]) -> Option<String> {
+    turns(events).iter().rev().find(|turn| turn.is_live).map(ending)
+}
+
+fn ending(turn: &Turn) -> String {
+    turn.finished.as_ref().map_or("unfinished", |done| done.ending.as_str()).to_owned()
+}
+
+impl Stats {
+    /// Adds the events of a session.
+    pub fn add(&mut self, events: &[Event]) {
+        let summary = summary(events);
+        self.turns += summary.turns;
+        self.steps += summary.rounds;
+        self.spending.add_all(&summary.spending);
+        for turn in turns(events) {
+            self.time.turns_ms = self.time.turns_ms.saturating_add(turn.time_ms);
+            if turn.is_live {
+                *self.outcomes.entry(ending(&turn)).or_default() += 1;
+            } else {
+                self.removed_turns += 1;
+            }
+        }
+        let mut open = Open::default();
+        for event in events {
+            self.add_event(event, &mut open);
+            open.note(event, &mut self.recoveries);
+        }
+        open.end(events, &mut self.recoveries);
+    }
+
+    fn add_event(&mut self, event: &Event, open: &mut Open) {
+        match &event.body {
+            Body::ModelRequested(request) => count(&mut self.models, &request.model),
+            Body::ModelResponded(answer) => {
+                let purpose = self.purposes.entry(answer.purpose.as_str().to_owned()).or_default();
+                purpose.answers += 1;
+                purpose.spending.add(answer);
+                add_ms(&mut purpose.time_ms, answer.time_ms);
+                if answer.purpose != Purpose::Learn && event.header.is_main() {
+                    add_ms(&mut self.time.models_ms, answer.time_ms);
+                }
+            }
+            Body::Error { source, .. } if source == "model" => self.failed_requests += 1,
+            Body::PermissionRequested { call, .. } => {
+                self.approvals.asked += 1;
+                open.asked.insert(call.clone(), milliseconds(&event.header.ts));
+            }
+            Body::PermissionDecided { call, ruling, .. } => {
+                count(&mut self.approvals.rulings, ruling);
+                if let Some(Some(asked)) = open.asked.remove(call)
+                    && let Some(decided) = milliseconds(&event.header.ts)
+                {
+                    let waited = u64::try_from(decided.saturating_sub(asked)).unwrap_or_default();
+                    add_ms(&mut self.time.approvals_ms, waited);
+                    open.waited.insert(call.clone(), waited);
+                }
+            }
+            Body::ToolFinished { call, tool, envelope, by, .. } => {
+                let used = self.tools.entry(tool.clone()).or_default();
+                used.calls += 1;
+                used.by_kernel += u32::from(*by == Caller::Kernel);
+                if let Some(error) = envelope.error() {
+                    count(&mut used.failures, error.code.as_str());
+                }
+                let waited = open.waited.remove(call).unwrap_or_default();
+                let time_ms = envelope.stats.get("time_ms").and_then(Value::as_u64);
+                let time_ms = time_ms.unwrap_or_default().saturating_sub(waited);
+                add_ms(&mut used.time_ms, time_ms);
+                // The time of a sub-agent is that of its call.
+                if event.header.is_main() {
+                    add_ms(&mut self.time.tools_ms, time_ms);
+                }
+            }
+            Body::ControlDecided { decision, .. } => {
+                count(&mut self.decisions, decision.words());
+            }
+            Body::CheckFinished { passed, time_ms, .. } => {
+                self.checks.passed += u32::from(*passed);
+                self.checks.failed += u32::from(!*passed);
+                add_ms(&mut self.time.checks_ms, *time_ms);
+            }
+            Body::Verified(verification) => match verification.confirmed {
+                Some(true) => self.verifications.confirmed += 1,
+                Some(false) => self.verifications.objected += 1,
+                None => self.verifications.no_verdict += 1,
+            },
+            Body::ContextCompacted(compacted) => {
+                self.compactions.n += 1;
+                add_ms(&mut self.compactions.tokens_before, compacted.tokens_before);
+                add_ms(&mut self.compactions.tokens_after, compacted.tokens_after);
+            }
+            Body::MemoryRecalled(recalled) => {
+                let lessons = &mut self.lessons;
+                let n = u32::try_from(recalled.items.len()).unwrap_or(u32::MAX);
+                match recalled.moment {
+                    Moment::Task => lessons.for_task += n,
+                    Moment::Failure => lessons.after_failure += n,
+                    Moment::Reflection => lessons.for_reflection += n,
+                }
+                lessons.applied += u32::from(recalled.applied);
+            }
+            Body::MemoryWritten(written) => {
+                self.lessons.learnt += u32::try_from(written.new.len()).unwrap_or(u32::MAX);
+                self.lessons.confirmed +=
+                    u32::try_from(written.confirmed.len()).unwrap_or(u32::MAX);
+            }
+            _ => {}
+        }
+    }
+
+    /// All calls of tools.
+    pub fn calls(&self) -> u32 {
+        self.tools.values().map(|used| used.calls).sum()
+    }
+
+    /// All failed calls.
+    pub fn failures(&self) -> u32 {
+        self.tools.values().flat_map(|used| used.failures.values()).sum()
+    }
+
+    /// Decisions to do something else than to continue.
+    fn responses(&self) -> impl Iterator<Item = (&String, &u32)> {
+        let goes_on = ControlDecision::Continue.words();
+        self.decisions.iter().filter(move |(decision, _)| *decision != goes_on)
+    }
+}
+
+/// What is open while the events of a session are counted.
+#[derive(Default)]
+struct Open {
+    /// When the approval of a call was asked for.
+    asked: HashMap<String, Option<i64>>,
+    /// How long it was waited for.
+    waited: HashMap<String, u64>,
+    /// What failed and has not succeeded since, with the turn of its last failure.
+    failed: BTreeMap<String, u32>,
+    /// The chain of a failed call, for calls that the kernel makes on its behalf.
+    chains: HashMap<String, String>,
+}
+
+impl Open {
+    /// Notes failures and successes.
+    fn note(&mut self, event: &Event, recoveries: &mut Recoveries) {
+        let turn = event.header.place.turn;
+        match &event.body {
+            Body::ToolFinished { call, tool, envelope, parent_call, .. } => {
+                let parent = parent_call.as_ref().and_then(|parent| self.chains.get(parent));
+                let chain = parent.cloned().unwrap_or_else(|| action_of(tool, envelope));
+                if is_failure(envelope) {
+                    self.chains.insert(call.clone(), chain.clone());
+                    self.fails(chain, turn, recoveries);
+                } else if envelope.error().is_none() {
+                    self.succeeds(&chain, recoveries);
+                    // Arguments that do not parse name no target: any success of the tool resolves them.
+                    self.succeeds(tool, recoveries);
+                }
+            }
+            Body::CheckFinished { command, passed, .. } => {
+                let chain = format!("check {command}");
+                if *passed {
+                    self.succeeds(&chain, recoveries);
+                } else {
+                    self.fails(chain, turn, recoveries);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fails(&mut self, chain: String, turn: u32, recoveries: &mut Recoveries) {
+        recoveries.failed += u32::from(self.failed.insert(chain, turn).is_none());
+    }
+
+    fn succeeds(&mut self, chain: &str, recoveries: &mut Recoveries) {
+        recoveries.recovered += u32::from(self.failed.remove(chain).is_some());
+    }
+
+    /// What is still open at the end did not succeed.
+    fn end(self, events: &[Event], recoveries: &mut Recoveries) {
+        let turns = turns(events);
+        for turn in self.failed.into_values() {
+            let finished = turns.iter().rev().find(|one| one.number == turn);
+            let finished = finished.and_then(|turn| turn.finished.as_ref());
+            if finished.is_some_and(|finished| finished.ending.is_success()) {
+                recoveries.bypassed += 1;
+            } else {
+                recoveries.unresolved += 1;
+            }
+        }
+    }
+}
+
+/// A call that was cancelled did not fail.
+fn is_failure(envelope: &Envelope) -> bool {
+    envelope.error().is_some_and(|error| error.code != ErrorCode::Cancelled)
+}
+
+fn count(counts: &mut BTreeMap<String, u32>, name: &str) {
+    *counts.entry(name.to_owned()).or_default() += 1;
+}
+
+// (The numbers come from a record, and may be any.)
+fn add_ms(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+/// What a call works on: tool and target; only the tool if there is no target. Calls of one action are attempts at
+/// the same thing.
+fn action_of(tool: &str, envelope: &Envelope) -> String {
+    let named = |name| envelope.context.params_input.get(name).and_then(Value::as_str);
+    // (The path of a command is its directory, and many commands run there.)
+    let target = named("command")
+        .or(envelope.context.path_resolved.as_deref())
+        .or_else(|| named("path"))
+        .or_else(|| named("pattern"));
+    match target {
+        Some(target) => format!("{tool} {}", brief(target, 80)),
+        None => tool.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn command_is_the_same_action_whether_it_fails_or_not() {
+        let action = |tool: &str, status: &Value, path: Option<&str>, input: &Value| {
+            let mut envelope = json!({"data": {}, "text": "", "stats": {},
+                "context": {"cwd": ".", "params_input": input, "path_resolved": path}});
+            envelope
+                .as_object_mut()
+                .expect("an object")
+                .extend(status.as_object().cloned().expect("one"));
+            action_of(tool, &serde_json::from_value(envelope).expect("an envelope"))
+        };
+        let error = json!({"status": "error", "error": {"code": "COMMAND_FAILED", "message": "x"}});
+        let success = json!({"status": "success"});
+        let command = json!({"command": "make test"});
+        // The result of a failed command names its directory.
+        assert_eq!(action("Bash", &error, Some("."), &command), "Bash make test");
+        assert_eq!(action("Bash", &success, None, &command), "Bash make test");
+        assert_eq!(action("Read", &success, Some("a/b"), &json!({"path": "./a/b"})), "Read a/b");
+        assert_eq!(action("Grep", &error, None, &json!({"pattern": "x"})), "Grep x");
+        assert_eq!(action("Glob", &error, None, &json!({})), "Glob");
+    }
+}
